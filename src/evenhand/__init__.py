@@ -1,0 +1,85 @@
+"""evenhand measures social bias in word vectors, removes it, and shows what the removal did and what it cost.
+
+Names are resolved on first use, so that `import evenhand` costs little more than numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> where it lives. An entry without a colon is a module.
+_PUBLIC = {
+    "Audit": "evenhand.audit:Audit",
+    "Concept": "evenhand.words:Concept",
+    "Coverage": "evenhand.models.vectors:Coverage",
+    "EvenhandError": "evenhand.errors:EvenhandError",
+    "EvenhandWarning": "evenhand.errors:EvenhandWarning",
+    "Measurement": "evenhand.measures:Measurement",
+    "Pairs": "evenhand.words:Pairs",
+    "Query": "evenhand.words:Query",
+    "Subspace": "evenhand.subspaces:Subspace",
+    "Template": "evenhand.words:Template",
+    "VectorMap": "evenhand.mitigations:VectorMap",
+    "Vectors": "evenhand.models.vectors:Vectors",
+    "WordSet": "evenhand.words:WordSet",
+    "concept": "evenhand.words:concept",
+    "measures": "evenhand.measures",
+    "mitigations": "evenhand.mitigations",
+    "pairs": "evenhand.words:pairs",
+    "query": "evenhand.words:query",
+    "stats": "evenhand.stats",
+    "subspaces": "evenhand.subspaces",
+    "words": "evenhand.words",
+    "wordset": "evenhand.words:wordset",
+}
+__all__ = [
+    "Audit",
+    "Concept",
+    "Coverage",
+    "EvenhandError",
+    "EvenhandWarning",
+    "Measurement",
+    "Pairs",
+    "Query",
+    "Subspace",
+    "Template",
+    "VectorMap",
+    "Vectors",
+    "WordSet",
+    "__version__",
+    "concept",
+    "measures",
+    "mitigations",
+    "pairs",
+    "query",
+    "stats",
+    "subspaces",
+    "words",
+    "wordset",
+]
+
+if TYPE_CHECKING:
+    from evenhand import measures, mitigations, stats, subspaces, words
+    from evenhand.audit import Audit
+    from evenhand.errors import EvenhandError, EvenhandWarning
+    from evenhand.measures import Measurement
+    from evenhand.mitigations import VectorMap
+    from evenhand.models.vectors import Coverage, Vectors
+    from evenhand.subspaces import Subspace
+    from evenhand.words import Concept, Pairs, Query, Template, WordSet, concept, pairs, query, wordset
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    value = getattr(import_module(module), attribute) if attribute else import_module(module)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,39 @@
+"""Names for array shapes, and the few row operations that everything else is built from."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Matrix: TypeAlias = NDArray[np.floating[Any]]  # (rows, columns)
+Matrix64: TypeAlias = NDArray[np.float64]
+Vector64: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.int64]  # indices of rows
+
+
+def as_float64(values: Floats) -> Matrix64:
+    """The values in double precision: sums and factorisations never run in single."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def row_norms(matrix: Matrix) -> Vector64:
+    """Euclidean length of each row, accumulated in double precision."""
+    wide = as_float64(matrix)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", wide, wide)), dtype=np.float64)
+
+
+def unit_rows(matrix: Matrix) -> Matrix64:
+    """Each row divided by its length; a zero row stays zero, so that its cosine with anything is 0, never NaN."""
+    wide = as_float64(matrix)
+    lengths = row_norms(wide)[:, None]
+    return np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
+
+
+def read_only(array: Floats) -> Floats:
+    """The same memory, marked so that nobody writes into it by accident."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
