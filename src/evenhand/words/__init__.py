@@ -1,0 +1,37 @@
+"""What we ask: words, pairs, concepts, queries and sentence templates, each with its source.
+
+The lists themselves are in `data/*.toml`, one cited file for each paper or list; nothing here knows about models.
+"""
+
+from evenhand.words.articles import article
+from evenhand.words.catalog import Listed, concept, ids, listing, pairs, query, table, template, wordset
+from evenhand.words.concept import Concept, Recipe
+from evenhand.words.loading import KINDS, load_file
+from evenhand.words.query import Query
+from evenhand.words.source import Source
+from evenhand.words.table import Table
+from evenhand.words.template import Template
+from evenhand.words.wordset import Pairs, WordSet
+
+__all__ = [
+    "KINDS",
+    "Concept",
+    "Listed",
+    "Pairs",
+    "Query",
+    "Recipe",
+    "Source",
+    "Table",
+    "Template",
+    "WordSet",
+    "article",
+    "concept",
+    "ids",
+    "listing",
+    "load_file",
+    "pairs",
+    "query",
+    "table",
+    "template",
+    "wordset",
+]

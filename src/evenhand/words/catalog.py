@@ -1,0 +1,136 @@
+"""The shipped lists, and the user's own, by id.
+
+A file is parsed only when one of its ids is asked for: which file holds which id is read off the headers of its tables.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import FormatError, UsageError, unknown_name
+from evenhand.words.concept import Concept
+from evenhand.words.document import SUFFIXES, read_document
+from evenhand.words.loading import KINDS, Library, load_file
+from evenhand.words.query import Query
+from evenhand.words.showing import shown
+from evenhand.words.source import Source
+from evenhand.words.table import Table
+from evenhand.words.template import Template
+from evenhand.words.wordset import Pairs, WordSet
+
+FOLDER = Path(__file__).with_name("data")
+HEADER = re.compile(rf"^\[(source|{'|'.join(KINDS)})\.([\w-]+)\]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of the listing."""
+
+    kind: str
+    id: str
+    size: int
+    note: str
+    source: Source | None
+
+
+def concept(reference: str | Path | Concept) -> Concept:
+    """A concept by its id ("gender"), from a word file ("mine.toml", "mine.toml#id"), or as it is."""
+    found: Concept = reference if isinstance(reference, Concept) else _find("concept", reference)
+    return found
+
+
+def query(reference: str | Path | Query) -> Query:
+    """A query by its id ("weat-6"), from a word file, or as it is."""
+    found: Query = reference if isinstance(reference, Query) else _find("query", reference)
+    return found
+
+
+def pairs(reference: str | Path | Pairs) -> Pairs:
+    """A list of pairs by its id, from a word file, or as it is."""
+    found: Pairs = reference if isinstance(reference, Pairs) else _find("pairs", reference)
+    return found
+
+
+def wordset(reference: str | Path | WordSet) -> WordSet:
+    """A word set by its id, from a word file, or as it is."""
+    found: WordSet = reference if isinstance(reference, WordSet) else _find("wordset", reference)
+    return found
+
+
+def template(reference: str | Path | Template) -> Template:
+    """A sentence template by its id, from a word file, or as it is."""
+    found: Template = reference if isinstance(reference, Template) else _find("template", reference)
+    return found
+
+
+def table(reference: str | Path | Table) -> Table:
+    """A table by its id, from a word file, or as it is."""
+    found: Table = reference if isinstance(reference, Table) else _find("table", reference)
+    return found
+
+
+def ids(kind: str) -> tuple[str, ...]:
+    """The ids of the shipped records of one kind, sorted; no file is parsed for this."""
+    if kind not in ("source", *KINDS):
+        raise unknown_name("kind of record", kind, KINDS)
+    return tuple(sorted(name for of, name in _index() if of == kind))
+
+
+def listing(kind: str | None = None) -> tuple[Listed, ...]:
+    """Every shipped record, or those of one kind, with size, note and source: what `evenhand list` shows."""
+    kinds = KINDS if kind is None else (kind,)
+    return tuple(_listed(of, name, _shipped(of, name)) for of in kinds for name in ids(of))
+
+
+def _listed(kind: str, name: str, record: Any) -> Listed:
+    if kind == "concept":
+        return Listed(kind, name, sum(map(len, record.groups.values())), record.limits, record.source)
+    size = record.size if kind == "template" else len(record.words if kind == "query" else record)
+    return Listed(kind, name, size, record.note, record.source)
+
+
+def _find(kind: str, reference: str | Path) -> Any:
+    """The record that an id or a file name means."""
+    if not isinstance(reference, (str, Path)):
+        raise UsageError(f"a {kind} is asked for by its id or file, got {shown(reference)}")
+    path, _, inside = str(reference).partition("#")
+    return _from_file(kind, Path(path), inside) if path.lower().endswith(SUFFIXES) else _shipped(kind, str(reference))
+
+
+def _from_file(kind: str, path: Path, name: str) -> Any:
+    library = load_file(path.expanduser(), _shipped)
+    known = library.ids(kind)
+    if not name and len(known) != 1:
+        raise UsageError(f"{path} holds {len(known)} records of the kind {kind}", hint=_choices(path, kind, known))
+    return library.get(kind, name or known[0])
+
+
+def _choices(path: Path, kind: str, known: tuple[str, ...]) -> str:
+    return f"say which: {path}#{known[0]}" if known else f"add a table [{kind}.my-id]"
+
+
+def _shipped(kind: str, name: str) -> Any:
+    if (kind, name) not in _index():
+        raise unknown_name(kind, name, ids(kind))
+    return _library(_index()[kind, name]).get(kind, name)
+
+
+@cache
+def _library(path: Path) -> Library:
+    return Library(read_document(path), _shipped)
+
+
+@cache
+def _index() -> dict[tuple[str, str], Path]:
+    """Kind and id of every shipped record, and the file that holds it."""
+    index: dict[tuple[str, str], Path] = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        for kind, name in HEADER.findall(path.read_text(encoding="utf-8")):
+            if (kind, name) in index:
+                raise FormatError(f"{path}: the {kind} {name!r} is also in {index[kind, name]}", hint="rename one")
+            index[kind, name] = path
+    return index

@@ -1,0 +1,150 @@
+"""What a model may be biased about: groups of people, the words that name them, and how its direction is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from evenhand.errors import UsageError
+from evenhand.words.frozen import FrozenMap
+from evenhand.words.showing import few, shown
+from evenhand.words.source import Cited, Source, source_dict
+from evenhand.words.wordset import PairList, Pairs, Words, WordSet, checked_words
+
+How = Literal["pair", "pairs", "two-means", "words", "span"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a published direction or subspace of a concept is learned.
+
+    - `pair`: the difference of two words, `words=(positive, negative)`;
+    - `pairs`: the first k principal directions of the differences of the concept's pairs;
+    - `span`: everything that the differences of the concept's pairs span;
+    - `two-means`: mean of the positive group minus mean of the others;
+    - `words`: the first k principal components of `words`, or of all group words when it is empty.
+    """
+
+    how: How
+    words: tuple[str, ...] = ()
+    k: int = 1
+    centre: bool = False
+    normalise: bool = False
+
+    def __post_init__(self) -> None:
+        if self.how not in get_args(How):
+            raise UsageError(f"unknown recipe {self.how!r}", hint=f"use one of {', '.join(get_args(How))}")
+        object.__setattr__(self, "words", checked_words(self.words, what=f"recipe {self.how!r}"))
+        if self.how == "pair" and len(self.words) != 2:
+            raise UsageError(f"recipe 'pair' needs words=(positive, negative), got {self.words!r}")
+        if self.k < 1:
+            raise UsageError(f"recipe {self.how!r}: k must be at least 1, got {self.k}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "words": list(self.words)}
+
+
+@dataclass(frozen=True, init=False)
+class Concept(Cited):
+    """A concept such as gender: named groups of words, and what the methods need beyond them.
+
+    `positive` names the group at the positive end of a direction (the first group unless said). `pairs` are
+    counterparts, positive member first; `names` are first names for each group; `equalize` are pairs that a method may
+    make equidistant; `specific` are words rightly about the concept, exempt from neutralising; `limits` says what
+    these lists do not cover. Plain lists are welcome everywhere.
+    """
+
+    name: str
+    groups: Mapping[str, WordSet]
+    pairs: Pairs
+    positive: str
+    direction: Recipe | None
+    names: Mapping[str, WordSet]
+    equalize: Pairs
+    specific: WordSet
+    source: Source | None
+    limits: str
+
+    def __init__(
+        self,
+        name: str,
+        groups: Mapping[str, Words] | None = None,
+        pairs: PairList = (),
+        positive: str = "",
+        direction: Recipe | None = None,
+        names: Mapping[str, Words] | None = None,
+        equalize: PairList = (),
+        specific: Words = (),
+        source: Source | None = None,
+        limits: str = "",
+    ) -> None:
+        kept = _groups(groups, pairs, name, source)
+        first = positive or next(iter(kept))
+        if first not in kept:
+            raise UsageError(f"concept {name!r}: positive={positive!r} is none of its groups {list(kept)}")
+        poles = _poles(tuple(kept), first)
+        vars(self).update(
+            name=name,
+            groups=kept,
+            pairs=_pairs(pairs, f"{name} pairs", poles, source),
+            positive=first,
+            direction=direction,
+            names=_sets(names or {}, f"concept {name!r}: names", source),
+            equalize=_pairs(equalize, f"{name} equalize", poles, source),
+            specific=specific if isinstance(specific, WordSet) else WordSet(f"{name} specific", specific, source),
+            source=source,
+            limits=limits,
+        )
+
+    def __repr__(self) -> str:
+        return f"Concept({self.name!r}, groups: {few(self.groups)}, positive: {self.positive}, {len(self.pairs)} pairs)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name, "positive": self.positive}
+        plain["groups"] = {name: group.to_dict() for name, group in self.groups.items()}
+        plain["names"] = {name: group.to_dict() for name, group in self.names.items()}
+        plain["pairs"] = self.pairs.to_dict() if len(self.pairs) else {}
+        plain["equalize"] = self.equalize.to_dict() if len(self.equalize) else {}
+        plain["specific"] = self.specific.to_dict() if len(self.specific) else {}
+        plain["direction"] = self.direction.to_dict() if self.direction else {}
+        plain["limits"] = self.limits
+        return {key: value for key, value in plain.items() if value} | source_dict(self.source)
+
+
+def _groups(
+    groups: Mapping[str, Words] | None, pairs: PairList, name: str, source: Source | None
+) -> FrozenMap[WordSet]:
+    """The groups as given, or the two sides of the pairs when only pairs are given."""
+    if not groups:
+        known = _pairs(pairs, name, ("first", "second"), source)
+        sides = {known.poles[0]: known.first, known.poles[1]: known.second} if len(known) else {}
+        groups = {pole: tuple(dict.fromkeys(words)) for pole, words in sides.items()}
+    kept = _sets(groups, f"concept {name!r}: groups", source)
+    if not kept:
+        raise UsageError(f"concept {name!r} has neither groups nor pairs", hint='give groups={"a": [...], "b": [...]}')
+    return kept
+
+
+def _sets(groups: Mapping[str, Words], what: str, source: Source | None) -> FrozenMap[WordSet]:
+    if not isinstance(groups, Mapping):
+        raise UsageError(f"{what} must map a name to a list of words, got {shown(groups)}")
+    kept = {
+        name: group if isinstance(group, WordSet) else WordSet(name, group, source) for name, group in groups.items()
+    }
+    for name, group in kept.items():
+        if not len(group):
+            raise UsageError(f"{what}: {name!r} is empty")
+    return FrozenMap(kept)
+
+
+def _pairs(pairs: PairList, name: str, poles: Sequence[str], source: Source | None) -> Pairs:
+    return pairs if isinstance(pairs, Pairs) else Pairs(name, pairs, poles, source)
+
+
+def _poles(groups: tuple[str, ...], positive: str) -> tuple[str, str]:
+    """Names of the two ends; with three groups or more a pair has no fixed ends."""
+    others = [name for name in groups if name != positive]
+    return (positive, others[0]) if len(others) == 1 else ("first", "second")

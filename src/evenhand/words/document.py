@@ -1,0 +1,94 @@
+"""A TOML or JSON file as plain data, with errors that name file, key and line."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import FormatError
+from evenhand.files import existing
+from evenhand.words.lines import json_line, line_at, toml_line
+
+SUFFIXES = (".toml", ".json")
+
+
+@dataclass(frozen=True)
+class Document:
+    """The text of a word file and what it parses to."""
+
+    path: Path
+    text: str
+    data: Mapping[str, Any]
+
+    def error(self, keys: Sequence[str], message: str, *, hint: str = "") -> FormatError:
+        """An error about one key of this file."""
+        find = json_line if self.path.suffix.lower() == ".json" else toml_line
+        where = f"{self.path}:{find(self.text, keys)}"
+        return FormatError(": ".join(filter(None, (where, ".".join(keys), message))), hint=hint)
+
+
+def read_document(path: Path) -> Document:
+    """Read and parse a word file; whatever is wrong with it is a `FormatError` that says where."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise FormatError(f"{path}: a word file is TOML or JSON", hint=f"name it {path.stem}.toml or {path.stem}.json")
+    text = _decoded(existing(path, what="word file"))
+    try:
+        data = _parse_json(path, text) if path.suffix.lower() == ".json" else _parse_toml(path, text)
+    except RecursionError as error:
+        raise FormatError(f"{path}: nested too deeply", hint="a word file needs four levels at the most") from error
+    if not isinstance(data, dict):
+        raise FormatError(f"{path}:1: a word file holds named records", hint='begin with {"wordset": {"my-list": ...}}')
+    return Document(path, text, data)
+
+
+def _decoded(path: Path) -> str:
+    raw = path.read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FormatError(f"{path}:{line}: not UTF-8 text ({error.reason})", hint="save the file as UTF-8") from error
+
+
+def _parse_toml(path: Path, text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = int(place[1]) if place else line_at(text, len(text))
+        twice = re.search("twice|overwrite|already", str(error))
+        hint = "each id and each key may stand only once" if twice else "see https://toml.io for the syntax"
+        raise FormatError(f"{path}:{line}: not valid TOML: {error}", hint=hint) from error
+
+
+class _DuplicateKeyError(ValueError):
+    """Two members of one JSON object have the same name."""
+
+
+def _parse_json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        message = f"{path}:{error.lineno}: not valid JSON: {error.msg} (column {error.colno})"
+        raise FormatError(message, hint="lists and objects need commas between items and none at the end") from error
+    except _DuplicateKeyError as error:
+        key = str(error)
+        last = max(text.rfind(json.dumps(key, ensure_ascii=False)), 0)
+        message = f"{path}:{line_at(text, last)}: {key}: stands twice in one object"
+        raise FormatError(message, hint="each id and each key may stand only once") from error
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise FormatError(f"{path}: not valid JSON: {error}") from error
+
+
+def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    for key, value in members:
+        if key in seen:
+            raise _DuplicateKeyError(key)
+        seen[key] = value
+    return seen

@@ -1,0 +1,80 @@
+"""What a WEAT-like measure is asked: sets of target words against sets of attribute words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from evenhand.errors import UsageError
+from evenhand.words.showing import shown
+from evenhand.words.source import Cited, Source, source_dict
+from evenhand.words.wordset import Words, WordSet
+
+Sets: TypeAlias = Mapping[str, Words] | Sequence[Words]
+
+
+@dataclass(frozen=True, init=False)
+class Query(Cited):
+    """Target sets and attribute sets; in the letters of WEAT the targets are X and Y, the attributes A and B.
+
+    A positive value of a measure says that the first target goes with the first attribute. Sets may be word sets,
+    plain lists, or a mapping from the name of each set to its words.
+    """
+
+    name: str
+    targets: tuple[WordSet, ...]
+    attributes: tuple[WordSet, ...]
+    source: Source | None
+    note: str
+
+    def __init__(
+        self,
+        name: str = "",
+        targets: Sets = (),
+        attributes: Sets = (),
+        source: Source | None = None,
+        *,
+        note: str = "",
+    ) -> None:
+        vars(self).update(
+            name=name,
+            targets=_sets(targets, "target", name, source),
+            attributes=_sets(attributes, "attribute", name, source),
+            source=source,
+            note=note,
+        )
+
+    def __repr__(self) -> str:
+        sides = (" / ".join(group.name for group in sets) for sets in (self.targets, self.attributes))
+        return f"Query({self.name!r}, {' x '.join(sides)})"
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """How many target sets and how many attribute sets there are; a measure may ask for (2, 2)."""
+        return len(self.targets), len(self.attributes)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every word asked, once."""
+        return tuple(dict.fromkeys(word for group in (*self.targets, *self.attributes) for word in group))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name}
+        plain["targets"] = [group.to_dict() for group in self.targets]
+        plain["attributes"] = [group.to_dict() for group in self.attributes]
+        return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
+
+
+def _sets(given: Sets, role: str, query: str, source: Source | None) -> tuple[WordSet, ...]:
+    if isinstance(given, (str, WordSet)) or not isinstance(given, (Mapping, Sequence)):
+        raise UsageError(f"query {query!r}: {role}s must be several lists of words, got {shown(given)}")
+    named = given.items() if isinstance(given, Mapping) else [(f"{role} {n}", g) for n, g in enumerate(given, 1)]
+    sets = tuple(group if isinstance(group, WordSet) else WordSet(name, group, source) for name, group in named)
+    if not sets:
+        raise UsageError(f"query {query!r} has no {role} set", hint=f"give {role}s=(words, other_words)")
+    for group in sets:
+        if not len(group):
+            raise UsageError(f"query {query!r}: the {role} set {group.name!r} is empty")
+    return sets

@@ -1,0 +1,109 @@
+"""Sentences with slots, filled one at a time so that millions of them never sit in memory."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from evenhand.errors import UsageError
+from evenhand.words.articles import article, with_articles
+from evenhand.words.frozen import FrozenMap
+from evenhand.words.source import Cited, Source, source_dict
+from evenhand.words.wordset import Words, WordSet, checked_words
+
+SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, init=False)
+class Template(Cited):
+    """A sentence with `{slots}`, and word sets for some or all of them.
+
+    `a/an` before a slot becomes the article its filler needs: `articles="letter"` goes by the first letter, as the code
+    of Dev et al. (2020) does, "phonetic" knows its exceptions. Slots without fillers are free: the caller fills them.
+
+    Example:
+        >>> t = Template("demo", "The {subject} ate a/an {food}.", {"food": ["apple", "meal"]})
+        >>> list(t.expand(subject="nurse"))
+        ['The nurse ate an apple.', 'The nurse ate a meal.']
+    """
+
+    name: str
+    text: str
+    fillers: Mapping[str, WordSet]
+    articles: str
+    source: Source | None
+    note: str
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        fillers: Mapping[str, Words] | None = None,
+        articles: str = "phonetic",
+        source: Source | None = None,
+        *,
+        note: str = "",
+    ) -> None:
+        article("a", articles)
+        slots = set(SLOT.findall(text))
+        if not slots or "{" in SLOT.sub("", text) or "}" in SLOT.sub("", text):
+            raise UsageError(f"template {name!r}: {text!r} has no slot or a stray brace", hint="write slots as {word}")
+        kept = {slot: w if isinstance(w, WordSet) else WordSet(slot, w, source) for slot, w in (fillers or {}).items()}
+        for slot, words in kept.items():
+            if slot not in slots or not len(words):
+                raise UsageError(f"template {name!r}: fillers for {slot!r} are empty, or the text has no such slot")
+        vars(self).update(name=name, text=text, fillers=FrozenMap(kept), articles=articles, source=source, note=note)
+
+    def __repr__(self) -> str:
+        return f"Template({self.name!r}, {self.text!r}, {self.size} sentences)"
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The slots in the order in which they stand in the text."""
+        return tuple(dict.fromkeys(SLOT.findall(self.text)))
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The slots that have no fillers."""
+        return tuple(slot for slot in self.slots if slot not in self.fillers)
+
+    @property
+    def size(self) -> int:
+        """How many sentences the fillers make, with one word in each free slot."""
+        return math.prod(len(words) for words in self.fillers.values())
+
+    def fill(self, /, **chosen: str) -> str:
+        """One sentence; every slot needs its word."""
+        missing, unknown = set(self.slots) - set(chosen), set(chosen) - set(self.slots)
+        if missing or unknown:
+            raise UsageError(f"template {self.name!r}: missing {sorted(missing)}, not a slot {sorted(unknown)}")
+        return with_articles(SLOT.sub(lambda slot: chosen[slot[1]], self.text), self.articles)
+
+    def combinations(self, /, **chosen: str | Words) -> Iterator[dict[str, str]]:
+        """Every way to fill the slots, lazily; the last slot of the text varies fastest.
+
+        A keyword gives a free slot its word or words, or narrows the fillers of another.
+        """
+        given = {slot: (words,) if isinstance(words, str) else tuple(words) for slot, words in chosen.items()}
+        for slot, words in given.items():
+            if not checked_words(words, what=f"slot {slot!r}"):
+                raise UsageError(f"template {self.name!r}: no word is given for the slot {slot!r}")
+        pools: dict[str, Iterable[str]] = {**self.fillers, **given}
+        self.fill(**dict.fromkeys(pools, "x"))
+        ways = product(*(pools[slot] for slot in self.slots))
+        return (dict(zip(self.slots, words, strict=True)) for words in ways)
+
+    def expand(self, /, **chosen: str | Words) -> Iterator[str]:
+        """Every sentence, lazily, in the order of `combinations`."""
+        return (self.fill(**words) for words in self.combinations(**chosen))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name, "text": self.text, "articles": self.articles}
+        plain["fillers"] = {slot: words.to_dict() for slot, words in self.fillers.items()}
+        kept = {key: value for key, value in plain.items() if value}
+        return kept | ({"note": self.note} if self.note else {}) | source_dict(self.source)

@@ -1,0 +1,192 @@
+"""The two plain lists that everything else is made of: words, and pairs of words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from evenhand.errors import UsageError
+from evenhand.words.frozen import FrozenMap
+from evenhand.words.showing import few, shown
+from evenhand.words.source import Cited, Source, source_dict
+
+Words: TypeAlias = "WordSet | Iterable[str]"
+PairList: TypeAlias = "Pairs | Iterable[Sequence[str]]"
+
+
+@dataclass(frozen=True, init=False)
+class WordSet(Cited):
+    """A named list of words in the order of its source.
+
+    A printed list may hold a word twice; it is kept as it is and `duplicates` says so. `scores` are columns of numbers
+    that the source gives beside the words, one number for each word.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    source: Source | None
+    note: str
+    scores: Mapping[str, tuple[float, ...]]
+
+    def __init__(
+        self,
+        name: str,
+        words: Words,
+        source: Source | None = None,
+        *,
+        note: str = "",
+        scores: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        kept = checked_words(words, what=f"word set {name!r}")
+        columns = FrozenMap(
+            {column: checked_scores(s, what=f"{name!r}, {column!r}") for column, s in (scores or {}).items()}
+        )
+        for column, values in columns.items():
+            if len(values) != len(kept):
+                raise UsageError(f"word set {name!r}: {len(values)} scores {column!r} for {len(kept)} words")
+        vars(self).update(name=name, words=kept, source=source, note=note, scores=columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __repr__(self) -> str:
+        return f"WordSet({self.name!r}, {len(self)} words: {few(self.words)})"
+
+    @property
+    def duplicates(self) -> tuple[str, ...]:
+        """Words that occur more than once."""
+        return tuple(word for word, count in Counter(self.words).items() if count > 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name}
+        if self.scores:
+            plain["columns"] = list(self.scores)
+            plain["rows"] = [[word, *values] for word, *values in zip(self.words, *self.scores.values(), strict=True)]
+        else:
+            plain["words"] = [escaped(word) for word in self.words]
+        if self.duplicates or any(word != word.strip() for word in self.words):
+            plain["verbatim"] = True
+        return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
+
+
+@dataclass(frozen=True, init=False)
+class Pairs(Cited):
+    """A named list of word pairs; the first member of each belongs to the first pole, which is the positive one."""
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    poles: tuple[str, str]
+    source: Source | None
+    note: str
+
+    def __init__(
+        self,
+        name: str,
+        pairs: PairList,
+        poles: Sequence[str] = ("first", "second"),
+        source: Source | None = None,
+        *,
+        note: str = "",
+    ) -> None:
+        if isinstance(poles, str) or len(poles) != 2:
+            raise UsageError(f"pairs {name!r}: poles must be two names, got {poles!r}")
+        kept = checked_pairs(pairs, what=f"pairs {name!r}")
+        vars(self).update(name=name, pairs=kept, poles=(poles[0], poles[1]), source=source, note=note)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Pairs({self.name!r}, {len(self)} pairs {'-'.join(self.poles)}: {few(map('-'.join, self.pairs))})"
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The members on the positive side, in order, repeats included."""
+        return tuple(a for a, _ in self.pairs)
+
+    @property
+    def second(self) -> tuple[str, ...]:
+        """The members on the other side, in order, repeats included."""
+        return tuple(b for _, b in self.pairs)
+
+    @property
+    def duplicates(self) -> tuple[tuple[str, str], ...]:
+        """Pairs that occur more than once."""
+        return tuple(pair for pair, count in Counter(self.pairs).items() if count > 1)
+
+    def flipped(self) -> Pairs:
+        """The same pairs with the other pole first."""
+        turned = tuple((b, a) for a, b in self.pairs)
+        return Pairs(self.name, turned, (self.poles[1], self.poles[0]), self.source, note=self.note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name, "poles": list(self.poles)}
+        plain["pairs"] = [[a, b] for a, b in self.pairs]
+        if self.duplicates or any(word != word.strip() for pair in self.pairs for word in pair):
+            plain["verbatim"] = True
+        return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
+
+
+def escaped(word: str) -> str:
+    """A word as a file holds it: an @ in front would mean "include that list", so it is doubled."""
+    return "@" + word if word.startswith("@") else word
+
+
+def checked_words(words: Words, *, what: str) -> tuple[str, ...]:
+    """The words as a tuple, or an error that shows the one that is no word."""
+    if isinstance(words, str):
+        raise UsageError(f"{what} must be a list of words, got the text {shown(words)}", hint=f"write [{shown(words)}]")
+    if not isinstance(words, Iterable):
+        raise UsageError(f"{what} must be a list of words, got {shown(words)}")
+    return tuple(_checked_word(word, what) for word in words)
+
+
+def checked_pairs(pairs: PairList, *, what: str) -> tuple[tuple[str, str], ...]:
+    """The pairs as tuples, or an error that shows the one that is not two words."""
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise UsageError(f"{what} must be a list of (first, second), got {shown(pairs)}")
+    return tuple(_checked_pair(pair, what) for pair in pairs)
+
+
+def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
+    """The scores as floats; what is no finite number is an error."""
+    try:
+        numbers = tuple(map(float, scores))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"scores {what}: must be numbers, got {shown(scores)}") from error
+    if not all(map(math.isfinite, numbers)):
+        raise UsageError(f"scores {what}: holds a number that is not finite")
+    return numbers
+
+
+def _checked_pair(pair: Sequence[str], what: str) -> tuple[str, str]:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise UsageError(f"{what}: a pair is two words, got {shown(pair)}")
+    first, second = (_checked_word(word, what) for word in pair)
+    if first == second:
+        raise UsageError(f"{what}: both members of a pair are {first!r}", hint="a pair needs two different words")
+    return first, second
+
+
+def _checked_word(word: object, what: str) -> str:
+    if not isinstance(word, str):
+        raise UsageError(f"{what}: {shown(word)} is not a word", hint="words are texts: put quotes around them")
+    if not word.strip():
+        raise UsageError(f"{what}: holds an empty word")
+    if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
+        raise UsageError(f"{what}: {word!r} holds half of a character", hint="save the list as UTF-8")
+    return word
