@@ -1,0 +1,88 @@
+"""A mitigation as a scikit-learn transformer, for pipelines and grid searches."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from evenhand import mitigations
+from evenhand.errors import UsageError
+from evenhand.mitigations import Mitigation
+from evenhand.models.vectors import Vectors
+from evenhand.words import Concept
+
+
+class NotFittedYetError(UsageError, NotFittedError):  # type: ignore[misc]
+    """`transform` was called before `fit`; both families of errors know it."""
+
+
+class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns a map from vectors with their words, and applies it to any rows of the same dimension.
+
+    What to remove is learned from words, which the rows that pass through a pipeline no longer have: hand the vectors
+    to the constructor, or fit on `Vectors` or on `(words, matrix)`.
+
+    Args:
+        method: the id of a mitigation, a `Mitigation` with its parameters, or the class of one.
+        concept: the id of a concept, or a `Concept`; None for a method that was given its subspace.
+        vectors: what to learn from in a pipeline; shared, never copied, when the estimator is cloned.
+
+    Attributes:
+        map_: the fitted `VectorMap`.
+        n_features_in_: the number of coordinates it takes.
+    """
+
+    def __init__(
+        self,
+        method: str | Mitigation | type[Mitigation] = "linear",
+        concept: str | Concept | None = "gender",
+        vectors: Vectors | None = None,
+    ) -> None:
+        self.method = method
+        self.concept = concept
+        self.vectors = vectors
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Learn the map: from X where it has words, from the constructor's vectors otherwise."""
+        vectors = self._learned_from(X)
+        self.map_ = self._method().fit(vectors, self.concept)  # type: ignore[arg-type]
+        self.n_features_in_ = vectors.dim
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The mapped rows: `Vectors` for `Vectors`, otherwise an array. Maps that need words take `(words, matrix)`."""
+        if not hasattr(self, "map_"):
+            raise NotFittedYetError("this Debias is not fitted yet", hint="call fit first")
+        if _has_words(X):
+            return self.map_(np.asarray(X[1]), list(X[0]))
+        return self.map_(X)
+
+    def _learned_from(self, X: Any) -> Vectors:
+        if isinstance(X, Vectors):
+            return X
+        if _has_words(X):
+            return Vectors(X[0], X[1])
+        if self.vectors is None:
+            raise UsageError(
+                "rows without words cannot say what to remove",
+                hint="Debias(method, concept, vectors=v), or fit on Vectors or on (words, matrix)",
+            )
+        shape = np.shape(X)
+        if X is not None and shape[-1:] != (self.vectors.dim,):
+            raise UsageError(f"{self.vectors.name} has {self.vectors.dim} coordinates, the rows have shape {shape}")
+        return self.vectors
+
+    def _method(self) -> Mitigation:
+        method = mitigations.get(self.method) if isinstance(self.method, str) else self.method
+        return method() if isinstance(method, type) else method
+
+    def __sklearn_clone__(self) -> Self:
+        # scikit-learn would copy the vectors, gigabytes perhaps, for each fold; they are immutable, so share them.
+        return type(self)(**self.get_params(deep=False))
+
+
+def _has_words(X: Any) -> bool:
+    return isinstance(X, tuple) and len(X) == 2 and not np.isscalar(X[0]) and all(isinstance(w, str) for w in X[0])

@@ -1,0 +1,176 @@
+"""Facebook fastText's binary models (.bin): settings, dictionary, then one row for each word and each n-gram bucket.
+
+The layout is that of `FastText::saveModel`, versions 11 and 12, little-endian and without padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evenhand.arrays import Matrix
+from evenhand.errors import FormatError
+from evenhand.files import open_bytes
+from evenhand.models.vectors.formats.cursor import CHUNK, Cursor
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.growing import GrowingMatrix
+from evenhand.models.vectors.formats.subwords import Ngrams, SubwordComposer, mean_vectors
+
+MAGIC = 793712314
+MODELS = {1: "cbow", 2: "skipgram", 3: "supervised"}
+LONGEST_WORD = 1 << 16
+LONGEST_NGRAM = 64  # the tool's default is 6; more than this is a damaged header, and would cost memory without end
+AFTER_WORD = 10  # the closing zero, an int64 count, an int8 kind
+
+
+@dataclass(frozen=True)
+class _Header:
+    version: int
+    dim: int
+    model: int
+    bucket: int
+    shortest: int
+    longest: int
+    entries: int
+    words: int
+    pruned: int
+
+    @property
+    def ngrams(self) -> Ngrams | None:
+        """The n-grams of the model, where it has any."""
+        # Version 11 wrote n-gram lengths into supervised models that had been trained without n-grams.
+        unused = self.version == 11 and MODELS[self.model] == "supervised"
+        some = max(self.shortest, 1) <= self.longest and self.bucket > 0 and not unused
+        return Ngrams(self.shortest, self.longest, self.bucket, self.words) if some else None
+
+
+def read(path: Path, options: ReadOptions) -> Parsed:
+    """Read the words with their vectors; with n-grams, the result can compose words that are not there.
+
+    The rows of words and n-grams stay in the file (memory-mapped) unless it is compressed.
+    """
+    with open_bytes(path) as stream:
+        cursor = Cursor(stream, path)
+        header = _header(cursor)
+        raw = _dictionary(cursor, header)
+        table = _input_rows(cursor, header)
+        _check_output(cursor)
+    kept = raw[: options.limit]
+    words = _decoded(kept, options.encoding_errors, path)
+    return _vectors(words, raw, table, header, path.name)
+
+
+def _header(cursor: Cursor) -> _Header:
+    magic, version = cursor.numbers("2i", "its header")
+    if magic != MAGIC or version not in (11, 12):
+        kind = f"fastText version {version}" if magic == MAGIC else "no fastText binary"
+        raise FormatError(f"{cursor.path}: {kind}; versions 11 and 12 are read", hint="name another --format")
+    settings = cursor.numbers("12id", "its settings")
+    dim, model, bucket, shortest, longest = settings[0], *settings[7:11]
+    entries, words, labels, _tokens, pruned = cursor.numbers("3i2q", "the head of its dictionary")
+    header = _Header(version, dim, model, bucket, shortest, longest, entries, words, pruned)
+    if not (1 <= dim <= 100_000 and model in MODELS and bucket >= 0 and 0 <= longest <= LONGEST_NGRAM):
+        raise cursor.broken(f"settings that make no sense: {dim=}, {model=}, {bucket=}, maxn={longest}")
+    if words < 1 or labels < 0 or words + labels != entries or pruned < -1:
+        raise cursor.broken(f"a dictionary that makes no sense: {words=}, {labels=}, {entries=}, {pruned=}")
+    cursor.promise(entries * (AFTER_WORD + 1) + 8 * max(pruned, 0), "the dictionary")
+    return header
+
+
+def _dictionary(cursor: Cursor, header: _Header) -> list[bytes]:
+    """The words as bytes; labels of a classifier come after them and are left out."""
+    found: list[bytes] = []
+    kinds = bytearray()
+    while len(found) < header.entries:
+        window, grown = cursor.window()
+        start = _whole_entries(window, header.entries - len(found), found, kinds)
+        if not start and (not grown or len(window) >= LONGEST_WORD + AFTER_WORD):
+            raise cursor.broken(f"no end of dictionary entry {len(found) + 1:,} of {header.entries:,}")
+        cursor.advance(start)
+    if any(kinds[: header.words]) or b"" in found:
+        raise cursor.broken("the dictionary has an empty word, or a label among its words")
+    cursor.skip(8 * max(header.pruned, 0), "the list of pruned n-grams")
+    return found[: header.words]
+
+
+def _whole_entries(window: bytes, most: int, found: list[bytes], kinds: bytearray) -> int:
+    """Collect the entries that lie wholly in the window; the number of bytes they take."""
+    start = 0
+    for _ in range(most):
+        end = window.find(b"\0", start, start + LONGEST_WORD)
+        if end < 0 or end + AFTER_WORD > len(window):
+            break
+        found.append(window[start:end])
+        kinds.append(window[end + AFTER_WORD - 1])
+        start = end + AFTER_WORD
+    return start
+
+
+def _input_rows(cursor: Cursor, header: _Header) -> Matrix:
+    (quantised,) = cursor.numbers("B", "its input matrix")
+    if quantised or header.pruned >= 0:
+        raise FormatError(
+            f"{cursor.path}: a quantised or pruned fastText model (.ftz), which holds codes in place of rows",
+            hint="take the .bin file it was made from",
+        )
+    rows, dim = cursor.numbers("2q", "its input matrix")
+    needed = header.words + (header.bucket if header.ngrams else 0)
+    if dim != header.dim or rows < needed:
+        raise cursor.broken(f"an input matrix of {rows:,} x {dim:,}; its header asks for {needed:,} x {header.dim:,}")
+    cursor.promise(4 * rows * dim, "the input matrix")
+    if cursor.size is None:
+        return _read_rows(cursor, rows, dim)
+    table = np.memmap(cursor.path, "<f4", "r", offset=cursor.position, shape=(rows, dim))
+    cursor.skip(4 * rows * dim, "the input matrix")
+    return table
+
+
+def _read_rows(cursor: Cursor, rows: int, dim: int) -> Matrix:
+    matrix = GrowingMatrix(dim)
+    while matrix.rows < rows:
+        count = min(rows - matrix.rows, max(CHUNK // (4 * dim), 1))
+        block = cursor.take(4 * count * dim, f"row {matrix.rows + 1:,} or later of {rows:,} of the input matrix")
+        matrix.reserve(count)[:] = np.frombuffer(block, "<f4").reshape(count, dim)
+    return matrix.finish()
+
+
+def _check_output(cursor: Cursor) -> None:
+    """The output matrix is of no use here, but a file that lacks some of it was not copied whole."""
+    _quantised, rows, dim = cursor.numbers("B2q", "its output matrix")
+    if rows < 0 or dim < 0:
+        raise cursor.broken(f"an output matrix of {rows:,} x {dim:,}")
+    cursor.skip(4 * rows * dim, "the output matrix")
+
+
+def _decoded(raw: Sequence[bytes], errors: str, path: Path) -> list[str]:
+    words: list[str] = []
+    for word in raw:
+        try:
+            words.append(word.decode(errors=errors))
+        except UnicodeDecodeError:
+            raise FormatError(
+                f"{path}, word {len(words) + 1:,}: not valid UTF-8: {word[:40]!r}",
+                hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+            ) from None
+    return words
+
+
+def _vectors(words: list[str], raw: list[bytes], table: Matrix, header: _Header, name: str) -> Parsed:
+    source = {
+        "model": MODELS[header.model],
+        "version": header.version,
+        "labels": header.entries - header.words,
+        "minn": header.shortest,
+        "maxn": header.longest,
+        "bucket": header.bucket,
+    }
+    if header.ngrams is None:
+        # Rows begin wherever the dictionary ends, mostly off the four-byte grid that fast arithmetic needs.
+        return Parsed(words, np.require(table[: len(words)], np.float32, ["A", "C"]), source=source)
+    own = np.arange(len(words))
+    matrix, _counts = mean_vectors(raw[: len(words)], own, table, header.ngrams)
+    unread = {word: row for row, word in enumerate(raw[len(words) :], len(words))}
+    return Parsed(words, matrix, source=source, compose=SubwordComposer(table, header.ngrams, name, unread))

@@ -1,0 +1,130 @@
+"""Our own layout: one safetensors file with the matrix, the vocabulary, where it came from and what was done to it.
+
+The safetensors package reads a tensor into memory; a vector file should be mapped instead, so the header (eight bytes
+of length, JSON, then the raw tensors) is read here. Files written here open in any safetensors reader.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from evenhand.arrays import Matrix
+from evenhand.errors import FormatError
+from evenhand.files import compression_of, open_bytes, writing
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
+from evenhand.models.vectors.table import Vectors
+
+LAYOUT = "evenhand-vectors-1"
+DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "U8": np.uint8}
+ROWS_AT_ONCE = 20_000
+
+
+def read(path: Path, options: ReadOptions) -> Parsed:
+    """Map the matrix; the words are decoded. A foreign safetensors file needs a vocabulary beside it."""
+    tensors, metadata = open_tensors(path)
+    matrix = _the_matrix(tensors, path)
+    if metadata.get("layout") == LAYOUT:
+        words: Sequence[str] = split_words(tensors["vocabulary"].tobytes(), path)
+        stored = json.loads(metadata.get("source", "{}"))
+        history = json.loads(metadata.get("history", "[]"))
+    else:
+        words, stored, history = read_vocabulary(path, options), {}, []
+    return Parsed(words, matrix, tuple(stored.pop("notes", ())), stored, history)
+
+
+def open_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Every tensor of the file, memory-mapped when it is not compressed, and its metadata."""
+    with open_bytes(path) as stream:
+        header, offset = _header(stream, path)
+        data = stream.read() if compression_of(path) else np.memmap(path, np.uint8, "r")[offset:]
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
+    metadata = header.pop("__metadata__", None) or {}
+    try:
+        tensors = {name: _tensor(raw, spec) for name, spec in header.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _broken(path, str(error)) from error
+    return tensors, {str(key): str(value) for key, value in metadata.items()}
+
+
+def _header(stream: IO[bytes], path: Path) -> tuple[dict[str, Any], int]:
+    prefix = stream.read(8)
+    length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
+    if not 2 <= length <= 100_000_000:
+        raise _broken(path, "the first eight bytes are no header length")
+    text = stream.read(length)
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise _broken(path, "the header is no JSON") from error
+    if not isinstance(header, dict) or len(text) < length:
+        raise _broken(path, "the header is cut off")
+    return header, 8 + length
+
+
+def _tensor(raw: np.ndarray, spec: Mapping[str, Any]) -> np.ndarray:
+    begin, end = (int(offset) for offset in spec["data_offsets"])
+    if not 0 <= begin <= end <= len(raw):
+        raise ValueError(f"bytes {begin}:{end} lie outside the {len(raw)} there are")
+    return raw[begin:end].view(DTYPES[spec["dtype"]]).reshape(spec["shape"])
+
+
+def _broken(path: Path, why: str) -> FormatError:
+    return FormatError(f"{path}: not a whole safetensors file: {why}", hint="fetch or write the file again")
+
+
+def _the_matrix(tensors: Mapping[str, np.ndarray], path: Path) -> Matrix:
+    if "vectors" in tensors:
+        return tensors["vectors"]
+    tables = [tensor for tensor in tensors.values() if tensor.ndim == 2 and tensor.dtype.kind == "f"]
+    if len(tables) != 1:
+        raise FormatError(
+            f"{path}: {len(tables)} matrices inside, expected one named 'vectors' or a single one",
+            hint="for the embeddings of a transformer use evenhand.interop.huggingface",
+        )
+    return tables[0]
+
+
+def write(vectors: Vectors, path: Path, *, dtype: str = "F32") -> None:
+    """Write matrix, vocabulary, source and history; rows are converted block by block."""
+    blocks = (vectors.matrix[i : i + ROWS_AT_ONCE] for i in range(0, len(vectors), ROWS_AT_ONCE))
+    with writing(path) as out:
+        write_stream(
+            out, vectors.words, blocks, vectors.dim, source=vectors.source, history=vectors.history, dtype=dtype
+        )
+
+
+def write_stream(
+    out: IO[bytes],
+    words: Sequence[str],
+    blocks: Iterable[Matrix],
+    dim: int,
+    *,
+    source: Mapping[str, Any],
+    history: Sequence[Mapping[str, Any]],
+    dtype: str = "F32",
+) -> None:
+    """Write rows as they come, so that a matrix larger than memory passes through."""
+    vocabulary = join_words(words)
+    size = len(words) * dim * np.dtype(DTYPES[dtype]).itemsize
+    header = {
+        "__metadata__": {
+            "layout": LAYOUT,
+            "source": json.dumps(dict(source), sort_keys=True),
+            "history": json.dumps([dict(step) for step in history], sort_keys=True),
+        },
+        "vectors": {"dtype": dtype, "shape": [len(words), dim], "data_offsets": [0, size]},
+        "vocabulary": {"dtype": "U8", "shape": [len(vocabulary)], "data_offsets": [size, size + len(vocabulary)]},
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # the format asks for tensors aligned to eight bytes
+    out.write(struct.pack("<Q", len(text)) + text)
+    for block in blocks:
+        out.write(np.ascontiguousarray(block, DTYPES[dtype]).data)
+    out.write(vocabulary)

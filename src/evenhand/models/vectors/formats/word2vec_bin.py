@@ -1,0 +1,114 @@
+"""word2vec's binary layout: a header line, then for each word its bytes, a space and its float32 numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from evenhand.errors import FormatError
+from evenhand.files import compression_of, open_bytes, writing
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.growing import GrowingMatrix
+from evenhand.models.vectors.table import Vectors
+
+CHUNK = 16 << 20
+LONGEST_WORD = 1 << 16
+
+
+def read(path: Path, options: ReadOptions) -> Parsed:
+    """Read the whole file in order; a file that ends early is an error that says where."""
+    with open_bytes(path) as stream:
+        count, dim = _header(stream, path)
+        if not compression_of(path) and count * (4 * dim + 1) > path.stat().st_size:
+            raise FormatError(
+                f"{path}: the header promises {count:,} words of {dim} numbers, which is more than the file holds",
+                hint="the file is cut off: fetch it again",
+            )
+        wanted = count if options.limit is None else min(count, options.limit)
+        words, matrix = _rows(stream, path, wanted, dim, options.encoding_errors)
+        if wanted == count and stream.read(64).strip():
+            raise FormatError(f"{path}: more data after the {count:,} words that the header promises")
+    return Parsed(words, matrix)
+
+
+def _header(stream: IO[bytes], path: Path) -> tuple[int, int]:
+    line = bytearray()
+    while len(line) < 64 and (byte := stream.read(1)) and byte != b"\n":
+        line += byte
+    fields = bytes(line).split()
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 12 for field in fields):
+        raise FormatError(
+            f"{path}: the first line is no word2vec header (two whole numbers)", hint="name another --format"
+        )
+    count, dim = int(fields[0]), int(fields[1])
+    if not 1 <= dim <= 100_000:
+        raise FormatError(f"{path}: the header names a dimension of {dim:,}")
+    return count, dim
+
+
+def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> tuple[list[str], np.ndarray]:
+    words: list[str] = []
+    matrix = GrowingMatrix(dim)
+    buffer, width = b"", 4 * dim
+    while len(words) < count:
+        chunk = stream.read(CHUNK)
+        if not chunk:
+            raise FormatError(
+                f"{path}: the file ends inside word {len(words) + 1:,} of {count:,}",
+                hint="the file is cut off: fetch it again",
+            )
+        buffer += chunk
+        spans, used = _complete(buffer, width, count - len(words), path)
+        rows = matrix.reserve(len(spans))
+        for row, (start, space) in enumerate(spans):
+            words.append(_decode(buffer[start:space], errors, path, len(words)))
+            rows[row] = np.frombuffer(buffer, "<f4", dim, space + 1)
+        buffer = buffer[used:]
+    return words, matrix.finish()
+
+
+def _complete(buffer: bytes, width: int, most: int, path: Path) -> tuple[list[tuple[int, int]], int]:
+    """Start of word and position of its space for every entry that lies wholly in the buffer."""
+    spans: list[tuple[int, int]] = []
+    position = 0
+    while len(spans) < most:
+        start = position
+        while buffer[start : start + 1] == b"\n":  # Google's tool ends a row with a line end, others do not
+            start += 1
+        space = buffer.find(b" ", start, start + LONGEST_WORD)
+        if space < 0 and len(buffer) - start >= LONGEST_WORD:
+            raise FormatError(
+                f"{path}: no end of word {len(spans) + 1:,} within {LONGEST_WORD:,} bytes",
+                hint="this is not word2vec's binary format; name another --format",
+            )
+        if space < 0 or space + 1 + width > len(buffer):
+            break
+        spans.append((start, space))
+        position = space + 1 + width
+    return spans, position
+
+
+def _decode(raw: bytes, errors: str, path: Path, row: int) -> str:
+    try:
+        word = raw.decode(errors=errors)
+    except UnicodeDecodeError:
+        raise FormatError(
+            f"{path}, word {row + 1:,}: not valid UTF-8: {raw[:40]!r}",
+            hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+        ) from None
+    if not word:
+        raise FormatError(f"{path}, word {row + 1:,}: the word is empty")
+    return word
+
+
+def write(vectors: Vectors, path: Path) -> None:
+    """Write as Google's tool does, a line end after each row."""
+    for word in vectors.words:
+        if " " in word or word.startswith("\n"):
+            raise FormatError(f"the word {word!r} contains a space, which word2vec's binary format cannot hold")
+    with writing(path) as out:
+        out.write(f"{len(vectors)} {vectors.dim}\n".encode())
+        for word, row in zip(vectors.words, vectors.matrix, strict=True):
+            out.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")

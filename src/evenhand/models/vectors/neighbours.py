@@ -1,0 +1,97 @@
+"""Exact nearest neighbours by cosine, in blocks: 50,000 words x 100 neighbours without a 50,000 x 50,000 matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.arrays import Rows, unit_rows
+from evenhand.errors import UsageError
+
+if TYPE_CHECKING:
+    from evenhand.models.vectors.table import Vectors
+
+BLOCK_CELLS = 64 << 20  # similarities held at once: 256 MB of float32
+EPSILON = 1e-3  # keeps the 3CosMul denominator from vanishing, as Levy & Goldberg 2014 set it
+
+
+def unit_float32(vectors: Vectors, rows: Rows | None = None) -> NDArray[np.float32]:
+    """Rows scaled to length one; lengths are taken in double precision."""
+    matrix = vectors.matrix if rows is None else vectors.matrix[rows]
+    unit = np.empty(matrix.shape, dtype=np.float32)
+    for start in range(0, len(matrix), 50_000):
+        unit[start : start + 50_000] = unit_rows(matrix[start : start + 50_000])
+    return unit
+
+
+def nearest(
+    queries: NDArray[np.float32], pool: NDArray[np.float32], k: int, *, exclude: Rows | None = None
+) -> tuple[Rows, NDArray[np.float32]]:
+    """Rows of the pool nearest to each query (unit rows both), nearest first, with their cosines.
+
+    `exclude` gives for each query one row of the pool that is no answer, usually the word itself (-1 for none). Equal
+    cosines are ordered by row, so that the answer does not depend on the size of a block.
+    """
+    available = len(pool) - (exclude is not None)
+    if not 1 <= k <= available:
+        raise UsageError(f"{k} neighbours asked of {available:,} words", hint="ask for fewer neighbours")
+    indices = np.empty((len(queries), k), dtype=np.int64)
+    cosines = np.empty((len(queries), k), dtype=np.float32)
+    step = max(1, BLOCK_CELLS // len(pool))
+    for start in range(0, len(queries), step):
+        block = queries[start : start + step] @ pool.T
+        if exclude is not None:
+            _mask(block, exclude[start : start + step])
+        top = _top(block, k)
+        indices[start : start + step] = top
+        cosines[start : start + step] = np.take_along_axis(block, top, axis=1)
+    return indices, cosines
+
+
+def _mask(block: NDArray[np.float32], exclude: Rows) -> None:
+    rows = np.flatnonzero(exclude >= 0)
+    block[rows, exclude[rows]] = -np.inf
+
+
+def _top(block: NDArray[np.float32], k: int) -> Rows:
+    """Columns of the k largest values of each row, largest first, equal values by column."""
+    width = block.shape[1]
+    if k < width:
+        candidates = np.sort(np.argpartition(block, width - k, axis=1)[:, width - k :], axis=1)
+        values = np.take_along_axis(block, candidates, axis=1)
+    else:
+        candidates, values = np.broadcast_to(np.arange(width), block.shape), block
+    order = np.argsort(-values, axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(candidates, order, axis=1), dtype=np.int64)
+
+
+def analogy(
+    vectors: Vectors,
+    positive: Sequence[str],
+    negative: Sequence[str] = (),
+    *,
+    k: int = 10,
+    method: Literal["3cosadd", "3cosmul"] = "3cosadd",
+) -> list[tuple[str, float]]:
+    """Words nearest to all of `positive` and far from all of `negative`; with one positive word, plain similarity."""
+    if not positive:
+        raise UsageError("an analogy needs at least one positive word")
+    names = [*positive, *negative]
+    asked = unit_rows(np.stack([vectors[word] for word in names]))
+    cosines = vectors.unit.astype(np.float32, copy=False) @ asked.T.astype(np.float32)
+    near, far = cosines[:, : len(positive)], cosines[:, len(positive) :]
+    if method == "3cosadd":
+        target = asked[: len(positive)].sum(axis=0) - asked[len(positive) :].sum(axis=0)
+        length = float(np.linalg.norm(target))
+        scores = (near.sum(axis=1) - far.sum(axis=1)) / (length or 1.0)
+    elif method == "3cosmul":
+        scores = ((1 + near) / 2).prod(axis=1) / (((1 + far) / 2) + EPSILON).prod(axis=1)
+    else:
+        raise UsageError(f"unknown analogy method {method!r}", hint="use 3cosadd or 3cosmul")
+    scores[[vectors.index[word] for word in names if word in vectors]] = -np.inf
+    count = min(k, int(np.isfinite(scores).sum()))
+    best = _top(scores[None, :], count)[0] if count else []
+    return [(vectors.words[row], float(scores[row])) for row in best]

@@ -1,0 +1,53 @@
+"""The examples of docs/how-to/other-libraries.md run as they are printed, on small vectors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenhand.models.vectors import Vectors
+from evenhand.words import concept
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "other-libraries.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def small_default(monkeypatch: pytest.MonkeyPatch) -> Vectors:
+    gender = [word for group in concept("gender").groups.values() for word in group]
+    words = list(dict.fromkeys([*gender, "he", "she", "doctor", "nurse", "engineer", "teacher"]))
+    vectors = Vectors(words, np.random.default_rng(0).standard_normal((len(words), 5)))
+    monkeypatch.setattr(Vectors, "default", classmethod(lambda cls: vectors))
+    return vectors
+
+
+@pytest.mark.parametrize("library", ["gensim", "spacy", "sklearn"])
+def test_examples_run(library: str, small_default: Vectors, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(library)
+    (example,) = [text for text in EXAMPLES if f"evenhand.interop.{library} " in text]
+    names: dict[str, object] = {}
+    exec(compile(example, str(PAGE), "exec"), names)
+    assert names["vectors"] == small_default
+
+
+def test_the_transformers_example_runs(small_default: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {token: row for row, token in enumerate(["[UNK]", *small_default.words])}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path / "my-bert")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]").save_pretrained(
+        tmp_path / "my-bert"
+    )
+    monkeypatch.chdir(tmp_path)
+    (example,) = [text for text in EXAMPLES if "evenhand.interop.huggingface" in text]
+    names: dict[str, object] = {}
+    exec(compile(example, str(PAGE), "exec"), names)
+    after = names["model"].get_input_embeddings().weight.detach().numpy()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(after[1:], names["debiased"].matrix)  # type: ignore[attr-defined]
