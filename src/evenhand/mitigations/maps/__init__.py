@@ -1,0 +1,28 @@
+"""Maps: frozen functions from vectors to vectors, on `Vectors`, arrays and tensors alike, that can be saved.
+
+How a map is found (fitting) belongs in the methods beside this folder.
+"""
+
+from evenhand.mitigations.maps.blocks import apply_blocks
+from evenhand.mitigations.maps.chain import Chain
+from evenhand.mitigations.maps.coordinates import DropCoordinates, RowNormalise
+from evenhand.mitigations.maps.encoder import Encoder
+from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
+from evenhand.mitigations.maps.rotation import PlaneRotation
+from evenhand.mitigations.maps.vectormap import VectorMap
+from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
+
+__all__ = [
+    "Affine",
+    "Chain",
+    "DropCoordinates",
+    "Encoder",
+    "ExceptWords",
+    "LowRank",
+    "PlaneRotation",
+    "RowNormalise",
+    "SoftProjection",
+    "VectorMap",
+    "WordTable",
+    "apply_blocks",
+]

@@ -1,0 +1,120 @@
+"""Maps one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import UsageError
+from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.coordinates import RowNormalise
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain(VectorMap):
+    """Several maps, applied in the order given; `b @ a` is `Chain((a, b))`. Chains inside a chain are flattened."""
+
+    kind: ClassVar[str] = "chain"
+
+    maps: Iterable[VectorMap]
+
+    def __post_init__(self) -> None:
+        flat = tuple(part for vm in self.maps for part in (vm.maps if isinstance(vm, Chain) else (vm,)))
+        if not flat:
+            raise UsageError("a chain needs at least one map")
+        object.__setattr__(self, "maps", flat)
+        _check(flat)
+        if not self.report:
+            object.__setattr__(self, "report", _joint_report(flat))
+
+    @property
+    def parts(self) -> tuple[VectorMap, ...]:
+        """The maps, first to last."""
+        return tuple(self.maps)
+
+    @property
+    def in_dim(self) -> int | None:
+        """What the first map takes; where that takes anything and keeps the dimension, what the next one takes."""
+        for part in self.parts:
+            if part.in_dim is not None or not isinstance(part, RowNormalise):
+                return part.in_dim
+        return None
+
+    @property
+    def out_dim(self) -> int | None:
+        """What the last map gives."""
+        return self.out_dim_of(self.in_dim)
+
+    def out_dim_of(self, dim: int | None) -> int | None:
+        """What the maps make of `dim`, one after the other."""
+        for part in self.parts:
+            dim = part.out_dim_of(dim)
+        return dim
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether any of them does."""
+        return any(part.needs_words for part in self.parts)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether all of them are."""
+        return all(part.is_linear for part in self.parts)
+
+    @cached_property
+    def rank_removed(self) -> int:
+        """Exact for linear maps; otherwise the most that one of them removes, so at least that."""
+        if self.is_linear and self.in_dim is not None:
+            return self.in_dim - int(np.linalg.matrix_rank(self.to_matrix()[0]))
+        return max(part.rank_removed for part in self.parts)
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """Each map on what the one before it gave."""
+        for part in self.parts:
+            x = part.transform(x, at, words)
+        return x
+
+    def to_matrix(self) -> tuple[Matrix64, Vector64]:
+        """The product of the matrices, and what becomes of the biases."""
+        if not self.is_linear:
+            return super().to_matrix()
+        matrix, bias = self.parts[0].to_matrix()
+        for part in self.parts[1:]:
+            next_matrix, next_bias = part.to_matrix()
+            matrix, bias = matrix @ next_matrix, bias @ next_matrix + next_bias
+        return matrix, bias
+
+    def state(self) -> State:
+        """The maps."""
+        return State({}, {}, self.parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From the maps."""
+        return cls(state.children)
+
+
+def _check(parts: tuple[VectorMap, ...]) -> None:
+    dim = parts[0].out_dim_of(parts[0].in_dim)
+    for before, part in pairwise(parts):
+        if dim is not None and part.in_dim is not None and part.in_dim != dim:
+            raise UsageError(
+                f"{part!r} takes {part.in_dim} coordinates, but {before!r} before it gives {dim}",
+                hint="b @ a applies a first",
+            )
+        dim = part.out_dim_of(part.in_dim if dim is None else dim)
+
+
+def _joint_report(parts: tuple[VectorMap, ...]) -> dict[str, Any]:
+    reports = [dict(part.report) for part in parts]
+    if not any(reports):
+        return {}
+    methods = [part.report.get("method", part.kind) for part in parts]
+    return {"method": ".".join(methods), "steps": reports}

@@ -1,0 +1,190 @@
+"""Maps of the form x M + b: soft and hard projections, any matrix, and the identity less a thin product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import UsageError
+from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.frozen import frozen, same_length
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftProjection(VectorMap):
+    """x - sum_i a_i <x, b_i> b_i: each direction of an orthonormal basis shrunk by (1 - a_i), 0 <= a_i <= 1.
+
+    All weights 1 (the default) is the orthogonal projection that removes the subspace. Linear and span projection,
+    the neutralising of hard debiasing, INLP, R-LACE, MISP and HSR are all of this form.
+    """
+
+    kind: ClassVar[str] = "soft-projection"
+
+    basis: Matrix64
+    weights: Vector64 | None = None
+
+    def __post_init__(self) -> None:
+        basis = frozen(self.basis, ndim=2, what="the basis of a projection")
+        if not np.allclose(basis @ basis.T, np.eye(len(basis)), atol=ORTHONORMAL_ATOL):
+            raise UsageError(
+                "the rows of a projection's basis must be orthonormal, or directions would be removed twice",
+                hint="use Subspace.given(directions).basis",
+            )
+        weights = frozen(np.ones(len(basis)) if self.weights is None else self.weights, ndim=1, what="the weights")
+        same_length(len(basis), len(weights), what="directions and weights")
+        if weights.size and not (weights.min() >= 0 and weights.max() <= 1):
+            raise UsageError(f"weights lie between 0 (keep) and 1 (remove), got {weights.tolist()}")
+        object.__setattr__(self, "basis", basis)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def in_dim(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[1])
+
+    @property
+    def is_linear(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def rank_removed(self) -> int:
+        """Number of directions whose weight is 1: the others are shrunk, and could be stretched back."""
+        return int(np.count_nonzero(np.asarray(self.weights) == 1))
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """X - (X B' * a) B."""
+        basis = at.put(self.basis)
+        return x - ((x @ basis.T) * at.put(self.weights)) @ basis
+
+    def to_matrix(self) -> tuple[Matrix64, Vector64]:
+        """(I - B'diag(a)B, 0)."""
+        return np.eye(self.in_dim) - (self.basis.T * np.asarray(self.weights)) @ self.basis, np.zeros(self.in_dim)
+
+    def state(self) -> State:
+        """Basis and weights."""
+        return State({"basis": self.basis, "weights": np.asarray(self.weights)}, {})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From basis and weights."""
+        return cls(**state.arrays)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Affine(VectorMap):
+    """x M + b, M of shape (in, out)."""
+
+    kind: ClassVar[str] = "affine"
+
+    matrix: Matrix64
+    bias: Vector64 | None = None
+
+    def __post_init__(self) -> None:
+        matrix = frozen(self.matrix, ndim=2, what="the matrix of an affine map")
+        bias = frozen(np.zeros(matrix.shape[1]) if self.bias is None else self.bias, ndim=1, what="its bias")
+        same_length(matrix.shape[1], len(bias), what="columns of the matrix and bias")
+        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "bias", bias)
+
+    @property
+    def in_dim(self) -> int:
+        """Rows of the matrix."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def out_dim(self) -> int:
+        """Columns of the matrix."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def is_linear(self) -> bool:
+        """Always."""
+        return True
+
+    @cached_property
+    def rank_removed(self) -> int:
+        """Dimensions less the rank of M."""
+        return self.in_dim - int(np.linalg.matrix_rank(self.matrix))
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """X M + b."""
+        return x @ at.put(self.matrix) + at.put(self.bias)
+
+    def to_matrix(self) -> tuple[Matrix64, Vector64]:
+        """(M, b)."""
+        return self.matrix, np.asarray(self.bias)
+
+    def state(self) -> State:
+        """Matrix and bias."""
+        return State({"matrix": self.matrix, "bias": np.asarray(self.bias)}, {})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From matrix and bias."""
+        return cls(**state.arrays)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LowRank(VectorMap):
+    """x - (x L) R + b, with L of shape (d, r) and R of shape (r, d): an oblique projection such as LEACE's.
+
+    Two thin matrices instead of d x d: r is the number of classes less one, d the number of coordinates.
+    """
+
+    kind: ClassVar[str] = "low-rank"
+
+    left: Matrix64
+    right: Matrix64
+    bias: Vector64 | None = None
+
+    def __post_init__(self) -> None:
+        left = frozen(self.left, ndim=2, what="the left factor")
+        right = frozen(self.right, ndim=2, what="the right factor")
+        same_length(left.shape[1], right.shape[0], what="columns of the left factor and rows of the right one")
+        same_length(left.shape[0], right.shape[1], what="dimensions of the two factors")
+        bias = frozen(np.zeros(len(left)) if self.bias is None else self.bias, ndim=1, what="the bias")
+        same_length(len(left), len(bias), what="dimensions and bias")
+        for name, array in (("left", left), ("right", right), ("bias", bias)):
+            object.__setattr__(self, name, array)
+
+    @property
+    def in_dim(self) -> int:
+        """Number of coordinates."""
+        return int(self.left.shape[0])
+
+    @property
+    def is_linear(self) -> bool:
+        """Always."""
+        return True
+
+    @cached_property
+    def rank_removed(self) -> int:
+        """Nullity of I - LR, which equals that of the small matrix I - RL (Sylvester)."""
+        small = np.eye(len(self.right)) - self.right @ self.left
+        scale = max(1.0, float(np.linalg.norm(self.left, 2) * np.linalg.norm(self.right, 2))) if small.size else 1.0
+        kept = np.linalg.svd(small, compute_uv=False) > ORTHONORMAL_ATOL * scale
+        return int(len(small) - np.count_nonzero(kept))
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """X - (X L) R + b."""
+        return x - (x @ at.put(self.left)) @ at.put(self.right) + at.put(self.bias)
+
+    def to_matrix(self) -> tuple[Matrix64, Vector64]:
+        """(I - LR, b)."""
+        return np.eye(self.in_dim) - self.left @ self.right, np.asarray(self.bias)
+
+    def state(self) -> State:
+        """The two factors and the bias."""
+        return State({"left": self.left, "right": self.right, "bias": np.asarray(self.bias)}, {})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From the two factors and the bias."""
+        return cls(**state.arrays)

@@ -1,0 +1,94 @@
+"""OSCaR's map: turn one plane, by an angle that depends on where in the plane a vector points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from evenhand.arrays import Floats, Vector64
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.frozen import frozen, same_length
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
+
+PARALLEL = 1e-6  # radians; nearer than this two directions span no plane
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlaneRotation(VectorMap):
+    """A graded rotation of the plane of two directions that makes them orthogonal (OSCaR, Dev et al. 2020).
+
+    v1 stays, v2 goes to e (the unit vector in their plane orthogonal to v1, on the side of v2), every other vector of
+    the plane turns by an angle in between, and what is orthogonal to the plane stays. Lengths are kept, the map is
+    continuous, and it maps -x to -map(x); it is not linear. With t' the angle from v1 to v2, t = pi/2 - t' and
+    psi in [0, pi) the angle from v1 to the line through x, the turn is t psi/t' for psi <= t', else
+    t (pi - psi)/(pi - t'): the four cases of the paper, which differ only in which half of the line x lies on.
+
+    The public codes swap t and t' (after "correction" 60 degrees become 108) and change the basis twice; this is
+    the form in the paper's text, corrected so that v1 -> v1 and v2 -> e hold.
+    """
+
+    kind: ClassVar[str] = "plane-rotation"
+
+    v1: Vector64
+    e: Vector64
+    angle: float
+    """t', the angle between v1 and v2, in radians."""
+
+    def __post_init__(self) -> None:
+        v1, e = (frozen(vector, ndim=1, what="a direction of the plane") for vector in (self.v1, self.e))
+        same_length(len(v1), len(e), what="dimensions of the two directions")
+        if not PARALLEL < self.angle < np.pi - PARALLEL:
+            raise DegenerateError(f"the two directions are parallel (angle {self.angle:g}): they span no plane")
+        plane = np.stack([v1, e])
+        if not np.allclose(plane @ plane.T, np.eye(2), atol=ORTHONORMAL_ATOL):
+            raise UsageError("v1 and e must be orthonormal", hint="use PlaneRotation.between(v1, v2)")
+        for name, value in (("v1", v1), ("e", e), ("angle", float(self.angle))):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def between(cls, v1: Floats, v2: Floats) -> Self:
+        """The map that keeps the direction v1 and makes v2 orthogonal to it."""
+        first, second = (frozen(vector, ndim=1, what="a direction") for vector in (v1, v2))
+        same_length(len(first), len(second), what="dimensions of the two directions")
+        lengths = np.linalg.norm(first), np.linalg.norm(second)
+        if min(lengths) == 0:
+            raise DegenerateError("a zero vector is no direction")
+        first, second = first / lengths[0], second / lengths[1]
+        rest = second - (second @ first) * first
+        angle = float(np.arctan2(np.linalg.norm(rest), second @ first))
+        return cls(first, rest / max(float(np.linalg.norm(rest)), np.finfo(float).tiny), angle)
+
+    @property
+    def in_dim(self) -> int:
+        """Number of coordinates."""
+        return len(self.v1)
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """Two coordinates, their turn, and the change added back: O(n d), no d x d basis."""
+        plane = at.xp.stack([at.put(self.v1), at.put(self.e)])
+        along, across = x @ plane[0], x @ plane[1]
+        turn = self._turn(along, across, at.xp)
+        cosine, sine = at.xp.cos(turn), at.xp.sin(turn)
+        change = at.xp.stack([(cosine - 1) * along - sine * across, sine * along + (cosine - 1) * across], -1)
+        return x + change @ plane
+
+    def _turn(self, along: Any, across: Any, xp: Any) -> Any:
+        # In the origin the angle is undefined, and torch's gradient of arctan2 NaN: any other point stands in for it.
+        somewhere = xp.where((along == 0) & (across == 0), xp.ones_like(along), along)
+        angle = xp.arctan2(across, somewhere)
+        psi = xp.where(angle < 0, angle + np.pi, angle)
+        whole = np.pi / 2 - self.angle
+        return xp.where(psi <= self.angle, psi / self.angle, (np.pi - psi) / (np.pi - self.angle)) * whole
+
+    def state(self) -> State:
+        """The two directions and the angle."""
+        return State({"v1": self.v1, "e": self.e, "angle": np.array([self.angle])}, {})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From the two directions and the angle."""
+        return cls(state.arrays["v1"], state.arrays["e"], float(state.arrays["angle"][0]))

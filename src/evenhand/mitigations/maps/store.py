@@ -1,0 +1,130 @@
+"""Maps on disk: one safetensors file, the numbers as tensors, everything else as JSON in its metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Matrix64
+from evenhand.errors import EvenhandError, FormatError
+from evenhand.files import existing, writing
+from evenhand.mitigations.maps.chain import Chain
+from evenhand.mitigations.maps.coordinates import DropCoordinates, RowNormalise
+from evenhand.mitigations.maps.encoder import Encoder
+from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
+from evenhand.mitigations.maps.rotation import PlaneRotation
+from evenhand.mitigations.maps.vectormap import State, VectorMap
+from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
+
+FORMAT = 1
+METADATA = "evenhand-map"
+KINDS: dict[str, type[VectorMap]] = {
+    kind.kind: kind
+    for kind in (
+        Affine,
+        Chain,
+        DropCoordinates,
+        Encoder,
+        ExceptWords,
+        LowRank,
+        PlaneRotation,
+        RowNormalise,
+        SoftProjection,
+        WordTable,
+    )
+}
+
+
+def digest(vm: VectorMap) -> str:
+    """SHA-256 of the kind, the numbers and the plain data of a map and of the maps inside it."""
+    state = vm.state()
+    total = hashlib.sha256(json.dumps([vm.kind, state.config], sort_keys=True).encode())
+    for name in sorted(state.arrays):
+        array = np.ascontiguousarray(state.arrays[name], dtype="<f8")
+        total.update(f"{name}{array.shape}".encode() + array.tobytes())
+    for child in state.children:
+        total.update(bytes.fromhex(child.digest))
+    return total.hexdigest()
+
+
+def arrays_of(vm: VectorMap, prefix: str = "") -> dict[str, Matrix64]:
+    """All arrays of a map and of the maps inside it, under names such as `0.basis`."""
+    state = vm.state()
+    arrays = {prefix + name: array for name, array in state.arrays.items()}
+    for number, child in enumerate(state.children):
+        arrays |= arrays_of(child, f"{prefix}{number}.")
+    return arrays
+
+
+def save(vm: VectorMap, path: Path) -> Path:
+    """Write the map; the file appears whole or not at all."""
+    from safetensors.numpy import save as to_bytes
+
+    about = {"format": FORMAT, "map": _describe(vm), "sha256": vm.digest}
+    tensors = {name: np.ascontiguousarray(array) for name, array in arrays_of(vm).items()}
+    data = to_bytes(tensors, metadata={METADATA: json.dumps(about, default=_plain)})
+    with writing(path) as out:
+        out.write(data)
+    return path
+
+
+def load(path: Path) -> VectorMap:
+    """Read a map back; anything but an undamaged file of ours is a `FormatError` that names it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(existing(path), framework="numpy") as file:
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except SafetensorError as error:
+        raise FormatError(
+            f"{path}: not a safetensors file ({error})", hint="maps are written by VectorMap.save"
+        ) from error
+    return _rebuild(path, metadata, tensors)
+
+
+def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Any]) -> VectorMap:
+    if METADATA not in metadata:
+        raise FormatError(f"{path}: holds tensors but no map", hint="maps are written by VectorMap.save")
+    try:
+        about = json.loads(metadata[METADATA])
+        if about["format"] != FORMAT:
+            raise FormatError(f"{path}: map format {about['format']!r}, this version reads {FORMAT}")
+        vm = _build(about["map"], tensors)
+        expected = about["sha256"]
+    except FormatError:
+        raise
+    except (EvenhandError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FormatError(f"{path}: damaged map ({error})", hint="fit and save it again") from error
+    if vm.digest != expected:
+        raise FormatError(f"{path}: the numbers do not match their checksum", hint="fit and save it again")
+    return vm
+
+
+def _describe(vm: VectorMap) -> dict[str, Any]:
+    state = vm.state()
+    return {
+        "kind": vm.kind,
+        "config": state.config,
+        "arrays": sorted(state.arrays),
+        "report": dict(vm.report),
+        "children": [_describe(child) for child in state.children],
+    }
+
+
+def _build(about: dict[str, Any], tensors: dict[str, Any], prefix: str = "") -> VectorMap:
+    children = tuple(_build(child, tensors, f"{prefix}{n}.") for n, child in enumerate(about["children"]))
+    arrays = {name: tensors[prefix + name] for name in about["arrays"]}
+    vm = KINDS[about["kind"]].from_state(State(arrays, about["config"], children))
+    return vm.with_report(**about["report"]) if about["report"] else vm
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and other containers, as JSON has them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, set | frozenset | tuple) else str(value)

@@ -1,0 +1,130 @@
+"""Maps that treat words differently: a table of new vectors, and a map from which some words are exempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from evenhand.arrays import Floats, Matrix64
+from evenhand.errors import UsageError
+from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.frozen import frozen, plain_words, same_length
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+
+ANY_DIMENSION = 1_000_000  # asked of a map that takes any dimension, to see whether it keeps it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WordTable(VectorMap):
+    """New vectors for the words listed; every other word stays as it is.
+
+    Words match by their exact spelling: a method that fits a table enters the spellings of the vocabulary.
+    """
+
+    kind: ClassVar[str] = "word-table"
+
+    table: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise UsageError("a word table needs at least one word")
+        rows = list(self.table.values())
+        matrix = frozen(rows, ndim=2, what="the vectors of a word table")
+        object.__setattr__(self, "table", dict(zip(self.table, matrix, strict=True)))
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.table)}
+
+    @cached_property
+    def _matrix(self) -> Matrix64:
+        return frozen(list(self.table.values()), ndim=2, what="the vectors of a word table")
+
+    @property
+    def in_dim(self) -> int:
+        """Number of coordinates."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def needs_words(self) -> bool:
+        """Always."""
+        return True
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """The rows of listed words replaced."""
+        place = self._place
+        hits = [(row, place[word]) for row, word in enumerate(words or ()) if word in place]
+        if not hits:
+            return x
+        out = x.copy() if at.xp is np else x.clone()
+        rows, entries = (list(side) for side in zip(*hits, strict=True))
+        out[rows] = at.put(self._matrix[entries])
+        return out
+
+    def state(self) -> State:
+        """Words and vectors."""
+        return State({"vectors": self._matrix}, {"words": list(self.table)})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From words and vectors."""
+        words, vectors = state.config["words"], state.arrays["vectors"]
+        same_length(len(words), len(vectors), what="words and vectors of the table")
+        return cls(dict(zip(words, vectors, strict=True)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExceptWords(VectorMap):
+    """A map for all words but some, which stay as they are. Words match by their exact spelling."""
+
+    kind: ClassVar[str] = "except-words"
+
+    map: VectorMap
+    words: Iterable[str]
+
+    def __post_init__(self) -> None:
+        dim = self.map.in_dim or ANY_DIMENSION
+        if self.map.out_dim_of(dim) != dim:
+            raise UsageError(f"{self.map!r} changes the dimension, so that no word can stay as it is")
+        object.__setattr__(self, "words", plain_words(self.words, what="ExceptWords"))
+
+    @cached_property
+    def _exempt(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @property
+    def in_dim(self) -> int | None:
+        """That of the map inside."""
+        return self.map.in_dim
+
+    def out_dim_of(self, dim: int | None) -> int | None:
+        """As many as it got."""
+        return dim
+
+    @property
+    def needs_words(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def rank_removed(self) -> int:
+        """That of the map inside, which holds for the words that are not exempt."""
+        return self.map.rank_removed
+
+    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
+        """The map inside, the exempt rows put back."""
+        exempt = np.array([word in self._exempt for word in words or ()], dtype=np.bool_)
+        return at.xp.where(at.put(exempt)[:, None], x, self.map.transform(x, at, words))
+
+    def state(self) -> State:
+        """The words, and the map inside."""
+        return State({}, {"words": list(self.words)}, (self.map,))
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """From the words and the map inside."""
+        return cls(state.children[0], state.config["words"])

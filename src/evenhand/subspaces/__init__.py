@@ -1,0 +1,28 @@
+"""Directions and subspaces of a concept, learned from words: how each is estimated, how stable it is, random controls.
+
+What is then done to vectors along a subspace belongs in `mitigations`; how much of it a word has, in `measures`.
+"""
+
+from evenhand.subspaces.allpairs import names
+from evenhand.subspaces.controls import gaussian, random_words
+from evenhand.subspaces.differences import pair, pairs, span
+from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.learning import learn
+from evenhand.subspaces.scree import Stability, stability
+from evenhand.subspaces.subspace import Subspace
+
+__all__ = [
+    "Stability",
+    "Subspace",
+    "classifier",
+    "gaussian",
+    "learn",
+    "names",
+    "pair",
+    "pairs",
+    "random_words",
+    "span",
+    "stability",
+    "two_means",
+    "words",
+]

@@ -1,0 +1,159 @@
+"""The subspace of a concept, by the recipe its source published or by the nearest thing its words allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from evenhand.errors import UsageError, unknown_name
+from evenhand.models.vectors import Vectors
+from evenhand.subspaces.allpairs import names
+from evenhand.subspaces.differences import pair, pairs, span
+from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.subspace import Subspace
+
+if TYPE_CHECKING:
+    from evenhand.words import Concept, Recipe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe made ready to run: which estimator, on which words, with which options, and who chose it."""
+
+    how: str
+    chosen: str
+    words: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def learn(
+    v: Vectors,
+    concept: Concept,
+    recipe: Recipe | str | None = None,
+    *,
+    k: int | None = None,
+    centre: bool | None = None,
+    normalise: bool | None = None,
+) -> Subspace:
+    """The subspace of a concept.
+
+    `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "words", "classifier",
+    "names") to run with its own defaults on the concept's words. Without one, the concept's published direction is
+    used; where it has none, its pairs (first principal direction); where it has no pairs either, the two means of its
+    positive group and of the rest. `params["chosen"]` says which of these it was. `k`, `centre` and `normalise`
+    override what the recipe says.
+    """
+    asked = _plan(concept, recipe)
+    overrides = {"k": k, "centre": centre, "normalise": normalise}
+    given = {name: value for name, value in overrides.items() if value is not None}
+    plan = replace(asked, options={**asked.options, **given})
+    learned = _estimator(plan.how)(v, concept, plan)
+    return replace(
+        learned,
+        poles=(_poles(concept) or learned.poles) if any(learned.poles) else learned.poles,
+        params={**learned.params, "concept": concept.name, "chosen": plan.chosen},
+    )
+
+
+def _plan(concept: Concept, recipe: Recipe | str | None) -> Plan:
+    if isinstance(recipe, str):
+        return Plan(recipe, chosen="asked for")
+    if recipe is not None:
+        return _from_recipe(recipe, "asked for")
+    if concept.direction is not None:
+        return _from_recipe(concept.direction, "published")
+    if len(concept.pairs):
+        return Plan("pairs", chosen="no published direction: the concept's pairs")
+    return Plan("two-means", chosen="no published direction and no pairs: the means of its groups")
+
+
+def _from_recipe(recipe: Recipe, chosen: str) -> Plan:
+    options = {"k": recipe.k, "centre": recipe.centre, "normalise": recipe.normalise}
+    return Plan(recipe.how, chosen, tuple(recipe.words), options)
+
+
+def _pair(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    both = plan.words or next(iter(_pairs_of(concept)))
+    if len(both) != 2:
+        raise UsageError(f"a direction from one pair needs (positive, negative), got {both!r}")
+    return pair(v, both[0], both[1], **_options(plan, "normalise"))
+
+
+def _pairs(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    return pairs(v, _pairs_of(concept), **_options(plan, "k", "centre", "normalise"))
+
+
+def _span(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    return span(v, _pairs_of(concept), **_options(plan, "normalise"))
+
+
+def _two_means(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    learned = two_means(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
+    return replace(learned, poles=(concept.positive, "rest"))
+
+
+def _classifier(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    learned = classifier(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
+    return replace(learned, poles=(concept.positive, "rest"))
+
+
+def _names(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    return names(v, *_sides(concept.names, concept), **_options(plan, "k", "centre", "normalise"))
+
+
+def _words(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+    every = plan.words or tuple(word for group in concept.groups.values() for word in group)
+    learned = words(v, every, **_options(plan, "k", "centre", "normalise"))
+    poles = _poles(concept)
+    ends = [v.take(concept.groups[name])[0] for name in poles or ()]
+    if poles is None or not all(len(rows) for rows in ends):
+        return learned
+    return learned.towards(ends[0].mean(axis=0) - ends[1].mean(axis=0), poles=poles)
+
+
+ESTIMATORS: dict[str, Callable[[Vectors, Any, Plan], Subspace]] = {
+    "pair": _pair,
+    "pairs": _pairs,
+    "span": _span,
+    "two-means": _two_means,
+    "words": _words,
+    "classifier": _classifier,
+    "names": _names,
+}
+
+
+def _estimator(how: str) -> Callable[[Vectors, Any, Plan], Subspace]:
+    if how not in ESTIMATORS:
+        raise unknown_name("way to learn a direction", how, ESTIMATORS)
+    return ESTIMATORS[how]
+
+
+def _options(plan: Plan, *accepted: str) -> dict[str, Any]:
+    """The options that the estimator takes; one that it cannot take must not be dropped in silence."""
+    for name, value in plan.options.items():
+        if name not in accepted and value not in (False, 1):
+            raise UsageError(f"{name}={value!r} means nothing for a direction by {plan.how!r}")
+    return {name: value for name, value in plan.options.items() if name in accepted}
+
+
+def _pairs_of(concept: Concept) -> Iterable[tuple[str, str]]:
+    if not len(concept.pairs):
+        raise UsageError(f"concept {concept.name!r} has no pairs", hint="give it pairs=[(first, second), ...]")
+    return concept.pairs
+
+
+def _sides(groups: Mapping[str, Iterable[str]], concept: Concept) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of the positive group, and those of all others together."""
+    if len(groups) < 2 or concept.positive not in groups:
+        raise UsageError(
+            f"concept {concept.name!r} needs two lists of words, one for {concept.positive!r}; it has {list(groups)}",
+        )
+    rest = tuple(word for name, group in groups.items() if name != concept.positive for word in group)
+    return tuple(groups[concept.positive]), rest
+
+
+def _poles(concept: Concept) -> tuple[str, str] | None:
+    """Names of the two ends, where the concept has exactly two groups."""
+    others = [name for name in concept.groups if name != concept.positive]
+    return (concept.positive, others[0]) if len(others) == 1 else None

@@ -1,0 +1,147 @@
+"""`Subspace`: an oriented orthonormal basis, how strong each direction is, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Floats, Matrix64, Vector64, as_float64
+from evenhand.errors import UsageError
+from evenhand.models.vectors import Coverage
+from evenhand.subspaces.orientation import oriented
+
+ORTHONORMAL_ATOL = 1e-6  # a basis that went through a float32 file still passes; anything coarser is a mistake
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Subspace:
+    """A k-dimensional subspace of R^d, as the estimators of this folder return it.
+
+    `strength` holds singular values of the matrix that the estimator factorised, whose rows are: the one difference
+    (`pair`, `two_means`), the pair differences (`pairs`, `span`), the words (`words`), all differences between two
+    name lists (`names`), the weight vector (`classifier`). They are of that matrix after centring and normalising,
+    where asked for, and are not divided by the number of rows. `explained` is each squared strength as a share of the
+    sum of squares of that whole matrix; a single direction explains 1 of itself.
+
+    Every direction points to the first pole: the mean of <b, positive - negative> is positive. Where there are no
+    poles, or that mean is zero, the coordinate of largest size is positive.
+    """
+
+    basis: Matrix64
+    """(k, d), orthonormal rows, strongest first."""
+    strength: Vector64
+    """(k,), singular values."""
+    explained: Vector64
+    """(k,), shares of the sum of squares."""
+    spectrum: Vector64 | None = None
+    """All singular values, those of the directions left out included; `strength` where not given."""
+    how: str = "given"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=lambda: Coverage(()))
+    poles: tuple[str, str] = ("", "")
+    """Names of the positive and the negative end; empty where the directions have none."""
+
+    def __post_init__(self) -> None:
+        for name in ("basis", "strength", "explained", "spectrum"):
+            given = getattr(self, name)
+            array = np.array(self.strength if given is None else given, dtype=np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        _check(self.basis, self.strength, self.explained)
+
+    @classmethod
+    def given(cls, directions: Floats | Iterable[Iterable[float]]) -> Subspace:
+        """The span of directions you already have, one a row, orthonormalised by an SVD."""
+        from evenhand.subspaces.principal import principal  # it builds subspaces, so it imports this module
+
+        return principal(np.atleast_2d(as_float64(np.asarray(directions))), k=None, how="given")
+
+    @property
+    def k(self) -> int:
+        """Number of directions."""
+        return int(self.basis.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the space around it."""
+        return int(self.basis.shape[1])
+
+    def coordinates(self, x: Floats) -> Matrix64:
+        """Coordinates along each direction: shape (..., k)."""
+        return self._rows(x) @ self.basis.T
+
+    def project(self, x: Floats) -> Matrix64:
+        """The part of each row that lies in the subspace."""
+        return self.coordinates(x) @ self.basis
+
+    def reject(self, x: Floats) -> Matrix64:
+        """The part of each row that is orthogonal to the subspace: what is left when it is removed."""
+        return self._rows(x) - self.project(x)
+
+    def soft(self, weights: Floats | Iterable[float] | None = None) -> Matrix64:
+        """The symmetric matrix I - B'diag(a)B that shrinks direction i by (1 - a_i); a = `explained` by default."""
+        a = np.asarray(self.explained if weights is None else weights, dtype=np.float64)
+        if a.shape != (self.k,):
+            raise UsageError(f"{self.k} directions need {self.k} weights, got shape {a.shape}")
+        return np.asarray(np.eye(self.dim) - (self.basis.T * a) @ self.basis, dtype=np.float64)
+
+    def first(self, k: int) -> Subspace:
+        """Only the k strongest directions."""
+        if not 1 <= k <= self.k:
+            raise UsageError(f"this subspace has {self.k} directions, {k} asked for")
+        return replace(self, basis=self.basis[:k], strength=self.strength[:k], explained=self.explained[:k])
+
+    def towards(self, direction: Floats, *, poles: tuple[str, str]) -> Subspace:
+        """The same subspace, each direction turned to agree with `direction`, its ends named by `poles`."""
+        return replace(self, basis=oriented(self.basis, self._rows(direction)), poles=poles)
+
+    def cos(self, other: Subspace | Floats) -> float:
+        """Signed cosine between the first directions of the two (or with a plain vector)."""
+        vector = other.basis[0] if isinstance(other, Subspace) else self._rows(other)
+        length = float(np.linalg.norm(self._rows(vector)))
+        if length == 0:
+            raise UsageError("the cosine with a zero vector is undefined")
+        return float(self.basis[0] @ vector / length)
+
+    def principal_cosines(self, other: Subspace) -> Vector64:
+        """Cosines of the principal angles between the two subspaces, largest first."""
+        return np.clip(np.linalg.svd(self.basis @ self._rows(other.basis).T, compute_uv=False), 0.0, 1.0)
+
+    def to_dict(self, *, basis: bool = True) -> dict[str, Any]:
+        """Plain data for JSON; `basis=False` leaves the directions themselves out."""
+        record: dict[str, Any] = {"how": self.how, "k": self.k, "dim": self.dim, "poles": list(self.poles)}
+        arrays = {"strength": self.strength, "explained": self.explained, "spectrum": self.spectrum}
+        arrays |= {"basis": self.basis} if basis else {}
+        record |= {name: np.asarray(array).tolist() for name, array in arrays.items()}
+        return record | {"params": dict(self.params), "coverage": self.coverage.to_dict()}
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Subspace) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{share:.2f}" for share in self.explained[:4])
+        ends = f", {self.poles[0]} to {self.poles[1]}" if any(self.poles) else ""
+        return f"Subspace({self.how}, k={self.k} of {self.dim}, explained {shares}{ends})"
+
+    def _rows(self, x: Floats) -> Matrix64:
+        wide = as_float64(x)
+        if wide.ndim == 0 or wide.shape[-1] != self.dim:
+            raise UsageError(
+                f"this subspace lives in {self.dim} dimensions, got an array of shape {wide.shape}",
+                hint="learn it from the vectors it is used with",
+            )
+        return wide
+
+
+def _check(basis: Matrix64, strength: Vector64, explained: Vector64) -> None:
+    if basis.ndim != 2 or 0 in basis.shape or not np.isfinite(basis).all():
+        raise UsageError(f"a basis is a finite (k, d) matrix with k >= 1, got shape {basis.shape}")
+    if not np.allclose(basis @ basis.T, np.eye(len(basis)), atol=ORTHONORMAL_ATOL):
+        raise UsageError("the rows of a basis must be orthonormal", hint="use Subspace.given(directions)")
+    if strength.shape != explained.shape or strength.shape != (len(basis),):
+        raise UsageError(f"{len(basis)} directions need as many strengths and shares, got {strength.shape}")

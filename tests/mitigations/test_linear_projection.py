@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand.errors import UsageError, VocabularyError
+from evenhand.mitigations import LinearProjection
+from evenhand.models.vectors import Vectors
+from evenhand.subspaces import Subspace, pair, pairs
+from evenhand.words import Concept, Recipe
+
+V = Vectors(
+    ["she", "he", "woman", "man", "nurse"],
+    [[2, 0, 1], [-2, 0, 1], [1, 1, 1], [-1, 0, 1], [3, 1, 2]],
+    name="toy",
+)
+PAIRS = [("she", "he"), ("woman", "man")]
+GENDER = Concept("gender", {"female": ["she"], "male": ["he"]}, PAIRS, direction=Recipe("pair", ("she", "he")))
+
+
+def test_the_published_direction_leaves_every_word() -> None:
+    vm = LinearProjection().fit(V, GENDER)
+    assert np.allclose(vm(V).matrix, [[0, 0, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 1, 2]])
+    assert vm.rank_removed == 1
+
+
+def test_the_report_says_what_was_done_and_is_plain_data() -> None:
+    report = json.loads(json.dumps(LinearProjection(k=1).fit(V, GENDER).report))
+    assert report["method"] == "linear"
+    assert report["params"] == {"subspace": None, "k": 1, "centre": None, "normalise": None}
+    assert report["concept"] == "gender"
+    assert report["rank_removed"] == 1
+    assert report["words_changed"] == 5
+    assert report["words_missing"] == []
+    assert report["subspace"]["params"]["chosen"] == "published"
+    centred = V.matrix - V.matrix.mean(axis=0)
+    kept = (centred[:, 1:] ** 2).sum() / (centred**2).sum()
+    assert report["variance_kept"] == pytest.approx(kept)
+
+
+def test_the_subspace_can_be_named_given_or_described() -> None:
+    by_name = LinearProjection("pairs", k=2).fit(V, GENDER)
+    assert by_name == LinearProjection(Recipe("pairs", k=2)).fit(V, GENDER)
+    assert by_name == LinearProjection(pairs(V, PAIRS, k=2)).fit(V)
+    assert LinearProjection(pairs(V, PAIRS, k=2), k=1).fit(V) == LinearProjection("pairs").fit(V, GENDER)
+    unnormalised = LinearProjection(normalise=False).fit(V, GENDER)
+    assert np.allclose(unnormalised.basis, pair(V, "she", "he", normalise=False).basis)
+    assert unnormalised.report["params"]["normalise"] is False
+
+
+def test_a_given_subspace_is_described_in_the_report() -> None:
+    report = LinearProjection(Subspace.given([[0.0, 0.0, 2.0]])).fit(V).report
+    assert report["params"]["subspace"]["how"] == "given"
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(UsageError, match="what should be removed"):
+        LinearProjection().fit(V)
+    with pytest.raises(UsageError, match="learned already"):
+        LinearProjection(pairs(V, PAIRS), normalise=True).fit(V)
+    with pytest.raises(VocabularyError, match="gal/guy"):
+        LinearProjection().fit(V, Concept("g", {"f": ["gal"], "m": ["guy"]}, [("gal", "guy")]))
+
+
+def test_a_method_is_frozen_and_comparable() -> None:
+    assert LinearProjection(k=1) == LinearProjection(k=1)
+    with pytest.raises(AttributeError):
+        LinearProjection().k = 2  # type: ignore[misc]
+
+
+def test_the_public_names() -> None:
+    assert eh.mitigations.LinearProjection is LinearProjection
+    assert eh.subspaces.pairs(V, GENDER.pairs, k=1, centre=False, normalise=False).k == 1
+
+
+def test_a_concept_can_be_named_by_its_id() -> None:
+    assert LinearProjection("pair").fit(V, "gender")(V).history[0]["concept"] == "gender"
