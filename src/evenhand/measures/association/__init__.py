@@ -1,0 +1,1 @@
+"""Measures that compare how near words are to two sets of words."""

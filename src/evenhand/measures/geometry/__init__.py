@@ -1,0 +1,1 @@
+"""Measures that ask where words lie relative to a direction or subspace."""
