@@ -1,4 +1,4 @@
-"""The table of measures. A new measure is one file with a decorated function, and one row here."""
+"""The measures by id. A new one is a file with a decorated function, and a row in the table of its family."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from evenhand.errors import unknown_name
+from evenhand.measures import association, geometry
 from evenhand.measures.measurement import Measurement
 
 Better = Literal["zero", "lower", "higher", "one"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
 
 # Listing every id must not import every measure, hence names of modules instead of functions.
-TABLE = {
-    "weat": "association.weat:weat",
-    "ripa": "association.ripa:ripa",
-    "direct-bias": "geometry.direct_bias:direct_bias",
+FAMILIES = (association, geometry)
+TABLE: dict[str, str] = {
+    name: f"{family.__name__}.{target}" for family in FAMILIES for name, target in family.MEASURES.items()
 }
 ENTRY_POINTS = "evenhand.measures"
 Function = TypeVar("Function", bound=Callable[..., Measurement])
@@ -66,7 +66,7 @@ def get(measure_id: str) -> Callable[..., Measurement]:
     """The measure of that id."""
     if measure_id in TABLE:
         module, _, name = TABLE[measure_id].partition(":")
-        found: Callable[..., Measurement] = getattr(import_module(f"evenhand.measures.{module}"), name)
+        found: Callable[..., Measurement] = getattr(import_module(module), name)
         return found
     if measure_id in _foreign():
         loaded: Callable[..., Measurement] = _foreign()[measure_id].load()

@@ -1,1 +1,6 @@
-"""Measures that compare how near words are to two sets of words."""
+"""Measures that compare how near words are to sets of words. Directions belong in `geometry`."""
+
+MEASURES = {
+    "weat": "weat:weat",
+    "ripa": "ripa:ripa",
+}

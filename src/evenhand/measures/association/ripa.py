@@ -10,13 +10,12 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.measures.asking import asked_concept, asked_words
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
 from evenhand.words import Concept, WordSet
-from evenhand.words import concept as find_concept
-from evenhand.words import wordset as find_wordset
 
 INFO = Info(
     id="ripa",
@@ -49,8 +48,7 @@ def ripa(
     Vectors are not normalised (paper section 5). `relation="mean-of-pairs"` averages <w, x - y> / |x - y| over the
     pairs, as the paper's own experiments do; "pc" is the definition for several pairs.
     """
-    asked = _words(words)
-    about = find_concept(concept) if isinstance(concept, str) else concept
+    asked, about = asked_words(words), asked_concept(concept)
     rows, coverage = vectors.take(asked)
     common = {
         "query": asked.name,
@@ -82,12 +80,6 @@ def ripa(
         details={"signed_mean": float(beta.mean()), "pairs": len(directions) if relation != "pc" else None},
         **common,  # type: ignore[arg-type]
     )
-
-
-def _words(words: WordSet | str | Iterable[str]) -> WordSet:
-    if isinstance(words, str):
-        return find_wordset(words)
-    return words if isinstance(words, WordSet) else WordSet("words", tuple(words))
 
 
 def _directions(vectors: Vectors, about: Concept, relation: str) -> Matrix64:

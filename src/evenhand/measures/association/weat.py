@@ -51,7 +51,7 @@ def weat(
 
     What it does not tell you: whether the vectors are biased in general. See `evenhand show weat`.
     """
-    asked = find_query(query) if isinstance(query, str) else query
+    asked = find_query(query)
     if asked.arity != (2, 2):
         raise UsageError(f"WEAT needs two target and two attribute sets, {asked.name!r} has {asked.arity}")
     sets = [vectors.take(words) for words in (*asked.targets, *asked.attributes)]

@@ -1,1 +1,5 @@
-"""Measures that ask where words lie relative to a direction or subspace."""
+"""Measures that ask where words lie: along a direction, in clusters, among neighbours."""
+
+MEASURES = {
+    "direct-bias": "direct_bias:direct_bias",
+}

@@ -10,14 +10,13 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.measures.asking import asked_concept, asked_words
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, WordSet
-from evenhand.words import concept as find_concept
-from evenhand.words import wordset as find_wordset
 
 INFO = Info(
     id="direct-bias",
@@ -54,11 +53,9 @@ def direct_bias(
     It is learned on these very vectors (`direction="own"`: what is left to find after a mitigation) or on the
     `reference`, the vectors before it (`direction="original"`: what is left along the direction that was removed).
     """
-    asked = find_wordset(words) if isinstance(words, str) else words
-    asked = asked if isinstance(asked, WordSet) else WordSet("words", tuple(asked))
+    asked, about = asked_words(words), asked_concept(concept)
     if c < 0:
         raise UsageError(f"c must not be negative, got {c}")
-    about = find_concept(concept) if isinstance(concept, str) else concept
     rows, coverage = vectors.take(asked)
     common = {
         "query": asked.name,
