@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evenhand import measures
@@ -21,19 +21,25 @@ class Case:
     measure: str
     query: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
 
     @property
     def label(self) -> str:
-        """The name of this row in tables and in `check`."""
-        extra = "".join(f" [{value}]" for value in self.options.values())
-        return f"{self.query if self.query.startswith(self.measure) else f'{self.measure}:{self.query}'}{extra}"
+        """The name of this row in tables and in `check`: short where the measure asks only one thing by default."""
+        if self.query.startswith(self.measure):
+            name = self.query
+        else:
+            usual = measures.info(self.measure).queries == (self.query,)
+            name = self.measure if usual else f"{self.measure}:{self.query}"
+        return f"{name}, {self.variant}" if self.variant else name
 
 
-# Variants worth a row of their own in a default audit. A projection makes the first 0 by construction; the second asks
-# what the pairs still show afterwards.
-VARIANTS: dict[str, tuple[Mapping[str, Any], ...]] = {
-    "direct-bias": ({"direction": "original"}, {"direction": "own"}),
+# Variants worth a row of their own in a default audit: what is left along the direction that the original vectors have,
+# which a projection makes 0 by construction, and along the direction that the pairs still show afterwards.
+VARIANTS: dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    "direct-bias": (("old direction", {"direction": "original"}), ("new direction", {"direction": "own"})),
 }
+PLAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (("", {}),)
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,12 @@ class Plan:
         seed: int = 0,
     ) -> Plan:
         """Every measure with the queries it names itself; `only` keeps some measures."""
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).queries]
+        chosen = list(only) or [name for name in measures.ids() if measures.info(name).default_queries()]
         cases = tuple(
-            Case(name, query, options)
+            Case(name, query, options, variant)
             for name in chosen
-            for query in measures.info(name).queries
-            for options in VARIANTS.get(name, ({},))
+            for query in measures.info(name).default_queries()
+            for variant, options in VARIANTS.get(name, PLAIN)
         )
         if not cases:
             raise UsageError(f"nothing to measure: {', '.join(chosen)} name no query of their own", hint="use measure")
@@ -68,7 +74,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        cases = [{"measure": c.measure, "query": c.query, "options": dict(c.options)} for c in self.cases]
+        cases = [{**asdict(case), "options": dict(case.options)} for case in self.cases]
         return {"cases": cases, "methods": list(self.methods), "concept": self.concept, "seed": self.seed}
 
     @property

@@ -35,13 +35,14 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"stage": self.stage, "options": dict(self.case.options), **self.measurement.to_dict()}
+        case = {"label": self.case.label, "variant": self.case.variant, "options": dict(self.case.options)}
+        return {"stage": self.stage, **case, **self.measurement.to_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
         """The inverse of `to_dict`."""
-        rest = {key: value for key, value in record.items() if key not in ("stage", "options")}
-        case = Case(record["measure"], record["query"], record["options"])
+        rest = {key: value for key, value in record.items() if key not in ("stage", "label", "variant", "options")}
+        case = Case(record["measure"], record["query"], record["options"], record["variant"])
         return cls(record["stage"], case, Measurement.from_dict(rest))
 
 
@@ -78,8 +79,9 @@ class Audit:
         """
         from evenhand.audit.runner import run
 
-        plan = Plan.default(methods=methods, only=measures, concept=concept, seed=seed)
-        return run(vectors, plan, folder=Path(folder) if folder else None, progress=progress)
+        given: dict[str, Any] = {"methods": list(methods), "measures": list(measures), "concept": concept, "seed": seed}
+        plan = Plan.default(methods=given["methods"], only=given["measures"], concept=concept, seed=seed)
+        return run(vectors, plan, given=given, folder=Path(folder) if folder else None, progress=progress)
 
     @property
     def cases(self) -> tuple[Case, ...]:

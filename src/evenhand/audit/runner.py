@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,17 @@ from evenhand.mitigations import VectorMap
 from evenhand.models.vectors import Vectors
 
 
-def run(vectors: Vectors, plan: Plan, *, folder: Path | None = None, progress: Progress | None = None) -> Audit:
+def run(
+    vectors: Vectors,
+    plan: Plan,
+    *,
+    given: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> Audit:
     """Run every case on the original vectors and on each debiased stage."""
     started = time.perf_counter()
-    record = manifest(vectors, {}, plan.to_dict())
+    record = manifest(vectors, given or {}, plan.to_dict())
     journal = Journal(folder, f"{plan.digest} {record['vectors']['sha256']}") if folder else None
     with _collected() as notes:
         stages, results = _stages(vectors, plan, journal, progress)

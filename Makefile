@@ -1,0 +1,41 @@
+# Two commands do everything on a fresh machine: `make run` (audit of the embedded vectors) and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: run test check lint types layers unit slow picture clean
+
+run: $(VENV)/.core
+	$(BIN)/evenhand audit --out runs/latest
+
+test: lint types layers unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+# What the default run leaves out because it takes long or needs the network.
+slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) --editable ".[dev,models,gensim]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,92 @@
+"""The `evenhand` command: its verbs, and how an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from evenhand import __version__
+from evenhand.cli.audit import audit
+from evenhand.cli.check import check
+from evenhand.cli.compare import compare
+from evenhand.cli.convert import convert
+from evenhand.cli.debias import debias
+from evenhand.cli.fetch import fetch
+from evenhand.cli.listing import listing
+from evenhand.cli.measure import measure
+from evenhand.cli.report import report
+from evenhand.cli.show import show
+from evenhand.errors import EvenhandError
+
+INTERRUPTED = 130
+VERBS: dict[str, Callable[..., None]] = {
+    "audit": audit,
+    "measure": measure,
+    "debias": debias,
+    "compare": compare,
+    "report": report,
+    "check": check,
+    "list": listing,
+    "show": show,
+    "fetch": fetch,
+    "convert": convert,
+}
+app = typer.Typer(
+    name="evenhand",
+    help="Measure social bias in word vectors, remove it, and see what the removal did and what it cost.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """Turn our errors into a message on stderr and their exit code; a traceback only with EVENHAND_DEBUG=1."""
+
+    @functools.wraps(verb)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            verb(*args, **kwargs)
+        except EvenhandError as error:
+            if os.environ.get("EVENHAND_DEBUG"):
+                raise
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # the reader of our output went away, as `| head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+    return run
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(_guarded(_verb))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"evenhand {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Measure social bias in word vectors, remove it, and see what the removal did and what it cost."""
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    app()

@@ -1,0 +1,61 @@
+"""One look for all charts: colours that the colour-blind can tell apart, and never pink and blue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+INK = "#2b2b2b"
+# Dark to light as well as different in hue, so that a grey print still tells them apart.
+PALETTE = ("#2b2b2b", "#0b7a75", "#d17a00", "#6a4c93", "#8a9a00", "#a65628", "#5c7c99", "#b0a078")
+SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
+
+
+def colours(stages: Sequence[str]) -> dict[str, str]:
+    """A colour for each stage, the original always in ink."""
+    return {stage: PALETTE[i % len(PALETTE)] for i, stage in enumerate(stages)}
+
+
+def scales(stages: Sequence[str]) -> dict[str, Any]:
+    """Colour and shape of the marks, which tell the same thing twice."""
+    chosen = list(colours(stages).values())
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(stages))]
+    return {
+        "color": {
+            "field": "stage",
+            "type": "nominal",
+            "title": "vectors",
+            "scale": {"domain": list(stages), "range": chosen},
+        },
+        "shape": {
+            "field": "stage",
+            "type": "nominal",
+            "title": "vectors",
+            "scale": {"domain": list(stages), "range": shapes},
+        },
+    }
+
+
+def chart(description: str, **parts: Any) -> dict[str, Any]:
+    """A specification with the shared configuration; the description is its alternative text."""
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "background": "transparent",
+        # Text is measured with the renderer's own font and shown with the reader's, which may be wider.
+        "padding": {"left": 50, "right": 10, "top": 5, "bottom": 5},
+        "config": {
+            "font": "Helvetica, Arial, sans-serif",
+            "axis": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "gridColor": "#e4e0d8",
+                "labelLimit": 260,
+                "titleFontWeight": 500,
+            },
+            "legend": {"labelColor": INK, "titleColor": INK, "orient": "top"},
+            "view": {"stroke": None},
+        },
+        **parts,
+    }

@@ -1,0 +1,39 @@
+"""Shared by all tests: a private cache, no network, repeatable examples."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import evenhand as eh
+
+# No wall time is ever asserted: a slow machine is not a bug. Examples are the same on every run, so that a red
+# build can be repeated; HYPOTHESIS_PROFILE=search looks further.
+settings.register_profile("repeat", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test reads or writes the user's cache, and none reaches the network."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("EVENHAND_CACHE", str(folder))
+    monkeypatch.setenv("EVENHAND_OFFLINE", "1")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def glove() -> eh.Vectors:
+    """The embedded vectors."""
+    return eh.Vectors.default()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets, where there is one."""
+    given = os.environ.get("EVENHAND_DATA")
+    if not given:
+        pytest.skip("EVENHAND_DATA is not set")
+    return Path(given)
