@@ -1,7 +1,7 @@
 """Which vectors to embed: train the decomposable-attention NLI model over each candidate and compare accuracies.
 
 Input: one .npz with token ids of the NLI pairs (`train_p`, `train_h`, `train_y`, likewise dev and test; 0 is padding)
-and, for each candidate, its table `M_<name>` and the mask `has_<name>` of the words it has. Output: one JSON line a run.
+and, for each candidate, its table `M_<name>` and the mask `has_<name>` of its words. Output: one JSON line a run.
 Decision and result: docs/decisions/0002-embedded-vectors.md. Needs torch and a GPU.
 
     python benchmarks/embedded_choice.py pairs.npz CANDIDATE SEED...

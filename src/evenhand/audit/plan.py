@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evenhand import measures
+from evenhand import measures, mitigations, words
 from evenhand.errors import UsageError
 
 DEFAULT_METHODS = ("linear", "span")
@@ -60,7 +60,11 @@ class Plan:
         concept: str = "gender",
         seed: int = 0,
     ) -> Plan:
-        """Every measure with the queries it names itself; `only` keeps some measures."""
+        """Every measure with the queries it names itself; `only` keeps some measures. Unknown names fail here."""
+        words.concept(concept)
+        chains = tuple(methods)
+        for method in (step for chain in chains for step in chain.split(".")):
+            mitigations.get(method)
         chosen = list(only) or [name for name in measures.ids() if measures.info(name).default_queries()]
         cases = tuple(
             Case(name, query, options, variant)
@@ -70,7 +74,7 @@ class Plan:
         )
         if not cases:
             raise UsageError(f"nothing to measure: {', '.join(chosen)} name no query of their own", hint="use measure")
-        return cls(cases, tuple(methods), concept, seed)
+        return cls(cases, chains, concept, seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -1,0 +1,73 @@
+"""Every measure and method is described, cited and findable: a new file is held to the same by being registered."""
+
+import inspect
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import evenhand as eh
+from evenhand import data, measures, mitigations, words
+from evenhand.data.references import bibtex, references
+from evenhand.measures.registry import FAMILIES, TABLE
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_measure_is_described(name: str) -> None:
+    info = measures.info(name)
+    assert info.id == name
+    assert len(info.formula) > 10
+    assert len(info.reading) > 20
+    assert len(info.limits) > 40
+    assert info.cites
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_measure_cites_known_papers(name: str) -> None:
+    for key in measures.info(name).cites:
+        assert bibtex(key).startswith("@")
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_measure_has_the_common_signature(name: str) -> None:
+    parameters = inspect.signature(measures.get(name)).parameters
+    assert next(iter(parameters)) == "vectors"
+    assert parameters["seed"].default == 0
+    assert parameters["reference"].default is None
+    assert all(p.kind is p.KEYWORD_ONLY for p in list(parameters.values())[2:])
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_default_queries_ship_with_the_package(name: str) -> None:
+    known = {entry.id for entry in words.listing()} | set(data.catalog())
+    assert set(measures.info(name).queries) <= known
+
+
+def test_function_names_reach_the_same_measures() -> None:
+    for name in TABLE:
+        assert getattr(eh.measures, name.replace("-", "_")) is measures.get(name)
+
+
+def test_family_tables_name_existing_files() -> None:
+    for family in FAMILIES:
+        folder = Path(str(resources.files(family.__name__)))
+        for target in family.MEASURES.values():
+            assert (folder / f"{target.partition(':')[0]}.py").exists()
+
+
+def test_unknown_measure_suggests_the_near_one() -> None:
+    with pytest.raises(eh.EvenhandError, match="weat"):
+        measures.get("waet")
+
+
+@pytest.mark.parametrize("entry", mitigations.listing(), ids=lambda entry: entry.id)
+def test_method_is_described(entry: mitigations.registry.Entry) -> None:
+    assert mitigations.get(entry.id).id == entry.id
+    assert len(entry.title) > 4
+    assert any(character.isdigit() for character in entry.citation)
+    assert len(entry.limits) > 20
+
+
+def test_references_have_title_author_and_year() -> None:
+    for entry in references().values():
+        assert all(f"{field} = " in entry for field in ("title", "author", "year"))

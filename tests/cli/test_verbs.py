@@ -1,0 +1,224 @@
+"""The command as a user meets it: results on stdout, the rest on stderr, exit codes, nothing half written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import evenhand as eh
+from evenhand.cli import app
+
+FEW = ("--measure", "weat", "--measure", "direct-bias")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    assert run("audit", "--method", "linear", *FEW, "-o", folder).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    words = ["she", "he", "woman", "man", "girl", "boy", "nurse", "doctor", "the"]
+    path = tmp_path / "small.txt"
+    eh.Vectors(words, rng.normal(size=(len(words), 5))).save(path)
+    return path
+
+
+def test_audit_prints_a_table_that_fits_80_columns(saved: Path) -> None:
+    result = run("audit", "--no-methods", *FEW, "-o", saved.parent / "other")
+    assert result.exit_code == 0
+    assert "weat-6" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "report" in result.stderr
+    assert "report.html" not in result.stdout
+
+
+def test_audit_writes_record_and_page(saved: Path) -> None:
+    assert sorted(path.name for path in saved.iterdir()) == ["audit.json", "report.html"]
+    assert (saved / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_json_is_the_only_thing_on_stdout(saved: Path, tmp_path: Path) -> None:
+    result = run("audit", "--no-methods", *FEW, "-o", tmp_path, "--json")
+    document = json.loads(result.stdout)
+    assert document["results"][0]["measure"] == "weat"
+    assert document["manifest"]["arguments"]["effective"]["seed"] == 0
+
+
+def test_measure_agrees_with_the_library(glove: eh.Vectors) -> None:
+    found = json.loads(run("measure", "weat", "--query", "weat-6", "--set", "ddof=1", "--seed", "4", "--json").stdout)
+    assert found["value"] == eh.measures.weat(glove, "weat-6", ddof=1, seed=4).value
+    assert found["params"]["ddof"] == 1
+
+
+def test_measure_reads_a_query_file(tmp_path: Path, glove: eh.Vectors) -> None:
+    file = tmp_path / "mine.json"
+    sets = {"targets": [["math", "algebra"], ["poetry", "art"]], "attributes": [["he", "man"], ["she", "woman"]]}
+    query = eh.Query("mine", **sets)
+    file.write_text(json.dumps({"query": {"mine": query.to_dict()}}))
+    result = run("measure", "weat", "--query", file, "--json")
+    if result.exit_code == 0:
+        assert json.loads(result.stdout)["value"] == pytest.approx(eh.measures.weat(glove, query).value)
+    else:
+        pytest.fail(result.stderr)
+
+
+@pytest.mark.parametrize("kind", ["measures", "methods", "concepts", "queries", "wordsets", "pairs", "data", "formats"])
+def test_lists(kind: str) -> None:
+    assert len(json.loads(run("list", kind, "--json").stdout)) > 1
+    assert run("list", kind).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["weat", "linear", "gender", "weat-6", "glove-embedded", "glove-6b-50d", "sembias"])
+def test_show(name: str) -> None:
+    assert json.loads(run("show", name, "--json").stdout)
+    assert run("show", name).exit_code == 0
+
+
+def test_show_prints_bibtex_unbroken() -> None:
+    assert (
+        "  title = {Semantics derived automatically from language corpora contain human-like biases},"
+        in run("show", "weat").stdout
+    )
+
+
+def test_debias_and_compare(small: Path, tmp_path: Path) -> None:
+    out, fitted = tmp_path / "after.safetensors", tmp_path / "map.safetensors"
+    result = run("debias", small, "--method", "linear", "-o", out, "--save-map", fitted)
+    assert result.exit_code == 0
+    after = eh.Vectors.load(out)
+    assert after.history[0]["method"] == "linear"
+    assert np.allclose(eh.VectorMap.load(fitted)(eh.Vectors.load(small)).matrix, after.matrix)
+    rows = json.loads(run("compare", small, out, "--measure", "direct-bias", "--json").stdout)["rows"]
+    assert rows[0]["label"] == "direct-bias, old direction"
+
+
+@pytest.mark.parametrize(
+    "suffix", [".vec", ".bin", ".npy", ".safetensors", ".txt.gz", ".txt.zst", ".bin.xz", ".vec.bz2"]
+)
+def test_convert_keeps_every_bit(small: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"out{suffix}"
+    assert run("convert", small, out).exit_code == 0
+    assert eh.Vectors.load(out) == eh.Vectors.load(small)
+
+
+def test_report_again(saved: Path, tmp_path: Path) -> None:
+    assert run("report", saved, "-o", tmp_path / "again.html").exit_code == 0
+    assert (tmp_path / "again.html").read_text() == (saved / "report.html").read_text()
+
+
+def test_check_exit_codes(saved: Path) -> None:
+    assert run("check", saved, "--max", "weat-6=5").exit_code == 0
+    broken = run("check", saved, "--max", "weat-6=0.1", "--json")
+    assert broken.exit_code == 3
+    assert json.loads(broken.stdout)["breaches"][0]["label"] == "weat-6"
+    assert run("check", saved).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["measure", "waet"], 2, "did you mean: weat"),
+        (["measure", "weat", "--set", "nonsense=1"], 2, "ddof"),
+        (["measure", "weat", "missing.txt"], 4, "missing.txt"),
+        (["audit", "missing.txt"], 4, "no data set of that name"),
+        (["audit", "--concept", "nonsense"], 2, "nonsense"),
+        (["audit", "--method", "linear.nonsense", "--measure", "weat"], 2, "nonsense"),
+        (["debias", "glove-embedded", "--method", "linear", "-o", "out.unknown"], 4, ".safetensors"),
+        (["convert", "glove-embedded", "out.json"], 4, "not written"),
+        (["list", "nonsense"], 2, "there is no list"),
+        (["show", "nonsense-at-all"], 2, "nonsense-at-all"),
+        (["fetch"], 2, "--list"),
+        (["nonsense"], 2, "nonsense"),
+    ],
+)
+def test_misuse_is_told_and_leaves_nothing(
+    arguments: list[str], code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert not result.stdout
+    assert "Traceback" not in result.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02" * 50, b"a 1 2 3\nb 1 2\n", b"\xff\xfe 1 2\n", b"a 1 nan\n"])
+def test_a_bad_file_is_named_and_leaves_no_output(content: bytes, tmp_path: Path) -> None:
+    bad, out = tmp_path / "bad.txt", tmp_path / "out.safetensors"
+    bad.write_bytes(content)
+    result = run("convert", bad, out)
+    assert result.exit_code == 4
+    assert "bad.txt" in result.stderr
+    assert not out.exists()
+
+
+def test_vectors_without_any_word_of_the_query(tmp_path: Path) -> None:
+    path = tmp_path / "strange.txt"
+    path.write_text("qqq 1 2\nzzz 2 1\n")
+    found = json.loads(run("measure", "weat", path, "--query", "weat-6", "--json").stdout)
+    assert found["status"] == "undefined"
+    assert found["value"] is None
+    assert "vocabulary" in found["reason"]
+    failed = run("debias", path, "--method", "linear", "-o", tmp_path / "out.txt")
+    assert failed.exit_code == 4
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout.strip() == f"evenhand {eh.__version__}"
+    assert "audit" in run("--help").stdout
+
+
+def command(*arguments: str | Path) -> list[str]:
+    code = "import sys; sys.argv[0] = 'evenhand'; from evenhand.cli import main; main()"
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def test_interrupt_gives_130(tmp_path: Path) -> None:
+    process = subprocess.Popen(command("audit", "-o", tmp_path / "run"), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    while not (tmp_path / "run").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    process = subprocess.Popen(command("list", "wordsets"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=60)
+
+
+@pytest.mark.parametrize("verb", ["convert", "debias"])
+def test_a_killed_writer_leaves_the_old_output(verb: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    out.write_text("old\n")
+    extra = ["--method", "linear", "-o", out] if verb == "debias" else [out]
+    for wait in (0.3, 0.6, 0.9, 1.2):
+        process = subprocess.Popen(command(verb, "glove-embedded", *extra), env=os.environ, stderr=subprocess.DEVNULL)
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+        text = out.read_text()
+        assert text == "old\n" or text.count("\n") == len(eh.Vectors.default())
