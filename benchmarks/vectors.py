@@ -2,9 +2,9 @@
 
     python benchmarks/vectors.py [FOLDER]
 
-Writes a text file of 400,000 x 100 (synthetic numbers with GloVe's five digits; about 350 MB) into FOLDER, or a temporary
-one, and loads it in fresh processes: gensim, ours for the first time, ours from the cache. Imports are not timed on either
-side. Needs the extra `gensim`. Prints a table for RESULTS.md.
+Writes a text file of 400,000 x 100 (synthetic numbers with GloVe's five digits; about 350 MB) into FOLDER, or a
+temporary one, and loads it in fresh processes: gensim, ours for the first time, ours from the cache. Imports are not
+timed on either side. Needs the extra `gensim`. Prints a table for RESULTS.md.
 """
 
 import json
@@ -71,15 +71,10 @@ def main() -> None:
         cached = [timed(OURS, path, Path(temporary) / "cache0") for _ in range(REPEATS)]
         peer = timed(GENSIM, path, Path(temporary))
     matrix = WORDS * DIM * 4 / 2**20
-    print(
-        f"file {path.stat().st_size / 2**20 if path.exists() else 0:.0f} MiB, matrix {matrix:.0f} MiB, {os.cpu_count()} cores"
-    )
+    print(f"{WORDS:,} x {DIM}, matrix {matrix:.0f} MiB, {os.cpu_count()} cores")
     print("| load | seconds | ratio to gensim | peak MiB | of the matrix |\n|---|--:|--:|--:|--:|")
-    for name, (seconds, peak, _) in (
-        ("gensim, text", peer),
-        ("evenhand, first", min(first)),
-        ("evenhand, cached", min(cached)),
-    ):
+    ways = (("gensim, text", peer), ("evenhand, first", min(first)), ("evenhand, cached", min(cached)))
+    for name, (seconds, peak, _) in ways:
         print(f"| {name} | {seconds:.3f} | {peer[0] / seconds:.0f}x | {peak:.0f} | {peak / matrix:.2f}x |")
 
 

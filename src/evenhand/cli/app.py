@@ -20,6 +20,7 @@ from evenhand.cli.fetch import fetch
 from evenhand.cli.listing import listing
 from evenhand.cli.measure import measure
 from evenhand.cli.report import report
+from evenhand.cli.reproduce import reproduce
 from evenhand.cli.show import show
 from evenhand.errors import EvenhandError
 
@@ -35,6 +36,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "show": show,
     "fetch": fetch,
     "convert": convert,
+    "reproduce": reproduce,
 }
 app = typer.Typer(
     name="evenhand",

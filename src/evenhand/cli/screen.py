@@ -24,11 +24,12 @@ def show_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def show(*parts: RenderableType) -> None:
-    """Rich text and tables on stdout."""
+def show(*parts: RenderableType, columns: int = 0) -> None:
+    """Rich text and tables on stdout; a table of many columns may ask for more width than the terminal has."""
     from rich.console import Console
 
     console = Console(highlight=False)
+    console.width = max(console.width, columns)
     for part in parts:
         console.print(part)
 

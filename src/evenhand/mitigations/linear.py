@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps import SoftProjection
+from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation, as_concept
+from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
 
@@ -41,12 +42,16 @@ class LinearProjection(Mitigation):
     """Number of directions; None: as the recipe says."""
     centre: bool | None = None
     normalise: bool | None = None
+    words: Selector | None = None
+    """Which words stay as they are (see `selection`); None: every word is projected."""
 
-    def fit(self, v: Vectors, concept: Concept | str | None = None) -> SoftProjection:
+    def fit(self, v: Vectors, concept: Concept | str | None = None) -> VectorMap:
         """Learn the subspace (unless one was given) and return the projection that removes it."""
         learned = self._learn(v, concept)
+        about = None if concept is None else as_concept(concept)
+        vm = sparing(SoftProjection(learned.basis), self.words, v, about)
         details = {"concept": learned.params.get("concept", ""), "subspace": learned.to_dict(basis=False)}
-        return self._reported(SoftProjection(learned.basis), v, learned.coverage, details)
+        return self._reported(vm, v, learned.coverage, details)
 
     def _learn(self, v: Vectors, concept: Concept | str | None) -> Subspace:
         if isinstance(self.subspace, Subspace):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evenhand.mitigations.effects import effects
 from evenhand.mitigations.maps import VectorMap
+from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
 
@@ -38,6 +39,8 @@ class Mitigation(ABC):
     def params(self) -> dict[str, Any]:
         """The parameters as plain data."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if given.get("words", "") is None:
+            del given["words"]  # no word was exempt, as ever: an entry is only for those who asked
         return {name: _plain(value) for name, value in given.items()}
 
     def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, Any] | None = None) -> M:
@@ -66,4 +69,8 @@ def as_concept(concept: Concept | str) -> Concept:
 def _plain(value: Any) -> Any:
     if isinstance(value, Subspace):
         return value.to_dict(basis=False)
+    if isinstance(value, Selector):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import ExceptWords, SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation, as_concept
+from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span
 from evenhand.subspaces.principal import RANK_RTOL
@@ -31,7 +32,7 @@ class Span(Mitigation):
     too), and what is measured along their difference afterwards is undefined. `keep_pairs=True` is the paper's letter.
 
     What it does not do: say anything about pairs outside the list, or about a model with reconstruction error. Words
-    that rightly carry the concept lose it too; wrap the map in `ExceptWords` to spare them.
+    that rightly carry the concept lose it too; `words=` (see `selection`) spares them.
     """
 
     id: ClassVar[str] = "span"
@@ -46,6 +47,8 @@ class Span(Mitigation):
     """Whether the words of the pairs stay as they are."""
     rtol: float = RANK_RTOL
     """Directions weaker than this share of the strongest one are rounding, and stay."""
+    words: Selector | None = None
+    """Which words stay as they are (see `selection`); None: none but the pairs, where these are kept."""
 
     def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
         """Find the span of the concept's pairs and return the projection that removes it."""
@@ -57,5 +60,6 @@ class Span(Mitigation):
         if self.keep_pairs:
             spelt = (v.find(word) for two in asked.pairs for word in two)
             vm = ExceptWords(vm, [word for word in spelt if word is not None])
+        vm = sparing(vm, self.words, v, asked)
         details = {"concept": asked.name, "subspace": learned.to_dict(basis=False)}
         return self._reported(vm, v, learned.coverage, details)

@@ -1,9 +1,30 @@
-"""The statistics under the measures: permutation tests and bootstrap intervals, whole-array and seeded.
+"""The statistics under the measures: permutation tests, bootstrap intervals, slopes, correlations, corrected p-values.
 
-What a number means belongs in `measures`; here are only procedures on arrays.
+All whole-array and seeded. What a number means belongs in `measures`; here are only procedures on arrays.
 """
 
-from evenhand.stats.bootstrap import interval, resamples
+from evenhand.stats.bca import bca_interval
+from evenhand.stats.bootstrap import interval, percentile_interval, resamples
+from evenhand.stats.clusters import cluster_weights, clustered_means
+from evenhand.stats.correlation import Correlation, pearson, spearman
+from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
+from evenhand.stats.slope import Slope, theil_sen
 
-__all__ = ["PermutationTest", "interval", "permutation_test", "resamples"]
+__all__ = [
+    "Correlation",
+    "PermutationTest",
+    "Slope",
+    "bca_interval",
+    "benjamini_hochberg",
+    "cluster_weights",
+    "clustered_means",
+    "holm",
+    "interval",
+    "pearson",
+    "percentile_interval",
+    "permutation_test",
+    "resamples",
+    "spearman",
+    "theil_sen",
+]

@@ -1,4 +1,4 @@
-"""Permutation test for the difference of two sums over a re-partition of the pooled values."""
+"""Permutation test for the difference of two means over a re-partition of the pooled values."""
 
 from __future__ import annotations
 
@@ -37,23 +37,37 @@ def permutation_test(
     exact_up_to: int = EXACT_UP_TO,
     seed: int = 0,
 ) -> PermutationTest:
-    """How often a random re-partition, each side keeping its size, beats the observed sum(first) - sum(second).
+    """How often a random re-partition, each side keeping its size, beats the observed mean(first) - mean(second).
+
+    With sides of equal size that is Caliskan's difference of sums. With unequal ones the one-sided tests are still the
+    same, but a difference of sums is not centred at 0 under the null, so that its size would be no two-sided test.
+    `two-sided` counts differences of at least the observed size in either direction.
 
     All partitions are counted when there are at most `exact_up_to`, the observed one among them, so that with
     `ties="ge"` p is never 0. Otherwise `samples` partitions are drawn (words without replacement) and p is
     (b + 1) / (m + 1), which counts the observed one too (Phipson & Smyth 2010). `ties="gt"` counts strictly larger
     values only, as Caliskan et al. 2017 and Ethayarajh et al. 2019 print it.
     """
-    if not len(first) or not len(second):
-        raise UsageError("a permutation test needs values on both sides")
-    pooled = np.concatenate([first, second]).astype(np.float64)
+    _check(first, second, samples)
+    # Around their mean, so that the common part of the values costs no precision: it cancels in every difference.
+    values = np.concatenate([first, second]).astype(np.float64)
+    pooled = values - values.mean()
     count = math.comb(len(pooled), len(first))
-    # sum(X') - sum(Y') = 2 sum(X') - sum(all): only the sum of one side has to be computed.
     sums = _all_sums(pooled, len(first)) if count <= exact_up_to else _drawn_sums(pooled, len(first), samples, seed)
-    hits = _hits(2 * sums - pooled.sum(), float(first.sum() - second.sum()), alternative, ties, np.abs(pooled).sum())
+    # The other side has minus this sum: sum(X') says all about mean(X') - mean(Y') = sum(X') (1 / |X| + 1 / |Y|).
+    hits = _hits(sums, float(pooled[: len(first)].sum()), alternative, ties, float(np.abs(values).sum()))
     if count <= exact_up_to:
         return PermutationTest(hits / count, count, exact=True)
     return PermutationTest((hits + 1) / (samples + 1), samples, exact=False)
+
+
+def _check(first: Vector64, second: Vector64, samples: int) -> None:
+    if not len(first) or not len(second):
+        raise UsageError("a permutation test needs values on both sides")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise UsageError("a permutation test takes numbers, got NaN or infinity", hint="leave undefined values out")
+    if samples < 1:
+        raise UsageError(f"a sampled permutation test needs at least 1 sample, got {samples}")
 
 
 def _hits(statistics: Vector64, observed: float, alternative: str, ties: str, scale: float) -> int:
@@ -66,7 +80,7 @@ def _hits(statistics: Vector64, observed: float, alternative: str, ties: str, sc
         raise UsageError(f"unknown alternative {alternative!r}", hint="use greater, less or two-sided")
     if ties not in ("ge", "gt"):
         raise UsageError(f"unknown ties rule {ties!r}", hint="use ge or gt")
-    tolerance = 1e-12 * float(scale)
+    tolerance = 1e-12 * scale
     limit = observed - tolerance if ties == "ge" else observed + tolerance
     return int(np.count_nonzero(statistics >= limit if ties == "ge" else statistics > limit))
 

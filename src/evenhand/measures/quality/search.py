@@ -46,13 +46,14 @@ def _factors(cosines: Table, method: Method) -> Table:
     """What is added, or multiplied, for each word of a question. 3CosMul shifts cosines to [0, 1]."""
     if method == "3cosadd":
         return cosines
-    return np.maximum((1 + cosines) / 2, 0, dtype=np.float32)
+    shifted: Table = np.maximum((1 + cosines) / 2, 0)
+    return shifted
 
 
 def _scores(table: Table, places: Rows, method: Method) -> Table:
     """cos(d, b) - cos(d, a) + cos(d, c), or cos(d, b) cos(d, c) / (cos(d, a) + epsilon)."""
     a, b, c = places.T
-    scores = table[b]
+    scores: Table = table[b]
     if method == "3cosadd":
         scores -= table[a]
         scores += table[c]

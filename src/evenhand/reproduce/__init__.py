@@ -1,0 +1,78 @@
+"""The tables of the papers beside ours: one file per paper or figure, each function returns a `Table` of plain cells.
+
+The numbers come from `measures` and `mitigations`, never from here; printing them belongs to `cli`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from evenhand.errors import UsageError, unknown_name
+from evenhand.reproduce.table import Table
+
+if TYPE_CHECKING:
+    from evenhand.models.vectors import Vectors
+
+__all__ = ["PAPERS", "Reproduction", "Table", "compute", "papers", "tables"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One table that can be computed: what it shows, the function, and what the function wants to be given."""
+
+    shows: str
+    function: str  # module:name inside this folder, imported when the table is asked for
+    takes: Literal["vectors", "embeddings", "nothing"] = "vectors"
+
+
+PAPERS: Mapping[str, Mapping[str, Reproduction]] = {
+    "ethayarajh2019": {
+        "1": Reproduction("nine WEATs with single words: effect size 2 or -2, p 0 or 0.5", "ethayarajh2019:table_1"),
+        "contrived": Reproduction("attributes that make any word look biased either way", "ethayarajh2019:contrived"),
+        "figure-1": Reproduction("analogies that are left when some words are debiased", "analogies:figure_1"),
+    },
+    "dawkins2021": {
+        "5": Reproduction("correlations between the columns of table 6", "dawkins2021:table_5", "nothing"),
+        "6": Reproduction("intrinsic measures of a set of embeddings", "dawkins2021:table_6", "embeddings"),
+    },
+}
+
+
+def papers() -> tuple[str, ...]:
+    """The ids of the papers."""
+    return tuple(PAPERS)
+
+
+def tables(paper: str) -> Mapping[str, Reproduction]:
+    """The tables of one paper by id."""
+    if paper not in PAPERS:
+        raise unknown_name("paper", paper, PAPERS)
+    return PAPERS[paper]
+
+
+def compute(paper: str, table: str, *vectors: Vectors, seed: int = 0, **options: Any) -> Table:
+    """Compute one table, on the embedded vectors unless others are given."""
+    if table not in tables(paper):
+        raise unknown_name(f"table of {paper}", table, PAPERS[paper])
+    wanted = PAPERS[paper][table]
+    module, _, name = wanted.function.partition(":")
+    function = getattr(import_module(f"{__name__}.{module}"), name)
+    found: Table = function(*_given(wanted, f"table {table} of {paper}", vectors), seed=seed, **options)
+    return found
+
+
+def _given(wanted: Reproduction, what: str, vectors: tuple[Vectors, ...]) -> tuple[Any, ...]:
+    if wanted.takes == "nothing":
+        return ()
+    if not vectors:
+        from evenhand.models.vectors import Vectors
+
+        vectors = (Vectors.default(),)
+    if wanted.takes == "embeddings":
+        return ({one.name: one for one in vectors},)
+    if len(vectors) > 1:
+        raise UsageError(f"{what} is computed on one set of vectors, got {len(vectors)}")
+    return vectors

@@ -1,0 +1,89 @@
+"""Clustered bootstrap: resample whole words or whole templates, because values that share one are not independent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from evenhand.arrays import Floats, Matrix64, Rows
+from evenhand.errors import UsageError
+from evenhand.stats.bootstrap import RESAMPLES
+
+MOST_CELLS = 50_000_000  # of the table with one cell for each combination of clusters: 400 MB
+CELLS_AT_ONCE = 4 << 20
+
+
+def cluster_weights(
+    clusters: Sequence[Sequence[Hashable]], count: int = RESAMPLES, *, seed: int = 0
+) -> tuple[Matrix64, ...]:
+    """How often each cluster is drawn, for each clustering: (count, clusters) weights in order of first appearance.
+
+    The weight of a value is the product of the weights of its clusters, one from each clustering (the pigeonhole
+    bootstrap, Owen 2007). With one clustering this is the usual bootstrap of whole clusters, and with every value its
+    own cluster the plain one.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = [int(codes.max()) + 1 for codes in _coded(clusters)]
+    return tuple(rng.multinomial(size, np.full(size, 1 / size), size=count).astype(np.float64) for size in sizes)
+
+
+def clustered_means(
+    values: Floats, clusters: Sequence[Sequence[Hashable]], *, count: int = RESAMPLES, seed: int = 0
+) -> Matrix64:
+    """The mean of the values in each bootstrap draw of their clusters: (count,), or (count, columns) for a matrix.
+
+    `clusters` has one label for each value in each clustering: `[words]`, or `[words, templates]` when both are drawn
+    anew. Columns are resampled together, so that differences between them (before and after) stay paired. A draw that
+    leaves no value has mean NaN. Values are first added up by combination of clusters: the cost is that of the table
+    of combinations, not of the values.
+    """
+    columns = np.asarray(values, dtype=np.float64)
+    matrix = columns.reshape(len(columns), -1)
+    codes = _coded(clusters)
+    if any(len(code) != len(matrix) for code in codes):
+        raise UsageError(f"{len(matrix)} values need {len(matrix)} labels in each clustering")
+    table = _table(np.column_stack([matrix, np.ones(len(matrix))]), codes)
+    sums = _contracted(table, cluster_weights(clusters, count, seed=seed))
+    means = np.divide(sums[:, :-1], sums[:, -1:], out=np.full_like(sums[:, :-1], np.nan), where=sums[:, -1:] > 0)
+    return means[:, 0] if columns.ndim == 1 else means
+
+
+def _coded(clusters: Sequence[Sequence[Hashable]]) -> tuple[Rows, ...]:
+    """Labels as numbers from 0, in order of first appearance."""
+    if not clusters or isinstance(clusters[0], str) or not len(clusters[0]):
+        raise UsageError("clusters must be one or more lists of labels, one label for each value", hint="use [words]")
+    return tuple(_codes(labels) for labels in clusters)
+
+
+def _codes(labels: Sequence[Hashable]) -> Rows:
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+
+
+def _table(columns: Matrix64, codes: tuple[Rows, ...]) -> Matrix64:
+    """Sums of each column over each combination of clusters: (clusters, ..., columns)."""
+    shape = tuple(int(code.max()) + 1 for code in codes)
+    if math.prod(shape) * columns.shape[1] > MOST_CELLS:
+        raise UsageError(
+            f"{' x '.join(map(str, shape))} combinations of clusters are too many", hint="use fewer clusterings"
+        )
+    flat = np.ravel_multi_index(codes, shape)
+    sums = [np.bincount(flat, weights=column, minlength=math.prod(shape)) for column in columns.T]
+    return np.stack(sums, axis=-1).astype(np.float64).reshape(*shape, columns.shape[1])
+
+
+def _contracted(table: Matrix64, weights: tuple[Matrix64, ...]) -> Matrix64:
+    """The table summed with the product of the weights, one clustering after the other, in blocks of draws."""
+    draws, columns = len(weights[0]), table.shape[-1]
+    first = table.reshape(table.shape[0], -1)
+    step = max(1, CELLS_AT_ONCE // first.shape[1])
+    out = np.empty((draws, columns))
+    for start in range(0, draws, step):
+        part = weights[0][start : start + step] @ first
+        for weight in weights[1:]:
+            block = weight[start : start + step]
+            part = np.einsum("bl,blr->br", block, part.reshape(len(block), block.shape[1], -1))
+        out[start : start + step] = part
+    return out

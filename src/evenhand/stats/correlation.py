@@ -1,0 +1,92 @@
+"""Pearson and Spearman correlation with what a reader of few points needs: an interval, and each point left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evenhand.arrays import Floats, Matrix64, Rows, Vector64
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.stats import bca, bootstrap
+from evenhand.stats.ranks import mean_ranks
+
+FLAT = 1e-12  # a spread below this share of the largest value is rounding
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation, its bootstrap interval over the points, and the range it takes when one point is left out."""
+
+    kind: Literal["pearson", "spearman"]
+    value: float
+    interval: bootstrap.Interval
+    leave_one_out: tuple[float, float] | None
+    n: int
+
+
+def pearson(
+    x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
+) -> Correlation:
+    """Pearson's r: how near the points are to a line."""
+    return _correlation("pearson", x, y, count, level, seed)
+
+
+def spearman(
+    x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
+) -> Correlation:
+    """Spearman's rho: Pearson's r of the ranks, equal values sharing their mean rank."""
+    return _correlation("spearman", x, y, count, level, seed)
+
+
+def pearson_rows(x: Matrix64, y: Matrix64) -> Vector64:
+    """Pearson's r of each row of x with the same row of y; NaN where either does not vary."""
+    away_x, away_y = _centred(x), _centred(y)
+    square = (away_x**2).sum(axis=-1) * (away_y**2).sum(axis=-1)
+    products = (away_x * away_y).sum(axis=-1)
+    r = np.divide(products, np.sqrt(square), out=np.full_like(products, np.nan), where=square > 0)
+    return np.asarray(np.clip(r, -1.0, 1.0))
+
+
+def spearman_rows(x: Matrix64, y: Matrix64) -> Vector64:
+    """Spearman's rho of each row of x with the same row of y; NaN where either does not vary."""
+    return pearson_rows(mean_ranks(x), mean_ranks(y))
+
+
+def _centred(values: Matrix64) -> Matrix64:
+    """Minus the mean; a row that varies by rounding alone becomes exactly zero."""
+    away = values - values.mean(axis=-1, keepdims=True)
+    flat = np.abs(away).max(axis=-1, keepdims=True) <= FLAT * np.abs(values).max(axis=-1, keepdims=True)
+    return np.where(flat, 0.0, away)
+
+
+def _correlation(
+    kind: Literal["pearson", "spearman"], x: Floats, y: Floats, count: int, level: float, seed: int
+) -> Correlation:
+    first, second = _checked(x, y)
+    rows_of = pearson_rows if kind == "pearson" else spearman_rows
+    value = float(rows_of(first[None], second[None])[0])
+    if not np.isfinite(value):
+        raise DegenerateError(f"{kind}: one of the two does not vary, so that no correlation is defined")
+
+    def drawn(rows: Rows) -> Vector64:
+        return rows_of(first[rows], second[rows])
+
+    n = len(first)
+    bounds = bootstrap.percentile_interval(drawn, n, count=count, level=level, seed=seed) if n > 3 else None
+    left = drawn(bca.leave_one_out(n)) if n > 2 else np.array([])
+    left = left[np.isfinite(left)]
+    extremes = (float(left.min()), float(left.max())) if len(left) else None
+    return Correlation(kind, value, bounds, extremes, n)
+
+
+def _checked(x: Floats, y: Floats) -> tuple[Vector64, Vector64]:
+    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise UsageError(f"a correlation takes two lists of the same length, got {first.shape} and {second.shape}")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise UsageError("a correlation takes numbers, got NaN or infinity", hint="leave undefined points out")
+    if len(first) < 2:
+        raise DegenerateError(f"a correlation needs at least 2 points, got {len(first)}")
+    return first, second

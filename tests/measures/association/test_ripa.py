@@ -1,0 +1,139 @@
+"""RIPA: by hand, both relations, the pole, and the two bootstraps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand import Concept, Vectors, measures, subspaces
+from evenhand.errors import UsageError
+from evenhand.measures.association.relation import associations, relations
+
+seeds = st.integers(0, 10_000)
+TWO = Vectors(["she", "he", "w", "u"], [[0.0, 3.0], [0.0, 1.0], [2.0, -5.0], [1.0, 0.5]])
+GENDER = Concept("gender", groups={"female": ["she"], "male": ["he"]}, pairs=[("she", "he")])
+
+
+def pairs_lab(seed, pairs=4, dim=5, words=3):
+    rng = np.random.default_rng(seed)
+    names = [(f"f{i}", f"m{i}") for i in range(pairs)]
+    asked = [f"w{i}" for i in range(words)]
+    vocabulary = [word for pair in names for word in pair] + asked
+    vectors = Vectors(vocabulary, rng.normal(size=(len(vocabulary), dim)).astype(np.float32))
+    return vectors, asked, Concept("made", groups={"f": [a for a, _ in names], "m": [b for _, b in names]}, pairs=names)
+
+
+def test_one_pair_by_hand():
+    # b = (0, 1): the second coordinate, not normalised
+    m = measures.ripa(TWO, ["w", "u"], concept=GENDER)
+    assert [item["value"] for item in m.items] == pytest.approx([-5.0, 0.5])
+    assert m.items[0]["cosine"] == pytest.approx(-5 / np.sqrt(29))
+    assert m.value == pytest.approx(2.75)
+    assert (m.positive, m.details["signed_mean"]) == ("female", pytest.approx(-2.25))
+
+
+@given(seeds)
+def test_the_principal_direction_is_that_of_the_subspaces(seed):
+    vectors, asked, about = pairs_lab(seed)
+    along = subspaces.pairs(vectors, about.pairs, k=1).basis[0]
+    m = measures.ripa(vectors, asked, concept=about)
+    assert [item["value"] for item in m.items] == pytest.approx(list(vectors.take(asked)[0] @ along), abs=1e-9)
+
+
+@given(seeds)
+def test_the_mean_of_pairs_is_the_mean_of_single_ripas(seed):
+    vectors, asked, about = pairs_lab(seed)
+    single = [
+        [item["value"] for item in measures.ripa(vectors, asked, concept=Concept("one", pairs=[pair])).items]
+        for pair in about.pairs
+    ]
+    m = measures.ripa(vectors, asked, concept=about, relation="mean-of-pairs")
+    assert [item["value"] for item in m.items] == pytest.approx(np.mean(single, axis=0).tolist(), abs=1e-9)
+
+
+@given(seeds)
+def test_turning_the_pairs_turns_the_sign_and_length_bounds_it(seed):
+    vectors, asked, about = pairs_lab(seed)
+    turned = Concept("turned", pairs=about.pairs.flipped())
+    plain, other = (measures.ripa(vectors, asked, concept=c) for c in (about, turned))
+    assert plain.details["signed_mean"] == pytest.approx(-other.details["signed_mean"], abs=1e-9)
+    assert all(abs(item["cosine"]) <= 1 + 1e-9 for item in plain.items)
+
+
+@given(seeds, st.floats(0.1, 10))
+def test_rotation_does_not_matter_and_scale_is_passed_on(lab, seed, factor):
+    vectors, asked, about = pairs_lab(seed)
+    plain = measures.ripa(vectors, asked, concept=about).value
+    assert measures.ripa(lab.rotated(vectors), asked, concept=about).value == pytest.approx(plain, abs=1e-4)
+    assert measures.ripa(lab.scaled(vectors, factor), asked, concept=about).value == pytest.approx(
+        factor * plain, rel=1e-4
+    )
+
+
+@given(seeds)
+def test_each_draw_of_pairs_is_the_direction_of_the_drawn_pairs(seed):
+    """Brute force: the first right singular vector of the repeated rows, turned towards their mean."""
+    rng = np.random.default_rng(seed)
+    apart = rng.normal(size=(5, 7)) + 0.8
+    drawn = rng.integers(5, size=(6, 5))
+    for rows, weights in zip(drawn, relations(apart, "pc", drawn), strict=True):
+        _, _, right = np.linalg.svd(apart[rows])
+        expected = right[0] * np.sign(right[0] @ apart[rows].mean(axis=0))
+        assert weights @ apart == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_interval_over_pairs_says_which_leanings_do_not_hang_on_single_pairs():
+    m = measures.ripa(Vectors.default(), ["captain", "table"])
+    low, high = m.details["interval_over_pairs"]
+    assert low < m.value < high
+    captain, table = m.items
+    assert captain["interval"][0] < captain["value"] < captain["interval"][1] < 0
+    assert table["interval"][0] < 0 < table["interval"][1]
+    assert m.details["pair_draws"] == 1_000
+    assert measures.ripa(Vectors.default(), ["captain", "table"]) == m
+
+
+def test_pairs_that_agree_exactly_leave_no_doubt():
+    vectors = Vectors(
+        ["a1", "b1", "a2", "b2", "a3", "b3", "w"], [[2, 0], [0, 0], [3, 1], [1, 1], [5, 0], [1, 0], [7, 9]]
+    )
+    about = Concept("same", pairs=[("a1", "b1"), ("a2", "b2"), ("a3", "b3")])
+    m = measures.ripa(vectors, ["w"], concept=about)
+    assert m.items[0]["interval"] == pytest.approx([7.0, 7.0])
+
+
+def test_lost_pairs_are_named_and_pairs_of_equal_words_left_out():
+    vectors = Vectors(["a", "b", "c", "d", "w"], [[2, 0], [0, 0], [1, 1], [1, 1], [3, 9]])
+    about = Concept("q", pairs=[("a", "b"), ("c", "d"), ("gone", "b")])
+    for relation in ("pc", "mean-of-pairs"):
+        m = measures.ripa(vectors, ["w"], concept=about, relation=relation)
+        assert m.value == pytest.approx(3)
+        assert m.details["pairs"] == 1
+        assert m.details["pairs_lost"] == [["c", "d"], ["gone", "b"]]
+
+
+def test_associations_of_no_pair_in_particular():
+    apart = np.array([[0.0, 2.0], [0.0, 4.0]])
+    words = np.array([[1.0, 5.0]])
+    assert associations(words, apart, "pc") == pytest.approx([5.0])
+    assert associations(words, apart, "mean-of-pairs") == pytest.approx([5.0])
+
+
+@pytest.mark.parametrize(
+    ("words", "pairs", "reason"),
+    [
+        (["gone"], [("she", "he")], "no word of words"),
+        (["w"], [("she", "hers")], "no complete pair"),
+        (["w"], [("she", "twin")], "same vectors"),
+    ],
+)
+def test_undefined_says_why(words, pairs, reason):
+    vectors = Vectors(["she", "he", "twin", "w"], [[0, 3.0], [0, 1], [0, 3], [2, -5]])
+    m = measures.ripa(vectors, words, concept=Concept("c", pairs=pairs))
+    assert m.status == "undefined"
+    assert reason in m.reason
+
+
+def test_an_unknown_relation_is_named():
+    with pytest.raises(UsageError, match="median"):
+        measures.ripa(TWO, ["w"], concept=GENDER, relation="median")

@@ -1,0 +1,164 @@
+"""WEAT: by hand, by brute force over the definition, its laws, and the words that make it undefined."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand import Query, Vectors, measures
+from evenhand.errors import UsageError
+
+seeds = st.integers(0, 10_000)
+# cosines with a = (1, 0) and b = (0, 1): s is the first coordinate minus the second, over the length
+BY_HAND = Vectors(
+    ["x1", "x2", "y1", "y2", "a", "b"],
+    [[3.0, 4.0], [4.0, 3.0], [0.0, 2.0], [-3.0, 4.0], [2.0, 0.0], [0.0, 5.0]],
+)
+QUERY = Query("hand", {"X": ["x1", "x2"], "Y": ["y1", "y2"]}, {"A": ["a"], "B": ["b"]})
+
+
+def brute_force(vectors, query, cosine, ddof):
+    def s(word):
+        near, far = ([cosine(vectors[word], vectors[a]) for a in group] for group in query.attributes)
+        return np.mean(near) - np.mean(far)
+
+    s_x, s_y = ([s(word) for word in group] for group in query.targets)
+    effect = (np.mean(s_x) - np.mean(s_y)) / np.std(s_x + s_y, ddof=ddof)
+    pooled, sums = s_x + s_y, []
+    for chosen in combinations(range(len(pooled)), len(s_x)):
+        sums.append(sum(pooled[i] for i in chosen))
+    return effect, sum(s_x) - sum(s_y), np.mean([total >= sum(s_x) - 1e-12 for total in sums])
+
+
+def test_by_hand():
+    # s = -.2, .2, -1, -1.4: means 0 and -1.2, deviations from -.6 are .4 .8 -.4 -.8, variance (2 .16 + 2 .64) / 4 = .4
+    m = measures.weat(BY_HAND, QUERY)
+    assert m.value == pytest.approx(1.2 / math.sqrt(0.4), abs=1e-6)
+    assert m.details["statistic"] == pytest.approx(2.4, abs=1e-6)
+    assert m.p_value == 1 / 6  # the observed partition has the largest sum of the six
+    assert [item["value"] for item in m.items] == pytest.approx([-0.2, 0.2, -1.0, -1.4], abs=1e-6)
+    assert (m.n, m.interval, m.positive) == (4, None, "X with A")
+    assert m.reading == "X nearer to A, Y to B"
+
+
+def test_the_sample_deviation_is_smaller_by_the_known_ratio():
+    population, sample = (measures.weat(BY_HAND, QUERY, ddof=ddof).value for ddof in (0, 1))
+    assert sample / population == pytest.approx(math.sqrt(3 / 4))
+
+
+@given(seeds, st.sampled_from([0, 1]))
+def test_is_the_definition_with_sets_of_unequal_size(lab, seed, ddof):
+    vectors, query = lab.planted(seed)
+    m = measures.weat(vectors, query, ddof=ddof)
+    effect, statistic, p = brute_force(vectors, query, lab.cosine, ddof)
+    assert m.value == pytest.approx(effect, rel=1e-6)
+    assert m.details["statistic"] == pytest.approx(statistic, abs=1e-6)
+    assert m.p_value == pytest.approx(p, abs=1e-9)
+
+
+@given(seeds)
+def test_swapping_targets_or_attributes_turns_the_sign(lab, seed):
+    vectors, query = lab.planted(seed)
+    plain = measures.weat(vectors, query)
+    targets = measures.weat(vectors, Query("t", query.targets[::-1], query.attributes))
+    attributes = measures.weat(vectors, Query("a", query.targets, query.attributes[::-1]), alternative="less")
+    assert targets.value == pytest.approx(-plain.value)
+    assert attributes.value == pytest.approx(-plain.value)
+    assert attributes.p_value == pytest.approx(plain.p_value)
+
+
+@given(seeds, st.floats(0.01, 100))
+def test_neither_rotation_nor_scale_matters(lab, seed, factor):
+    vectors, query = lab.planted(seed)
+    plain = measures.weat(vectors, query)
+    for changed in (lab.rotated(vectors), lab.scaled(vectors, factor)):
+        assert measures.weat(changed, query).value == pytest.approx(plain.value, abs=1e-4)
+
+
+@given(seeds)
+def test_equal_targets_stay_within_two(lab, seed):
+    vectors, query = lab.planted(seed, sizes=(3, 3, 2, 2))
+    assert abs(measures.weat(vectors, query).value) <= 2 + 1e-9
+
+
+@given(seeds)
+def test_single_words_always_give_two_and_nothing_or_a_half(lab, seed):
+    """Ethayarajh et al. 2019, proposition 2 and table 1."""
+    vectors, query = lab.planted(seed, sizes=(1, 1, 1, 1))
+    m = measures.weat(vectors, query, ties="gt")
+    assert m.value in (pytest.approx(2.0, abs=1e-9), pytest.approx(-2.0, abs=1e-9))
+    assert m.p_value == (0.0 if m.value > 0 else 0.5)
+    assert abs(measures.weat(vectors, query, ddof=1).value) == pytest.approx(math.sqrt(2))
+
+
+def test_eight_and_eight_are_counted_exactly():
+    m = measures.weat(Vectors.default(), "weat-6")
+    assert (m.details["partitions"], m.details["exact"]) == (12_870, True)
+    assert m.p_value == 1 / 12_870  # every male name before every female one: the observed partition alone
+    low, high = m.interval
+    assert low < m.value < high
+
+
+def test_more_words_are_sampled_with_the_seed():
+    first, again, other = (measures.weat(Vectors.default(), "weat-2", samples=50, seed=s) for s in (0, 0, 1))
+    assert not first.details["exact"]
+    assert first == again
+    assert first.interval != other.interval
+    assert first.p_value >= 1 / 51
+
+
+def test_lost_words_leave_unequal_sets_and_say_so():
+    query = Query("q", {"X": ["x1", "x2"], "Y": ["y1", "gone"]}, {"A": ["a"], "B": ["b"]})
+    m = measures.weat(BY_HAND, query)
+    assert m.details["sizes"] == [2, 1, 1, 1]
+    assert m.coverage.missing == ("gone",)
+    assert m.p_value == 1 / 3
+
+
+def test_a_word_of_both_targets_counts_on_both_sides():
+    query = Query("q", {"X": ["x1", "x2"], "Y": ["x2", "y1"]}, {"A": ["a"], "B": ["b"]})
+    m = measures.weat(BY_HAND, query)
+    assert m.n == 4
+    assert m.details["in_several_sets"] == ["x2"]
+    # s = -.2, .2 | .2, -1: sums 0 and -.8, so the statistic is what x1 and y1 alone give
+    assert m.details["statistic"] == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_word_that_two_spellings_name_counts_once():
+    query = Query("q", {"X": ["x1", "X1", "x2"], "Y": ["y1", "y2"]}, {"A": ["a"], "B": ["b"]})
+    m = measures.weat(BY_HAND, query)
+    assert m.value == measures.weat(BY_HAND, QUERY).value
+    assert m.details["repeated"] == ["X1"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "attributes", "reason"),
+    [
+        ([["x1"], ["gone"]], [["a"], ["b"]], "no word of target 2"),
+        ([["x1"], ["x1"]], [["a"], ["b"]], "standard deviation is 0"),
+        ([["x1"], ["y1"]], [["a"], ["a"]], "same mean"),
+    ],
+)
+def test_undefined_says_why(targets, attributes, reason):
+    m = measures.weat(BY_HAND, Query("q", targets, attributes))
+    assert (m.status, m.value, m.p_value) == ("undefined", None, None)
+    assert reason in m.reason
+
+
+def test_attributes_that_differ_by_rounding_only_are_undefined():
+    """As he and she after a projection: the effect size would be that of the last bits."""
+    vectors = Vectors(["x", "y", "he", "she"], [[1, 0.2, 0], [0, 1, 0.3], [1, 1, 1], [1, 1, 1 + 2e-7]])
+    m = measures.weat(vectors, Query("q", [["x"], ["y"]], [["he"], ["she"]]))
+    assert m.status == "undefined"
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(UsageError, match="ddof"):
+        measures.weat(BY_HAND, QUERY, ddof=2)
+    with pytest.raises(UsageError, match="needs 2 target sets"):
+        measures.weat(BY_HAND, Query("q", [["x1"]], [["a"], ["b"]]))
+    with pytest.raises(UsageError, match="bigger"):
+        measures.weat(BY_HAND, QUERY, alternative="bigger")

@@ -1,0 +1,99 @@
+"""Pearson and Spearman: by hand, scipy's, ties, leave-one-out, and points without a correlation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats as scipy_stats
+
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.stats import pearson, spearman
+from evenhand.stats.correlation import spearman_rows
+from evenhand.stats.ranks import mean_ranks
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=30)
+Y = X + RNG.normal(size=30)
+whole = st.integers(-5, 5).map(float)
+
+
+def test_pearson_by_hand():
+    # deviations (-1, 0, 1) and (-1, 1, 0): 1 / sqrt(2 * 2)
+    assert pearson(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])).value == pytest.approx(0.5)
+
+
+def test_spearman_by_hand_with_a_tie():
+    # ranks (1.5, 1.5, 3) and (1, 2, 3): 1.5 / sqrt(1.5 * 2)
+    assert spearman(np.array([5.0, 5.0, 9.0]), np.array([1.0, 4.0, 20.0])).value == pytest.approx(1.5 / np.sqrt(3))
+
+
+@given(arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=whole))
+def test_ranks_are_scipys(values):
+    assert mean_ranks(values).tolist() == scipy_stats.rankdata(values, axis=1).tolist()
+
+
+@given(st.lists(st.tuples(whole, whole), min_size=3, max_size=12))
+def test_both_are_scipys(points):
+    x, y = np.array(points).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        with pytest.raises(DegenerateError, match="does not vary"):
+            spearman(x, y)
+        return
+    assert spearman(x, y, count=10).value == pytest.approx(scipy_stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert pearson(x, y, count=10).value == pytest.approx(scipy_stats.pearsonr(x, y).statistic, abs=1e-12)
+
+
+@given(st.floats(0.1, 10), st.floats(-5, 5))
+def test_spearman_sees_order_only(scale, shift):
+    assert spearman(X, np.exp(scale * Y) + shift, count=10).value == pytest.approx(spearman(X, Y, count=10).value)
+    assert spearman(X, -Y, count=10).value == pytest.approx(-spearman(X, Y, count=10).value)
+
+
+def test_rows_are_correlated_one_by_one():
+    many = RNG.integers(0, 5, size=(20, 8)).astype(float)
+    other = RNG.integers(0, 5, size=(20, 8)).astype(float)
+    each = [scipy_stats.spearmanr(a, b).statistic for a, b in zip(many, other, strict=True)]
+    assert spearman_rows(many, other) == pytest.approx(each, abs=1e-12)
+
+
+def test_one_point_that_makes_the_correlation_shows_in_the_range():
+    x = np.array([0.0, 1.0, 0.0, 1.0, 10.0])
+    y = np.array([0.0, 1.0, 1.0, 0.0, 10.0])
+    found = pearson(x, y)
+    assert found.value > 0.95
+    each = [scipy_stats.pearsonr(np.delete(x, i), np.delete(y, i)).statistic for i in range(5)]
+    assert found.leave_one_out == pytest.approx((0.0, max(each)), abs=1e-12)
+    assert found.n == 5
+
+
+def test_the_interval_is_seeded_and_holds_the_value():
+    found, again = (spearman(X, Y, seed=3) for _ in range(2))
+    assert found == again
+    assert found.interval[0] < found.value < found.interval[1]
+
+
+def test_the_interval_of_r_covers():
+    rng = np.random.default_rng(8)
+    held = 0
+    for trial in range(200):
+        x = rng.normal(size=40)
+        low, high = pearson(x, x + rng.normal(size=40), count=300, level=0.9, seed=trial).interval
+        held += low <= np.sqrt(0.5) <= high
+    assert 0.8 <= held / 200 <= 0.96
+
+
+def test_two_points_have_a_value_and_nothing_else():
+    found = pearson(np.array([1.0, 2.0]), np.array([3.0, 1.0]))
+    assert (found.value, found.interval, found.leave_one_out) == (-1.0, None, None)
+
+
+def test_what_cannot_be_correlated_says_why():
+    with pytest.raises(DegenerateError, match="does not vary"):
+        pearson(np.full(5, 0.1), X[:5])
+    with pytest.raises(DegenerateError, match="at least 2"):
+        pearson(X[:1], Y[:1])
+    with pytest.raises(UsageError, match="same length"):
+        pearson(X, Y[:3])
+    with pytest.raises(UsageError, match="NaN"):
+        spearman(np.array([1.0, np.nan]), np.array([1.0, 2.0]))
