@@ -39,7 +39,7 @@ def test_measure_has_the_common_signature(name: str) -> None:
 
 @pytest.mark.parametrize("name", measures.ids())
 def test_default_queries_ship_with_the_package(name: str) -> None:
-    known = {entry.id for entry in words.listing()} | set(data.catalog())
+    known = {"vocabulary", *data.catalog(), *(entry.id for entry in words.listing())}
     assert set(measures.info(name).queries) <= known
 
 

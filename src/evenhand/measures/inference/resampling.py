@@ -1,0 +1,125 @@
+"""Bootstrap over words and phrases while the answers stream by: no table of all pairs is ever held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evenhand.arrays import Matrix, Matrix64, Rows
+from evenhand.stats import cluster_weights
+from evenhand.words.probes import Points, Probe
+
+ENOUGH = 8  # fewer fillers than this are taken as they are: drawing from three words tells little about other words
+PHRASE_CLUSTERS = 4_096
+CELLS_AT_ONCE = 4 << 20
+
+
+class Resampled:
+    """Means of every column in each group, for each of `draws` resamples of words and phrases.
+
+    The pigeonhole bootstrap (Owen 2007): the weight of a pair is the product of how often its phrase and its two
+    fillers were drawn. Fillers that belong to groups are drawn inside their group, so that groups keep their size. An
+    axis, or a group, of fewer than 8 members is not drawn; `over` says what was. The sum over a block of pairs is a
+    product of matrices, so that the cost is that of a few thousand multiplications for each pair.
+    """
+
+    def __init__(self, probe: Probe, columns: int, draws: int, *, seed: int = 0) -> None:
+        self.turned = probe.grouped == "premise"  # then the grouped axis comes first and is swapped to the end
+        phrases, premises, hypotheses = probe.shape
+        others, members = (hypotheses, premises) if self.turned else (premises, hypotheses)
+        self.names = tuple(probe.groups)
+        self.member = np.full(members, len(self.names))
+        for number, places in enumerate(probe.groups.values()):
+            self.member[list(places)] = number
+        self.phrase_of = np.arange(phrases) % PHRASE_CLUSTERS
+        seeds = np.random.SeedSequence(seed).spawn(2 + len(self.names))
+        self.phrase = _weights(min(phrases, PHRASE_CLUSTERS), draws, seeds[0])
+        self.other = _weights(others, draws, seeds[1])
+        self.word = self._word_weights(members, draws, seeds[2:])
+        self.sums = np.zeros((draws, len(self.names) + 1, columns + 1))
+        sides = ("hypothesis fillers", "premise fillers")
+        drawn = (self.phrase, self.other, self.word)
+        labels = ("phrases", sides[0 if self.turned else 1], sides[1 if self.turned else 0])
+        self.over = tuple(label for label, weights in zip(labels, drawn, strict=True) if weights is not None)
+
+    def _word_weights(self, members: int, draws: int, seeds: Sequence[np.random.SeedSequence]) -> Matrix | None:
+        sizes = np.bincount(self.member, minlength=len(self.names) + 1)[:-1]
+        if sizes.min() < ENOUGH:
+            return None
+        weights = np.ones((draws, members), np.float32)
+        for number, seed in enumerate(seeds):
+            drawn = _weights(int(sizes[number]), draws, seed)
+            weights[:, self.member == number] = 1 if drawn is None else drawn
+        return weights
+
+    @property
+    def membership(self) -> Matrix:
+        """(groups and the rest, members) of ones and zeros."""
+        return (np.arange(len(self.names) + 1)[:, None] == self.member).astype(np.float32)
+
+    def add_grid(self, phrases: Rows, values: Matrix) -> None:
+        """Whole phrases: (phrases, premises, hypotheses, columns)."""
+        counted = _with_ones(values.swapaxes(1, 2) if self.turned else values)
+        if self.word is None:
+            counted, members = self.membership @ counted, None
+        else:
+            members = self.word
+        step = max(1, CELLS_AT_ONCE // int(np.prod(counted.shape[:1] + counted.shape[2:])))
+        flat = counted.swapaxes(0, 1).reshape(counted.shape[1], -1)  # other fillers first
+        for start in range(0, len(self.sums), step):
+            some = slice(start, start + step)
+            part = flat.sum(axis=0)[None] if self.other is None else self.other[some] @ flat
+            part = part.reshape(len(part), len(phrases), *counted.shape[2:])
+            if members is not None:
+                part = self.membership @ (part * members[some, None, :, None])
+            self._add_phrases(some, phrases, part)
+
+    def _add_phrases(self, some: slice, phrases: Rows, part: Matrix) -> None:
+        """part: (draws or 1, phrases, groups, columns)."""
+        if self.phrase is None:
+            self.sums[some] += part.sum(axis=1)
+            return
+        weights = self.phrase[some][:, self.phrase_of[phrases]]
+        flat = part.reshape(len(part), len(phrases), -1)
+        summed = weights @ flat[0] if len(flat) == 1 else np.matmul(weights[:, None], flat)[:, 0]
+        self.sums[some] += summed.reshape(len(summed), *part.shape[2:])
+
+    def add_points(self, points: Points, values: Matrix) -> None:
+        """Single pairs: (pairs, columns)."""
+        other, member = (points.hypothesis, points.premise) if self.turned else (points.premise, points.hypothesis)
+        counted = _with_ones(values).astype(np.float32)
+        group = self.member[member]
+        step = max(1, CELLS_AT_ONCE // max(1, len(group)))
+        for start in range(0, len(self.sums), step):
+            some = slice(start, start + step)
+            weights = np.ones((len(self.sums[some]), len(group)), np.float32)
+            for table, places in ((self.phrase, self.phrase_of[points.phrase]), (self.other, other), (self.word, member)):
+                if table is not None:
+                    weights *= table[some][:, places]
+            for number in range(len(self.names) + 1):
+                self.sums[some, number] += weights[:, group == number] @ counted[group == number]
+
+    def group_means(self) -> Matrix64:
+        """(draws, groups, columns); NaN where a draw leaves a group empty."""
+        return _means(self.sums[:, :-1])
+
+    def means(self) -> Matrix64:
+        """(draws, columns) over all pairs, those outside every group included."""
+        return _means(self.sums.sum(axis=1))
+
+
+def _weights(size: int, draws: int, seed: np.random.SeedSequence) -> Matrix | None:
+    if size < ENOUGH:
+        return None
+    number = int(seed.generate_state(1)[0])
+    return cluster_weights([range(size)], draws, seed=number)[0].astype(np.float32)
+
+
+def _with_ones(values: Matrix) -> Matrix:
+    return np.concatenate([values, np.ones((*values.shape[:-1], 1), values.dtype)], axis=-1)
+
+
+def _means(sums: Matrix64) -> Matrix64:
+    count = sums[..., -1:]
+    return np.divide(sums[..., :-1], count, out=np.full_like(sums[..., :-1], np.nan), where=count > 0)

@@ -1,0 +1,184 @@
+"""From the sums of a run to its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.errors import FormatError
+from evenhand.measures.inference import marked
+from evenhand.measures.inference.columns import OFF, threshold_name
+from evenhand.measures.inference.gathering import Gathered
+from evenhand.measures.inference.sampled import reach
+from evenhand.measures.inference.scores import Gap, Group, Interval, Marked, Neutrality, Score
+from evenhand.measures.inference.tables import divided
+from evenhand.models.nli import LABELS
+from evenhand.stats import interval, permutation_test
+
+
+def neutrality(gathered: Gathered) -> Neutrality:
+    """NN, FN and T:tau over sentences."""
+    columns, means = gathered.columns, gathered.tables.means
+    drawn = gathered.resampled.means() if gathered.resampled else None
+    errors = gathered.sampled.standard_error() if gathered.sampled else None
+
+    def score(name: str) -> Score:
+        place = columns.at(name)
+        return Score(float(means[place]), _middle(drawn, place), _sampling(means[place], errors, place))
+
+    found = Neutrality(
+        score("neutral"),
+        score("says_neutral"),
+        {tau: score(threshold_name(tau)) for tau in columns.thresholds},
+        "sentence",
+        gathered.tables.count,
+    )
+    return _consistent(found)
+
+
+def word_pair_neutrality(gathered: Gathered) -> Neutrality:
+    """NN, FN and T:tau over the mean triples of pairs of fillers, as the released evaluation has them."""
+    triples = gathered.tables.word_means()[..., : len(LABELS)].reshape(-1, len(LABELS))
+    triples = triples[np.isfinite(triples).all(axis=1)]
+    values = gathered.columns.of(triples).mean(axis=0)
+    names = gathered.columns
+    return _consistent(
+        Neutrality(
+            Score(float(values[names.at("neutral")])),
+            Score(float(values[names.at("says_neutral")])),
+            {tau: Score(float(values[names.at(threshold_name(tau))])) for tau in names.thresholds},
+            "word_pair",
+            len(triples),
+        )
+    )
+
+
+def _consistent(found: Neutrality) -> Neutrality:
+    """FN >= T:0.5 on any one sample, since more than half is more than the others; published tables break this."""
+    for tau, score in found.threshold.items():
+        if tau >= 0.5 and score.value > found.fraction_neutral.value + 1e-12:
+            raise FormatError(
+                f"fraction neutral {found.fraction_neutral.value:.4f} is below T:{tau:g} {score.value:.4f}, "
+                "which no probabilities allow",
+                hint="the answers are no probabilities: check that every row sums to one",
+            )
+    return found
+
+
+def groups(gathered: Gathered) -> Mapping[str, Group]:
+    """Entailment, neutral and contradiction of each group."""
+    means = group_means(gathered)
+    drawn = gathered.resampled.group_means() if gathered.resampled else None
+    found = {}
+    for number, (name, places) in enumerate(gathered.probe.groups.items()):
+        errors = _group_errors(gathered, places)
+        shares = [
+            Score(
+                float(means[number, label]),
+                _middle(drawn[:, number] if drawn is not None else None, label),
+                _sampling(means[number, label], errors, label),
+            )
+            for label in range(len(LABELS))
+        ]
+        found[name] = Group(name, len(places), *shares)
+    return found
+
+
+def gap(gathered: Gathered, *, seed: int) -> Gap | None:
+    """The headline difference between two groups; None with a single group."""
+    names = contrast(gathered)
+    if names is None:
+        return None
+    first, second = (list(gathered.probe.groups).index(name) for name in names)
+    means = group_means(gathered)
+    drawn = gathered.resampled.group_means() if gathered.resampled else None
+    errors = [_group_errors(gathered, gathered.probe.groups[name]) for name in names]
+    shares = []
+    for label in range(len(LABELS)):
+        value = float(means[first, label] - means[second, label])
+        draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
+        both = np.hypot(*errors) if errors[0] is not None and errors[1] is not None else None
+        shares.append(Score(value, _middle(draws, label), _sampling(value, both, label)))
+    chosen = gathered.probe.contrast is None and len(gathered.probe.groups) > 2
+    sides = [word_triples(gathered, name)[:, 0] for name in names]
+    test = permutation_test(*sides, alternative="two-sided", seed=seed) if min(map(len, sides)) > 1 else None
+    return Gap(*names, *shares, p_value=test.p_value if test and not chosen else None, chosen=chosen)
+
+
+def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
+    """E and d between the two groups of the contrast."""
+    names = contrast(gathered)
+    if names is None:
+        return None
+    places = [list(gathered.probe.groups).index(name) for name in names]
+    means = group_means(gathered)
+    off = gathered.columns.at(OFF)
+    drawn = gathered.resampled.group_means()[:, places] if gathered.resampled else None
+    first, second = means[places, : len(LABELS)]
+    sides = [word_triples(gathered, name) for name in names]
+    test = marked.gap_test(sides[0], sides[1], seed=seed) if min(map(len, sides)) > 1 else None
+    by_group = np.array([len(gathered.probe.groups[name]) for name in names], dtype=np.float64)
+    sentence = float(means[places, off] @ by_group / by_group.sum())
+    draws: list[Interval] = [None, None, None]
+    if drawn is not None:
+        triples = drawn[..., 0, : len(LABELS)], drawn[..., 1, : len(LABELS)]
+        draws = [interval(marked.gender_gap(*triples)), interval(marked.error(*triples))]
+        draws.append(interval(drawn[..., off] @ by_group / by_group.sum()))
+    return Marked(
+        *names,
+        Score(float(marked.gender_gap(first, second)), draws[0]),
+        Score(float(marked.error(first, second)), draws[1]),
+        Score(sentence, draws[2]),
+        test.p_value if test else None,
+        test.partitions if test else 0,
+        test.exact if test else False,
+    )
+
+
+def contrast(gathered: Gathered) -> tuple[str, str] | None:
+    """The two groups to compare: those of the probe, the only two, or the two that entail most differently."""
+    probe = gathered.probe
+    if probe.contrast or len(probe.groups) < 2:
+        return probe.contrast
+    names = list(probe.groups)
+    entailment = group_means(gathered)[:, 0]
+    most, least = int(np.nanargmax(entailment)), int(np.nanargmin(entailment))
+    if len(names) == 2 or most == least:
+        return names[0], names[1]
+    return names[most], names[least]
+
+
+def group_means(gathered: Gathered) -> Matrix64:
+    """(groups, columns)."""
+    axis = 1 if gathered.probe.grouped == "premise" else 0
+    sums, counts = gathered.tables.words.sum(axis=axis), gathered.tables.word_counts.sum(axis=axis)
+    groups = [list(places) for places in gathered.probe.groups.values()]
+    totals = np.array([[*sums[places].sum(axis=0), counts[places].sum()] for places in groups])
+    return divided(totals[:, :-1], totals[:, -1])
+
+
+def word_triples(gathered: Gathered, group: str) -> Matrix64:
+    """The mean triple of each filler of a group, over all phrases and fillers of the other side."""
+    axis = 1 if gathered.probe.grouped == "premise" else 0
+    sums, counts = gathered.tables.words.sum(axis=axis), gathered.tables.word_counts.sum(axis=axis)
+    found = divided(sums, counts)[list(gathered.probe.groups[group]), : len(LABELS)]
+    return np.asarray(found[np.isfinite(found).all(axis=1)])
+
+
+def _group_errors(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None:
+    if gathered.sampled is None:
+        return None
+    points = gathered.sampled.sample.points
+    member = points.premise if gathered.probe.grouped == "premise" else points.hypothesis
+    rows: Rows = np.flatnonzero(np.isin(member, places))
+    return gathered.sampled.standard_error(rows) if len(rows) else None
+
+
+def _middle(drawn: Matrix64 | None, column: int) -> Interval:
+    return interval(drawn[:, column]) if drawn is not None else None
+
+
+def _sampling(value: float, errors: Vector64 | None, column: int) -> Interval:
+    return reach(float(value), float(errors[column])) if errors is not None else None

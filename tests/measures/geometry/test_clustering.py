@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import v_measure_score
+
+from evenhand.errors import UsageError
+from evenhand.measures import get
+from evenhand.measures.geometry.agreement import accuracy, tables, v_measure
+from evenhand.models.vectors import Vectors
+
+clustering = partial(get("clustering"), runs=2, starts=3)
+
+
+def test_counts_and_agreements_by_hand() -> None:
+    counts = tables(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 1, 0, 0, 0, 0]))
+    assert counts.tolist() == [[1, 2], [3, 0]]
+    assert accuracy(counts) == pytest.approx(5 / 6)  # cluster 1 is side 0
+    assert accuracy(np.array([[2.0, 2.0], [2.0, 2.0]])) == 0.5
+    assert v_measure(np.array([[4.0, 0.0], [0.0, 4.0]])) == pytest.approx(1)
+    assert v_measure(np.array([[2.0, 2.0], [2.0, 2.0]])) == pytest.approx(0, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40))
+def test_the_v_measure_is_that_of_an_independent_implementation(pairs: list[tuple[int, int]]) -> None:
+    labels, clusters = (np.array(side) for side in zip(*pairs, strict=True))
+    assert float(v_measure(tables(labels, clusters))) == pytest.approx(v_measure_score(labels, clusters), abs=1e-9)
+
+
+def test_planted_sides_are_found_and_noise_is_not(planted) -> None:
+    m = clustering(planted(), per_side=20)
+    assert (m.value, m.n, m.details["v-measure"]["mean"]) == (1.0, 40, pytest.approx(1))
+    assert m.interval == (1.0, 1.0)
+    strong = planted()
+    noise = strong.with_matrix(np.random.default_rng(1).normal(size=strong.matrix.shape))
+    after = clustering(noise, per_side=20, reference=strong)
+    assert after.value < 0.75
+    assert after.details["before"]["accuracy"]["mean"] == 1
+
+
+def test_the_words_are_chosen_in_the_reference(planted) -> None:
+    v = planted(second=0.0)
+    mixed = v.with_matrix(np.roll(v.matrix, 1, axis=1))
+    m = clustering(mixed, per_side=5, reference=v)
+    chosen = clustering(v, per_side=5)
+    assert [item["word"] for item in m.items] == [item["word"] for item in chosen.items]
+    assert all(item["word"].startswith("f" if item["value"] > 0 else "m") for item in m.items)
+
+
+def test_what_no_pair_shows_still_clusters_after_the_projection(planted) -> None:
+    v = planted()
+    flat = v.with_matrix(v.matrix * np.array([0, *np.ones(v.dim - 1)]))
+    assert clustering(flat, per_side=20, reference=v).value == 1  # coordinate 1 keeps the sides apart
+    gone = v.with_matrix(v.matrix * np.array([0, 0, *np.ones(v.dim - 2)]))
+    assert clustering(gone, per_side=20, reference=v).value < 0.8
+
+
+def test_the_value_may_be_the_v_measure_and_words_of_unit_length(planted) -> None:
+    v = planted()
+    m = clustering(v, per_side=20, value="v-measure", normalise=True, score="projection", runs=2)
+    assert m.value == pytest.approx(1)
+    assert (m.params["value"], m.params["normalise"], m.params["score"], m.params["runs"]) == (
+        "v-measure",
+        True,
+        "projection",
+        2,
+    )
+
+
+def test_a_side_has_at_most_half_of_the_words(planted) -> None:
+    m = clustering(planted(n=6), per_side=500)
+    assert m.details["per_side"] == 6
+    assert m.params["per_side"] == 500
+    assert m.details["least_biased"][0] > 0 > m.details["least_biased"][1]
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000))
+def test_the_range_over_the_runs_holds_the_mean(planted, seed: int) -> None:
+    v = planted(seed, second=0.0, first=0.4)
+    details = clustering(v, per_side=15, seed=seed, runs=3, starts=1).details
+    for name in ("accuracy", "v-measure"):
+        assert details[name]["least"] <= details[name]["mean"] + 1e-12 <= details[name]["most"] + 2e-12
+    assert details["accuracy"]["least"] >= 0.5
+
+
+def test_the_seed_decides(planted) -> None:
+    v = planted(second=0.0, first=0.3)
+    assert clustering(v, per_side=20, seed=3) == clustering(v, per_side=20, seed=3)
+
+
+def test_undefined_and_wrong(planted) -> None:
+    v = planted()
+    equal = v.with_matrix(np.ones_like(v.matrix))
+    m = clustering(equal, per_side=20, reference=v)
+    assert (m.status, m.value) == ("undefined", None)
+    assert "same vector" in m.reason
+    assert "she/he" in clustering(equal, per_side=20).reason
+    assert "not enough" in clustering(v, ["fqaa", "mqaa"]).reason
+    assert clustering(Vectors(["fqaa", "fqab"], np.eye(2))).status == "undefined"
+    for wrong in ({"value": "purity"}, {"runs": 0}, {"per_side": 0}, {"score": "angle"}):
+        with pytest.raises(UsageError):
+            clustering(v, **wrong)
+
+
+@pytest.mark.data
+def test_the_published_accuracy_on_googlenews(googlenews: Vectors) -> None:
+    """Gonen & Goldberg 2019: 99.9 % before mitigation."""
+    assert clustering(googlenews).value == pytest.approx(0.999, abs=0.003)
