@@ -61,7 +61,7 @@ def main() -> None:
         "licence": "Public Domain Dedication and License (PDDL) 1.0",
         "origin": f"catalog entry {SOURCE}",
         "origin_sha256": entry.files[0].sha256,
-        "cut": f"the first {MOST_FREQUENT:,} words and {len(kept) - MOST_FREQUENT:,} further words of the shipped lists",
+        "cut": f"the first {MOST_FREQUENT:,} words and {len(kept) - MOST_FREQUENT:,} further words of our lists",
         "lacks": "numbers, single letters and tokens with punctuation ('a', 'i', '20', \"'s\"), which the origin lacks",
         "precision": "float16",
         "script": "scripts/cut_embedded.py",

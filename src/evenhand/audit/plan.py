@@ -50,6 +50,7 @@ class Plan:
     methods: tuple[str, ...] = ()
     concept: str = "gender"
     seed: int = 0
+    skip_failing: bool = False  # a method that cannot do the concept is noted and left out, instead of ending the run
 
     @classmethod
     def default(
@@ -59,6 +60,7 @@ class Plan:
         only: Iterable[str] = (),
         concept: str = "gender",
         seed: int = 0,
+        skip_failing: bool = False,
     ) -> Plan:
         """Every measure with the queries it names itself; `only` keeps some measures. Unknown names fail here."""
         words.concept(concept)
@@ -74,12 +76,13 @@ class Plan:
         )
         if not cases:
             raise UsageError(f"nothing to measure: {', '.join(chosen)} name no query of their own", hint="use measure")
-        return cls(cases, chains, concept, seed)
+        return cls(cases, chains, concept, seed, skip_failing)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         cases = [{**asdict(case), "options": dict(case.options)} for case in self.cases]
-        return {"cases": cases, "methods": list(self.methods), "concept": self.concept, "seed": self.seed}
+        rest = {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
+        return {"cases": cases, "methods": list(self.methods), **rest}
 
     @property
     def digest(self) -> str:

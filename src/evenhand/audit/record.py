@@ -64,6 +64,7 @@ class Audit:
         concept: str = "gender",
         seed: int = 0,
         folder: str | os.PathLike[str] | None = None,
+        skip_failing: bool = False,
         progress: Progress | None = None,
     ) -> Audit:
         """Measure the vectors, apply each method and measure again.
@@ -75,12 +76,15 @@ class Audit:
             concept: what the methods remove.
             seed: of every random step.
             folder: keep finished measurements here while running, so that an interrupted audit goes on from there.
+            skip_failing: note a method that cannot be fitted here and go on without it.
             progress: called with (done, total, what is being measured).
         """
         from evenhand.audit.runner import run
 
         given: dict[str, Any] = {"methods": list(methods), "measures": list(measures), "concept": concept, "seed": seed}
-        plan = Plan.default(methods=given["methods"], only=given["measures"], concept=concept, seed=seed)
+        plan = Plan.default(
+            methods=given["methods"], only=given["measures"], concept=concept, seed=seed, skip_failing=skip_failing
+        )
         return run(vectors, plan, given=given, folder=Path(folder) if folder else None, progress=progress)
 
     @property

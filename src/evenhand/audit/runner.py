@@ -14,7 +14,7 @@ from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Case, Plan
 from evenhand.audit.record import ORIGINAL, Audit, Progress, Result, Stage
 from evenhand.audit.store import Journal
-from evenhand.errors import EvenhandWarning
+from evenhand.errors import EvenhandError, EvenhandWarning
 from evenhand.measures import Measurement
 from evenhand.mitigations import VectorMap
 from evenhand.models.vectors import Vectors
@@ -32,32 +32,48 @@ def run(
     started = time.perf_counter()
     record = manifest(vectors, given or {}, plan.to_dict())
     journal = Journal(folder, f"{plan.digest} {record['vectors']['sha256']}") if folder else None
+    skipped: dict[str, str] = {}
     with _collected() as notes:
-        stages, results = _stages(vectors, plan, journal, progress)
-    record.update(status="done", seconds=round(time.perf_counter() - started, 3), warnings=notes)
+        stages, results = _stages(vectors, plan, journal, progress, skipped)
+    seconds = round(time.perf_counter() - started, 3)
+    record.update(status="done", seconds=seconds, warnings=notes, skipped=skipped)
     return Audit(record, tuple(stages), tuple(results))
 
 
 def _stages(
-    vectors: Vectors, plan: Plan, journal: Journal | None, progress: Progress | None
+    vectors: Vectors, plan: Plan, journal: Journal | None, progress: Progress | None, skipped: dict[str, str]
 ) -> tuple[list[Stage], list[Result]]:
     stages: list[Stage] = []
     results: list[Result] = []
     total = len(plan.cases) * (1 + len(plan.methods))
-    for name in (ORIGINAL, *plan.methods):
-        changed, report = (vectors, {}) if name == ORIGINAL else apply(name, vectors, plan.concept)
+    tell = progress or (lambda done, total, what: None)
+    for place, name in enumerate((ORIGINAL, *plan.methods)):
+        done = place * len(plan.cases)
+        tell(done, total, f"fitting {name}")
+        try:
+            changed, report = (vectors, {}) if name == ORIGINAL else apply(name, vectors, plan.concept)
+        except EvenhandError as error:
+            if not plan.skip_failing:
+                raise
+            skipped[name] = error.message
+            continue
         stages.append(Stage(name, report))
         for case in plan.cases:
-            if progress:
-                progress(len(results), total, f"{case.label}, {name}")
-            done = journal.done.get((name, case.label)) if journal else None
-            result = done or Result(name, case, measured(changed, case, reference=vectors, seed=plan.seed))
-            results.append(result)
-            if journal and not done:
-                journal.add(result)
-    if progress:
-        progress(total, total, "done")
+            tell(done, total, f"{case.label}, {name}")
+            results.append(_result(changed, case, name, vectors, plan.seed, journal))
+            done += 1
+    tell(total, total, "done")
     return stages, results
+
+
+def _result(changed: Vectors, case: Case, stage: str, original: Vectors, seed: int, journal: Journal | None) -> Result:
+    """The measurement of one cell, taken from the journal where an interrupted run left it."""
+    if journal and (stage, case.label) in journal.done:
+        return journal.done[stage, case.label]
+    result = Result(stage, case, measured(changed, case, reference=original, seed=seed))
+    if journal:
+        journal.add(result)
+    return result
 
 
 def apply(chain: str, vectors: Vectors, concept: str) -> tuple[Vectors, dict[str, Any]]:

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import AllowPickle, Case, ConceptOption, Format, Json, VectorsArgument, load, notes_on_stderr
+from evenhand import words
+from evenhand.cli.options import (
+    AllowPickle,
+    Case,
+    ConceptOption,
+    Format,
+    Json,
+    Seed,
+    VectorsArgument,
+    load,
+    notes_on_stderr,
+)
 from evenhand.cli.screen import note, show, show_json
+from evenhand.cli.sweep import compare_all
+from evenhand.errors import UsageError
+
+if TYPE_CHECKING:
+    from evenhand.mitigations import VectorMap
+    from evenhand.models.vectors import Vectors
 
 
 def debias(
@@ -18,8 +35,11 @@ def debias(
     ],
     method: Annotated[
         str,
-        typer.Option("--method", "-m", help="A method, or several applied in order: hard,misp.", show_default=False),
-    ],
+        typer.Option("--method", "-m", help="A method, or several in order: hard,misp.", show_default=False),
+    ] = "",
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Try every method and rank them; OUT is then a folder for the report.")
+    ] = False,
     concept: ConceptOption = "gender",
     save_map: Annotated[
         Path | None, typer.Option("--save-map", help="Also write the fitted map (.safetensors).", show_default=False)
@@ -27,35 +47,48 @@ def debias(
     case: Case = "auto",
     format: Format = None,
     allow_pickle: AllowPickle = False,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Remove a concept from vectors and write the result."""
-    from evenhand import mitigations, words
+    """Remove a concept from vectors and write the result, or compare all methods."""
     from evenhand.models.vectors.formats import format_for_writing
 
-    format_for_writing(out)  # a wrong name should not cost a long fit
-    chosen = [mitigations.get(name) for name in method.replace(".", ",").split(",")]
-    about = words.concept(concept)
+    if sweep == bool(method):
+        raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
+    if not sweep:
+        format_for_writing(out)  # a wrong name should not cost a long fit
+    words.concept(concept)
     loaded = load(vectors, case=case, format=format, allow_pickle=allow_pickle)
-    fitted: Any = None
-    with notes_on_stderr():
-        changed = loaded
-        for kind in chosen:
-            step = kind().fit(changed, about)
-            changed = step(changed)
-            fitted = step if fitted is None else step @ fitted
+    if sweep:
+        compare_all(loaded, out, concept=concept, seed=seed, as_json=as_json)
+        return
+    changed, fitted = _fitted(loaded, method, concept)
     changed.save(out)
     if save_map:
         fitted.save(save_map)
-    account = [dict(step) for step in changed.history[len(loaded.history) :]]
-    report = dict(fitted.report)
     if as_json:
-        show_json(
-            {"out": str(out), "words": len(changed), "dimensions": changed.dim, "history": account, "report": report}
-        )
+        history = [dict(step) for step in changed.history[len(loaded.history) :]]
+        shape = {"words": len(changed), "dimensions": changed.dim}
+        show_json({"out": str(out), **shape, "history": history, "report": dict(fitted.report)})
     else:
-        _show(report)
+        _show(dict(fitted.report))
     note(f"wrote {out}")
+
+
+def _fitted(vectors: Vectors, method: str, concept: str) -> tuple[Vectors, VectorMap]:
+    """Fit each method on what the one before left; the maps together are the map from first to last."""
+    from evenhand import mitigations
+
+    chosen = [mitigations.get(name)() for name in method.replace(".", ",").split(",")]
+    with notes_on_stderr():
+        steps = []
+        for one in chosen:
+            steps.append(one.fit(vectors, concept))
+            vectors = steps[-1](vectors)
+    fitted = steps[0]
+    for step in steps[1:]:
+        fitted = step @ fitted
+    return vectors, fitted
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -15,7 +15,19 @@ GROUP = "evenhand.mitigations"
 
 # Id -> module and class; a module is imported when its method is first asked for.
 METHODS = {
+    "bam": "evenhand.mitigations.bam:BAM",
+    "double-hard": "evenhand.mitigations.double_hard:DoubleHardDebias",
+    "gp": "evenhand.mitigations.gp:GP",
+    "hard": "evenhand.mitigations.hard:HardDebias",
+    "hsr": "evenhand.mitigations.hsr:HSR",
+    "inlp": "evenhand.mitigations.inlp:INLP",
+    "leace": "evenhand.mitigations.leace:LEACE",
     "linear": "evenhand.mitigations.linear:LinearProjection",
+    "misp": "evenhand.mitigations.misp:MISP",
+    "oscar": "evenhand.mitigations.oscar:OSCaR",
+    "ran": "evenhand.mitigations.ran:RAN",
+    "rlace": "evenhand.mitigations.rlace:RLACE",
+    "soft": "evenhand.mitigations.soft:SoftDebias",
     "span": "evenhand.mitigations.span:Span",
 }
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evenhand import measures, words
+from evenhand.audit.tradeoff import tradeoffs
 from evenhand.files import write_text
 from evenhand.report import charts, numbers
 from evenhand.report.charts.axis import extremes, positions
@@ -20,6 +21,7 @@ from evenhand.report.tables import Row, by_family
 if TYPE_CHECKING:
     from evenhand.audit import Audit
 
+MANY_METHODS = 3
 ON_AN_AXIS = ("direct-bias", "ripa")
 
 
@@ -51,15 +53,15 @@ def _content(audit: Audit) -> dict[str, Any]:
         "vectors": audit.manifest["vectors"],
         "stages": audit.stages,
         "families": families,
-        "figures": _figures([row for rows in families.values() for row in rows]),
+        "figures": _figures(audit, [row for rows in families.values() for row in rows]),
         "infos": [measures.info(name) for name in dict.fromkeys(case.measure for case in audit.cases)],
         "concept": concept,
         "record": json.dumps(audit.manifest, indent=1),
     }
 
 
-def _figures(rows: list[Row]) -> list[dict[str, Any]]:
-    figures = []
+def _figures(audit: Audit, rows: list[Row]) -> list[dict[str, Any]]:
+    figures = [_tradeoff_figure(audit)] if len(audit.stages) > MANY_METHODS else []
     weat = [row for row in rows if row.case.measure == "weat"]
     if any(cell.value is not None for row in weat for cell in row.cells.values()):
         spec = charts.effect_forest(weat, "WEAT effect size")
@@ -71,6 +73,19 @@ def _figures(rows: list[Row]) -> list[dict[str, Any]]:
             figures.append(_axis_figure(row))
             break
     return figures
+
+
+def _tradeoff_figure(audit: Audit) -> dict[str, Any]:
+    places = tradeoffs(audit)
+    spec = charts.tradeoff(places)
+    shares = [[f"{100 * p.bias_left:.0f} %", f"{100 * p.quality_kept:.0f} %"] for p in places]
+    return {
+        "title": "Bias left against quality kept",
+        "svg": _picture(spec),
+        "alt": spec["description"],
+        "columns": ["method", "bias left", "quality kept"],
+        "table": [[place.method, *cells] for place, cells in zip(places, shares, strict=True)],
+    }
 
 
 def _axis_figure(row: Row) -> dict[str, Any]:

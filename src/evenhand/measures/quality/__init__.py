@@ -3,4 +3,5 @@
 MEASURES = {
     "similarity": "similarity:similarity",
     "analogy": "analogy:analogy",
+    "retention": "retention:retention",
 }

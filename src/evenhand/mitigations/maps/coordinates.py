@@ -34,7 +34,7 @@ class RowNormalise(VectorMap):
 
     def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
         """Rows over their lengths."""
-        squares = (x * x).sum(-1)[:, None]
+        squares = at.xp.einsum("ij,ij->i", x, x)[:, None]
         return x / at.xp.sqrt(at.xp.where(squares > 0, squares, at.xp.ones_like(squares)))
 
     def state(self) -> State:

@@ -60,12 +60,19 @@ class SoftProjection(VectorMap):
 
     def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
         """X - (X B' * a) B."""
+        if 2 * len(self.basis) > self.in_dim and at.xp is np:
+            return x @ self._matrix  # for that many directions one product with d x d is cheaper than two
         basis = at.put(self.basis)
         return x - ((x @ basis.T) * at.put(self.weights)) @ basis
 
     def to_matrix(self) -> tuple[Matrix64, Vector64]:
         """(I - B'diag(a)B, 0)."""
-        return np.eye(self.in_dim) - (self.basis.T * np.asarray(self.weights)) @ self.basis, np.zeros(self.in_dim)
+        return self._matrix.copy(), np.zeros(self.in_dim)
+
+    @cached_property
+    def _matrix(self) -> Matrix64:
+        removed = (self.basis.T * np.asarray(self.weights)) @ self.basis
+        return np.asarray(np.eye(self.in_dim) - removed, dtype=np.float64)
 
     def state(self) -> State:
         """Basis and weights."""

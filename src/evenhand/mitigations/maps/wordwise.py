@@ -117,8 +117,13 @@ class ExceptWords(VectorMap):
 
     def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
         """The map inside, the exempt rows put back."""
-        exempt = np.array([word in self._exempt for word in words or ()], dtype=np.bool_)
-        return at.xp.where(at.put(exempt)[:, None], x, self.map.transform(x, at, words))
+        mapped = self.map.transform(x, at, words)
+        rows = [row for row, word in enumerate(words or ()) if word in self._exempt]
+        if not rows:
+            return mapped
+        exempt = np.zeros(len(x), dtype=np.bool_)
+        exempt[rows] = True
+        return at.xp.where(at.put(exempt)[:, None], x, mapped)
 
     def state(self) -> State:
         """The words, and the map inside."""

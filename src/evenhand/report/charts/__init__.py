@@ -4,5 +4,6 @@ from evenhand.report.charts.axis import axis_extremes
 from evenhand.report.charts.draw import png, svg
 from evenhand.report.charts.forest import effect_forest
 from evenhand.report.charts.style import colours
+from evenhand.report.charts.tradeoff import tradeoff
 
-__all__ = ["axis_extremes", "colours", "effect_forest", "png", "svg"]
+__all__ = ["axis_extremes", "colours", "effect_forest", "png", "svg", "tradeoff"]
