@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.errors import DegenerateError
+
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]  # (rows, columns)
 Matrix64: TypeAlias = NDArray[np.float64]
@@ -26,10 +28,16 @@ def row_norms(matrix: Matrix) -> Vector64:
 
 
 def unit_rows(matrix: Matrix) -> Matrix64:
-    """Each row divided by its length; a zero row stays zero, so that its cosine with anything is 0, never NaN."""
+    """Each row divided by its length; a zero row stays zero, so that its cosine with anything is 0, never NaN.
+
+    A row with NaN or infinity in it has no direction and is an error: as a zero row it would pass for a measured 0.
+    """
     wide = as_float64(matrix)
-    lengths = row_norms(wide)[:, None]
-    return np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
+    lengths = row_norms(wide)
+    if not np.isfinite(lengths).all():
+        bad = int(np.argmin(np.isfinite(lengths)))
+        raise DegenerateError(f"row {bad} has no length: NaN, infinity or too large a number in it")
+    return np.divide(wide, lengths[:, None], out=np.zeros_like(wide), where=lengths[:, None] > 0)
 
 
 def read_only(array: Floats) -> Floats:

@@ -54,6 +54,13 @@ class InputMissingError(EvenhandError, FileNotFoundError):
         return EvenhandError.__str__(self)
 
 
+class OutputError(EvenhandError, OSError):
+    """A result could not be written (no space, no permission, no such folder)."""
+
+    def __str__(self) -> str:
+        return EvenhandError.__str__(self)
+
+
 class FetchError(EvenhandError, OSError):
     """A data set could not be fetched from any of its sources."""
 

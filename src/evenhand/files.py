@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import io
 import lzma
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO, Any, cast
 
 import zstandard
 
-from evenhand.errors import FormatError, InputMissingError
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, OutputError
 
 
 class _ZstdFrames(io.RawIOBase):
@@ -32,7 +33,7 @@ class _ZstdFrames(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            chunk = self._raw.read(1 << 18)
+            chunk = self._raw.read(1 << 16)
             if not chunk:
                 if self._frame is not None:
                     raise EOFError("the stream stops inside a frame")
@@ -83,7 +84,7 @@ def bare_name(path: Path) -> str:
 
 def existing(path: Path, *, what: str = "file") -> Path:
     """The path itself, or a clear error when there is nothing there."""
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110  Path.exists raises on names that are too long
         raise InputMissingError(f"{what} {str(path)!r} does not exist", hint="check the spelling of the path")
     if path.is_dir():
         raise InputMissingError(f"{str(path)!r} is a folder, not a {what}", hint="name a file inside it")
@@ -92,24 +93,50 @@ def existing(path: Path, *, what: str = "file") -> Path:
     return path
 
 
+class _Unpacked(io.RawIOBase):
+    """The decompressed stream. What the decompressor complains of becomes a `FormatError` that names the file."""
+
+    def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
+        self._path, self._suffix = path, suffix
+        self._stream: Any = DECOMPRESSORS[suffix](raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._stream.readinto(buffer))
+        except BROKEN_STREAM as error:
+            raise FormatError(
+                f"{self._path}: not a complete {self._suffix} stream ({error})",
+                hint=f"fetch the file again, or rename it if it is not {self._suffix}-compressed",
+            ) from error
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open for reading, decompressed by suffix; a damaged stream becomes a `FormatError` that names the file."""
     suffix = compression_of(existing(path))
-    with path.open("rb") as raw:
-        if not suffix:
-            yield raw
-            return
-        try:
-            with DECOMPRESSORS[suffix](raw) as stream:
-                yield stream
-        except FormatError:
-            raise
-        except BROKEN_STREAM as error:
-            raise FormatError(
-                f"{path}: not a complete {suffix} stream ({error})",
-                hint=f"fetch the file again, or rename it if it is not {suffix}-compressed",
-            ) from error
+    if suffix and not path.stat().st_size:
+        raise FormatError(f"{path}: the file is empty, not even a {suffix} stream", hint="fetch it again")
+    try:
+        with path.open("rb") as raw:
+            if suffix:
+                with io.BufferedReader(_Unpacked(raw, path, suffix), 1 << 20) as stream:
+                    yield cast(IO[bytes], stream)
+            else:
+                yield raw
+    except EvenhandError:
+        raise
+    except OSError as error:
+        raise InputMissingError(
+            f"{path}: could not be read ({error.strerror or error})", hint="check the disk and its permissions"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -117,32 +144,55 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside the target, renamed onto it only when the block ends well, removed otherwise.
 
     Whoever kills the process leaves either the old file or none, never half of a new one: `os.replace` is atomic, and
-    a stray temporary file carries a dot and a `.partial` suffix.
+    a stray temporary file carries a dot and a `.partial` suffix. A link is followed: what it points to is replaced.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    partial = Path(name)
+    target = Path(os.path.realpath(path))
+    with told_as_output(path):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(partial_name(target))
+        # Not mkstemp, which makes files private: the kernel applies the umask, which can be read only by setting it.
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield partial
-        _copy_mode(path, partial)
-        partial.replace(path)
+        with told_as_output(path):
+            keep_mode(target, partial)
+            partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _copy_mode(old: Path, new: Path) -> None:
-    """Mkstemp makes files private; an output should have the mode of the file it replaces, or the usual one."""
-    umask = os.umask(0)
-    os.umask(umask)
-    new.chmod(old.stat().st_mode & 0o777 if old.exists() else 0o666 & ~umask)
+def partial_name(path: Path) -> str:
+    """A hidden name for something unfinished; a long name is cut, for file systems allow 255 bytes."""
+    return f".{path.name[:40]}.{secrets.token_hex(6)}.partial"
+
+
+def keep_mode(old: Path, new: Path) -> None:
+    """Give a new file the permissions of the file it is about to replace."""
+    if old.exists():
+        new.chmod(old.stat().st_mode & 0o777)
+
+
+@contextlib.contextmanager
+def told_as_output(path: Path) -> Iterator[None]:
+    """What the system says while a file is written, as an error that names the file."""
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{path}: could not be written ({error.strerror or error})",
+            hint="check the folder, its permissions and the space left; what was there before is as it was",
+        ) from error
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """Open for atomic writing, compressed by the suffix of the final name, flushed to the disk before the rename."""
     suffix = compression_of(path)
-    with replacing(path) as partial, partial.open("wb") as raw:
+    with told_as_output(path), replacing(path) as partial, partial.open("wb") as raw:
         if suffix:
             with COMPRESSORS[suffix](raw) as stream:
                 yield stream
@@ -160,8 +210,7 @@ def write_text(path: Path, text: str) -> None:
 
 def cache_folder() -> Path:
     """Where parsed vectors and fetched data are kept: `EVENHAND_CACHE`, or the user's cache folder."""
-    given: Any = os.environ.get("EVENHAND_CACHE")
-    if given:
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "evenhand"
+    # os.path.expanduser leaves a home that nobody has as it is, where Path.expanduser raises.
+    if given := os.environ.get("EVENHAND_CACHE"):
+        return Path(os.path.expanduser(given))  # noqa: PTH111
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "evenhand"  # noqa: PTH111

@@ -138,6 +138,6 @@ def test_equally_strong_directions_are_warned_of() -> None:
 
 
 def test_bad_numbers_are_refused() -> None:
-    broken = Vectors(["a", "b"], [[np.nan, 0.0], [0.0, 1.0]])
+    broken = Vectors(["a", "b"], [[np.nan, 0.0], [0.0, 1.0]], verified=True)
     with pytest.raises(DegenerateError, match=r"NaN or infinity in the vectors of: a\n"):
         pair(broken, "a", "b")

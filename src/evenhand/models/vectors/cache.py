@@ -11,30 +11,42 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.files import cache_folder, replacing, write_text
-from evenhand.models.vectors.formats import Format, Parsed, ReadOptions
+from evenhand.errors import EvenhandError
+from evenhand.files import cache_folder, existing, replacing, write_text
+from evenhand.models.vectors.checks import refuse_misshapen
+from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, get
 
-PARSER_VERSION = 1  # raise it when a reader's result changes: old entries are then never found again
+PARSER_VERSION = 2  # raise it when a reader's result changes: old entries are then never found again
 SETTLED_SECONDS = 2.0
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of the file."""
+    with existing(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_hash(path: Path) -> str:
     """SHA-256 of the file, remembered while the file stays as it is."""
-    stat = path.stat()
-    identity = {"size": stat.st_size, "mtime": stat.st_mtime_ns, "ctime": stat.st_ctime_ns, "inode": stat.st_ino}
+    identity = identity_of(path)
     note = cache_folder() / "hashes" / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
     known = _read_json(note)
-    if known.get("identity") == identity:
+    if known.get("identity") == identity and isinstance(known.get("sha256"), str):
         return str(known["sha256"])
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if time.time() - max(stat.st_mtime, stat.st_ctime) > SETTLED_SECONDS:
+    digest = digest_of(path)
+    if time.time() - max(identity["mtime"], identity["ctime"]) / 1e9 > SETTLED_SECONDS:
         _write_quietly(note, json.dumps({"identity": identity, "sha256": digest}))
     return digest
+
+
+def identity_of(path: Path) -> dict[str, int]:
+    """What changes when a file changes."""
+    stat = path.stat()
+    return {"size": stat.st_size, "mtime": stat.st_mtime_ns, "ctime": stat.st_ctime_ns, "inode": stat.st_ino}
 
 
 def entry(digest: str, format_: Format, options: ReadOptions) -> Path:
@@ -43,21 +55,35 @@ def entry(digest: str, format_: Format, options: ReadOptions) -> Path:
     return cache_folder() / "vectors" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
-def store(target: Path, parsed: Parsed, source: Mapping[str, Any]) -> None:
+def fetch(target: Path) -> Parsed | None:
+    """A kept file; None when there is none, or when what is there is damaged and must be made anew."""
+    if not os.path.exists(target):  # noqa: PTH110  Path.exists raises where the folder may not be entered
+        return None
+    try:
+        parsed = get("safetensors").read(target, ReadOptions())
+        refuse_misshapen(parsed, target)
+    except EvenhandError:
+        return None
+    source = dict(parsed.source)
+    return replace(parsed, notes=tuple(source.pop("notes", ())), source=source)
+
+
+def store(target: Path, parsed: Parsed) -> None:
     """Keep a parsed file. A cache that cannot be written (full disk, read-only home) costs time, not the result."""
     from evenhand.models.vectors.formats.tensors import write_stream
 
+    source = {**parsed.source, "notes": list(parsed.notes)}
     try:
         with replacing(target) as partial, partial.open("wb") as out:
             write_stream(out, parsed.words, [parsed.matrix], parsed.matrix.shape[1], source=source, history=())
-    except OSError:
+    except (OSError, EvenhandError):  # a word with a line end has no place in our layout
         return
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

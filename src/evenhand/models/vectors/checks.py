@@ -9,12 +9,26 @@ import numpy as np
 
 from evenhand.errors import FormatError
 from evenhand.models.vectors.formats import Parsed
+from evenhand.models.vectors.validity import ROWS_AT_ONCE, first_not_finite, first_odd_word
 
-ROWS_AT_ONCE = 50_000
+
+def checked(parsed: Parsed, path: Path, *, limit: int | None = None) -> Parsed:
+    """The first `limit` rows, one row a word, every number finite, and a note for whatever was odd."""
+    refuse_misshapen(parsed, path)
+    parsed = replace(parsed, words=parsed.words[:limit], matrix=parsed.matrix[:limit])
+    if (odd := first_odd_word(parsed.words)) is not None:
+        row, why = odd
+        raise FormatError(f"{path}, {_place(parsed, row)}: {why}", hint='read it with encoding_errors="replace"')
+    if (bad := first_not_finite(parsed.matrix)) is not None:
+        raise FormatError(
+            f"{path}, {_place(parsed, bad)}: NaN or infinity among its numbers",
+            hint="remove the row, or write the vectors again; no measure is defined on such a row",
+        )
+    return _note_zero_rows(_drop_repeats(parsed, path), path)
 
 
-def checked(parsed: Parsed, path: Path) -> Parsed:
-    """The same content with one row a word, every number finite, and a note for whatever was odd."""
+def refuse_misshapen(parsed: Parsed, path: Path) -> None:
+    """Refuse anything but a matrix of numbers with one row for each word."""
     if parsed.matrix.ndim != 2 or parsed.matrix.dtype.kind not in "fiu":
         kind = f"{parsed.matrix.dtype} of shape {parsed.matrix.shape}"
         raise FormatError(f"{path}: {kind} is no matrix of numbers", hint="expected one row of numbers for each word")
@@ -25,29 +39,11 @@ def checked(parsed: Parsed, path: Path) -> Parsed:
         )
     if not parsed.matrix.size:
         raise FormatError(f"{path}: no vectors inside", hint="fetch the file again")
-    _refuse_not_finite(parsed, path)
-    return _note_zero_rows(_drop_repeats(parsed, path), path)
 
 
 def _place(parsed: Parsed, row: int) -> str:
     word = parsed.words[row]
     return f"line {parsed.first_line + row:,} ({word!r})" if parsed.first_line else f"row {row + 1:,} ({word!r})"
-
-
-def _refuse_not_finite(parsed: Parsed, path: Path) -> None:
-    for start in range(0, len(parsed.matrix), ROWS_AT_ONCE):
-        block = parsed.matrix[start : start + ROWS_AT_ONCE]
-        with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite, and is told so
-            narrow = block.astype(np.float32, copy=False)
-        # One NaN or infinity makes the whole sum so, and float32 numbers cannot overflow a double's range.
-        if np.isfinite(narrow.sum(dtype=np.float64)):
-            continue
-        bad = np.flatnonzero(~np.isfinite(narrow).all(axis=1))
-        if len(bad):
-            raise FormatError(
-                f"{path}, {_place(parsed, start + int(bad[0]))}: NaN or infinity among its numbers",
-                hint="remove the row, or write the vectors again; no measure is defined on such a row",
-            )
 
 
 def _drop_repeats(parsed: Parsed, path: Path) -> Parsed:
@@ -61,7 +57,8 @@ def _drop_repeats(parsed: Parsed, path: Path) -> Parsed:
     where = _place(parsed, again[0])
     note = f"{path.name}: {len(again):,} rows repeat an earlier word and were dropped, the first at {where}"
     rows = np.fromiter(first.values(), dtype=np.int64)
-    return replace(parsed, words=list(first), matrix=parsed.matrix[rows], notes=(*parsed.notes, note))
+    # Lines are no longer counted: after the first dropped row they would be wrong.
+    return replace(parsed, words=list(first), matrix=parsed.matrix[rows], notes=(*parsed.notes, note), first_line=0)
 
 
 def _note_zero_rows(parsed: Parsed, path: Path) -> Parsed:
@@ -73,7 +70,7 @@ def _note_zero_rows(parsed: Parsed, path: Path) -> Parsed:
     if not len(rows):
         return parsed
     note = (
-        f"{path.name}: {len(rows):,} rows are all zero, the first at {parsed.words[rows[0]]!r}; "
+        f"{path.name}: {len(rows):,} rows are all zero, the first at {_place(parsed, int(rows[0]))}; "
         "their cosine with any word is taken as 0"
     )
     return replace(parsed, notes=(*parsed.notes, note))

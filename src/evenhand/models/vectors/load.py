@@ -1,4 +1,4 @@
-"""From a path or a catalog id to `Vectors`, and back to a file."""
+"""From a path or a catalog id to `Vectors`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from evenhand import data
-from evenhand.errors import EvenhandWarning, FormatError, InputMissingError
+from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError
 from evenhand.files import bare_name, existing
 from evenhand.models.vectors import cache as parse_cache
+from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
-from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, format_for_writing, get
+from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.table import Vectors
 
 EMBEDDED = "glove-embedded"
+EncodingErrors = Literal["strict", "replace"]
 
 
 def load(
@@ -30,7 +32,7 @@ def load(
     cache: bool = True,
     limit: int | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
-    encoding_errors: Literal["strict", "replace"] = "strict",
+    encoding_errors: EncodingErrors = "strict",
     allow_pickle: bool = False,
     case: Case = "auto",
 ) -> Vectors:
@@ -46,8 +48,11 @@ def load(
         allow_pickle: open gensim's own files, which are pickles: only if you trust where they come from.
         case: how a word of a list is looked up; see `Vectors.locate`.
     """
+    if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1):
+        raise UsageError(f"{encoding_errors=}, {limit=}", hint='use "strict" or "replace", and a limit of 1 or more')
     if str(source) == EMBEDDED:
-        return default()
+        embedded = default()
+        return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
     options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle)
     if allow_pickle and _is_gensim_file(path):
@@ -56,13 +61,21 @@ def load(
         return _vectors(checked(read_gensim(path, options), path), path, case)
     chosen = get(format) if format else format_for_reading(path)
     parsed = _read(path, chosen, options, cache=cache and chosen.cached and limit is None)
+    if not chosen.holds_history and history.beside(path).exists():
+        digest = parse_cache.content_hash(path) if cache else parse_cache.digest_of(path)
+        steps, note = history.read_beside(path, digest)
+        parsed = replace(parsed, history=steps, notes=(*parsed.notes, note) if note else parsed.notes)
     return _vectors(parsed, path, case)
 
 
 def _path(source: str | os.PathLike[str]) -> Path:
-    path = Path(source).expanduser()
-    if path.exists():
-        return existing(path, what="vector file")
+    path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise on a home that nobody has
+    if os.path.exists(path):  # noqa: PTH110  nor does this on a name that is too long
+        if not existing(path, what="vector file").is_file():
+            raise FormatError(
+                f"{path}: a pipe or a device, which cannot be read twice", hint="write it to a file first"
+            )
+        return path
     if str(source) in data.catalog():
         return data.fetch(str(source))
     raise InputMissingError(
@@ -77,16 +90,14 @@ def _is_gensim_file(path: Path) -> bool:
 
 def _read(path: Path, format_: Format, options: ReadOptions, *, cache: bool) -> Parsed:
     if not cache:
-        return _with_source(checked(format_.read(path, options), path), format_, "")
-    digest = parse_cache.content_hash(path)
+        return _with_source(checked(format_.read(path, options), path, limit=options.limit), format_, "")
+    before, digest = parse_cache.identity_of(path), parse_cache.content_hash(path)
     target = parse_cache.entry(digest, format_, options)
-    if target.exists():
-        try:
-            return get("safetensors").read(target, options)
-        except FormatError:  # a damaged entry is parsed again and overwritten
-            target.unlink(missing_ok=True)
+    if (kept := parse_cache.fetch(target)) is not None:
+        return kept
     parsed = _with_source(checked(format_.read(path, options), path), format_, digest)
-    parse_cache.store(target, parsed, {**parsed.source, "notes": list(parsed.notes)})
+    if parse_cache.identity_of(path) == before:  # a file that was written to meanwhile is not what was hashed
+        parse_cache.store(target, parsed)
     return parsed
 
 
@@ -98,16 +109,18 @@ def _with_source(parsed: Parsed, format_: Format, digest: str) -> Parsed:
 def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
     for note in parsed.notes:
         warnings.warn(note, EvenhandWarning, stacklevel=4)
-    source = {**parsed.source, "file": path.name, "notes": list(parsed.notes)}
-    words = tuple(parsed.words)
+    # A name whose bytes are no text could not be shown or written later.
+    name = os.fsencode(path.name).decode(errors="replace")
+    notes = [*parsed.source.get("notes", ()), *parsed.notes]
     return Vectors(
-        words,
+        tuple(parsed.words),
         parsed.matrix,
-        name=path.name,
-        source=source,
+        name=name,
+        source={**parsed.source, "file": name, "notes": notes},
         history=parsed.history,
         case=case,
         compose=parsed.compose,
+        verified=True,
     )
 
 
@@ -119,11 +132,15 @@ def default() -> Vectors:
         return Vectors(tuple(parsed.words), parsed.matrix, name=EMBEDDED, source=parsed.source, history=parsed.history)
 
 
-def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
-    """Write the vectors in the format that the name says; the target is replaced only when all is written."""
-    chosen = get(format) if format else format_for_writing(path)
-    if chosen.write is None:
-        why = chosen.why_not_written or "it is only read"
-        raise FormatError(f"{path}: {chosen.title} is not written: {why}", hint="write .safetensors or .txt")
-    chosen.write(vectors, path)
-    return path
+def _with_case(vectors: Vectors, case: Case) -> Vectors:
+    if vectors.case == case:
+        return vectors
+    return Vectors(
+        vectors.words,
+        vectors.matrix,
+        name=vectors.name,
+        source=vectors.source,
+        history=vectors.history,
+        case=case,
+        verified=True,
+    )

@@ -44,7 +44,8 @@ class Coverage:
     def __add__(self, other: Coverage) -> Coverage:
         """The account of two look-ups together, each word counted once."""
         found = tuple(dict.fromkeys(self.found + other.found))
-        missing = tuple(dict.fromkeys(self.missing + other.missing))
+        here = set(found)
+        missing = tuple(word for word in dict.fromkeys(self.missing + other.missing) if word not in here)
         return Coverage(found, missing, {**self.respelt, **other.respelt})
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +79,8 @@ def spellings(case: str) -> tuple[Callable[[str], str], ...]:
 
 def locate(words: Iterable[str], index: Mapping[str, int], case: Case = "auto") -> tuple[Rows, Coverage]:
     """Rows of the words that the vocabulary has, in the order asked and without repeats, and the account of all."""
+    if isinstance(words, str):
+        raise UsageError(f"one text where words were expected: {words[:40]!r}", hint="give a list of words")
     asked = tuple(dict.fromkeys(words))
     spelling = {word: find(word, index, case) for word in asked}
     found = tuple(word for word in asked if spelling[word] is not None)

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, unit_rows
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import Vectors
 
-BLOCK_CELLS = 64 << 20  # similarities held at once: 256 MB of float32
+BLOCK_CELLS = 16 << 20  # similarities held at once: 64 MB of float32, and twice that for the order of their columns
+VANISHED = 1e-6  # length of a sum of unit vectors below which float32 leaves no direction
 EPSILON = 1e-3  # keeps the 3CosMul denominator from vanishing, as Levy & Goldberg 2014 set it
 
 
@@ -59,13 +60,17 @@ def _mask(block: NDArray[np.float32], exclude: Rows) -> None:
 def _top(block: NDArray[np.float32], k: int) -> Rows:
     """Columns of the k largest values of each row, largest first, equal values by column."""
     width = block.shape[1]
-    if k < width:
-        candidates = np.sort(np.argpartition(block, width - k, axis=1)[:, width - k :], axis=1)
-        values = np.take_along_axis(block, candidates, axis=1)
-    else:
-        candidates, values = np.broadcast_to(np.arange(width), block.shape), block
+    if k == width:
+        return np.asarray(np.argsort(-block, axis=1, kind="stable"), dtype=np.int64)
+    candidates = np.sort(np.argpartition(block, width - k, axis=1)[:, width - k :], axis=1)
+    values = np.take_along_axis(block, candidates, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(candidates, order, axis=1), dtype=np.int64)
+    top = np.asarray(np.take_along_axis(candidates, order, axis=1), dtype=np.int64)
+    # Where values equal to the last one were left out, the partition chose among them as it liked.
+    tied = np.flatnonzero(np.count_nonzero(block >= values.min(axis=1, keepdims=True), axis=1) > k)
+    for row in tied:
+        top[row] = np.argsort(-block[row], kind="stable")[:k]
+    return top
 
 
 def analogy(
@@ -77,8 +82,10 @@ def analogy(
     method: Literal["3cosadd", "3cosmul"] = "3cosadd",
 ) -> list[tuple[str, float]]:
     """Words nearest to all of `positive` and far from all of `negative`; with one positive word, plain similarity."""
-    if not positive:
-        raise UsageError("an analogy needs at least one positive word")
+    if not positive or k < 1:
+        raise UsageError(
+            f"{len(positive)} positive words and {k} answers asked for", hint="ask for at least one of each"
+        )
     names = [*positive, *negative]
     asked = unit_rows(np.stack([vectors[word] for word in names]))
     cosines = vectors.unit.astype(np.float32, copy=False) @ asked.T.astype(np.float32)
@@ -86,7 +93,11 @@ def analogy(
     if method == "3cosadd":
         target = asked[: len(positive)].sum(axis=0) - asked[len(positive) :].sum(axis=0)
         length = float(np.linalg.norm(target))
-        scores = (near.sum(axis=1) - far.sum(axis=1)) / (length or 1.0)
+        if length < VANISHED:
+            raise DegenerateError(
+                f"the vectors of {', '.join(names)} add up to nothing, so that no word is near", hint="ask other words"
+            )
+        scores = (near.sum(axis=1) - far.sum(axis=1)) / length
     elif method == "3cosmul":
         scores = ((1 + near) / 2).prod(axis=1) / (((1 + far) / 2) + EPSILON).prod(axis=1)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import FrozenInstanceError
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,25 +12,37 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, read_only, row_norms
-from evenhand.errors import FormatError, VocabularyError
+from evenhand.errors import FormatError, UsageError, VocabularyError
 from evenhand.models.vectors import lookup
 from evenhand.models.vectors.lookup import Case, Coverage
+from evenhand.models.vectors.validity import as_float32, refuse_bad_content, refuse_misfit
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.formats.format import Composer
 
 History = tuple[Mapping[str, Any], ...]
+COMPUTED = ("index", "norms", "unit")  # kept once asked for, and cheaper to make again than to send to a process
 
 
 class Vectors:
     """Word vectors: `words` in file order (usually by frequency) and one float32 row of `matrix` for each.
 
     Nothing changes a `Vectors` after it is made; a mitigation returns a new one whose `history` says what was done.
+    A float32 array is taken as it is, not copied (it may be larger than half the memory): hand in a copy if you go on
+    writing to it.
 
     >>> v = Vectors(["he", "she"], [[1.0, 0.0], [0.0, 1.0]])
     >>> len(v), v.dim, "she" in v
     (2, 2, True)
     """
+
+    _words: tuple[str, ...]
+    matrix: Matrix
+    name: str
+    source: Mapping[str, Any]
+    history: History
+    case: Case
+    compose: Composer | None
 
     def __init__(
         self,
@@ -41,19 +54,39 @@ class Vectors:
         history: Iterable[Mapping[str, Any]] = (),
         case: Case = "auto",
         compose: Composer | None = None,
+        verified: bool = False,
     ) -> None:
-        self._words: Sequence[str] = words if isinstance(words, tuple) else tuple(words)
-        self.matrix: Matrix = read_only(_as_float32(matrix))
-        self.name = name
-        self.source: Mapping[str, Any] = dict(source or {})
-        self.history: History = tuple(history)
-        self.case: Case = case
-        self.compose = compose
+        """`verified` says that words and numbers were checked before, as a file's are when it is parsed."""
         lookup.spellings(case)
-        _check(self._words, self.matrix)
+        if isinstance(words, str):
+            raise FormatError(f"the vocabulary is one text, {words[:40]!r}", hint="give a list of words")
+        listed = words if isinstance(words, tuple) else tuple(words)
+        array = as_float32(matrix)
+        refuse_misfit(listed, array)
+        if not verified:
+            refuse_bad_content(listed, array, name)
+        vars(self).update(
+            _words=listed,
+            matrix=read_only(array),
+            name=name,
+            source=dict(source or {}),
+            history=tuple(history),
+            case=case,
+            compose=compose,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot set {name!r}: vectors never change; with_matrix() makes new ones")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in COMPUTED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle writeable.
+        vars(self).update(state, matrix=read_only(state["matrix"]))
 
     @property
-    def words(self) -> Sequence[str]:
+    def words(self) -> tuple[str, ...]:
         """The vocabulary, in the order of the rows."""
         return self._words
 
@@ -65,15 +98,12 @@ class Vectors:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Row number of each word."""
-        index = {word: row for row, word in enumerate(self.words)}
-        if len(index) < len(self.words):
-            raise FormatError(f"{self.name}: the vocabulary repeats a word", hint="drop the repeated rows")
-        return index
+        return {word: row for row, word in enumerate(self.words)}
 
     @cached_property
     def norms(self) -> Vector64:
         """Length of each row."""
-        return row_norms(self.matrix)
+        return np.asarray(read_only(row_norms(self.matrix)), dtype=np.float64)
 
     @cached_property
     def unit(self) -> Matrix:
@@ -103,7 +133,7 @@ class Vectors:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vectors):
             return NotImplemented
-        return tuple(self.words) == tuple(other.words) and np.array_equal(self.matrix, other.matrix)
+        return self.words == other.words and np.array_equal(self.matrix, other.matrix)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -134,27 +164,40 @@ class Vectors:
                 f"{self.name} cannot compose {new[0]!r}: it has no sub-word vectors",
                 hint="load a fastText .bin file",
             )
-        return self._like((*self.words, *new), np.vstack([self.matrix, self.compose(new)]))
+        rows = np.vstack([self.matrix, self.compose(new)])
+        return self._like((*self.words, *new), rows, verified=False)
 
     def restrict(self, words: Iterable[str]) -> Vectors:
         """Only these words, in the order given; a missing word is an error."""
         rows, coverage = self.locate(words, case="exact")
         if coverage.missing:
-            raise VocabularyError(f"{self.name} lacks {len(coverage.missing)} words, such as {coverage.missing[0]!r}")
+            raise VocabularyError(
+                f"{self.name} lacks {len(coverage.missing)} words, such as {coverage.missing[0]!r}",
+                hint="locate(words) tells which are here, under any capitalisation",
+            )
         return self._like(coverage.found, self.matrix[rows])
 
     def head(self, n: int) -> Vectors:
         """The first n words: the most frequent ones in files ordered by frequency."""
-        return self._like(tuple(self.words[:n]), self.matrix[:n])
+        if n < 0:
+            raise UsageError(f"the first {n} words asked for", hint="give a number of words")
+        return self._like(self.words[:n], self.matrix[:n])
 
     def with_matrix(self, matrix: Matrix, *, step: Mapping[str, Any] | None = None) -> Vectors:
         """The same vocabulary with another matrix; `step` is added to the history."""
-        return self._like(tuple(self.words), matrix, extra=(step,) if step else ())
+        return self._like(self._words, matrix, extra=(step,) if step else (), verified=False)
 
-    def _like(self, words: tuple[str, ...], matrix: Matrix, *, extra: History = ()) -> Vectors:
-        history = self.history + extra
+    def _like(self, words: tuple[str, ...], matrix: Matrix, *, extra: History = (), verified: bool = True) -> Vectors:
         # A changed matrix no longer fits the sub-words, so they stay behind.
-        return Vectors(words, matrix, name=self.name, source=self.source, history=history, case=self.case)
+        return Vectors(
+            words,
+            matrix,
+            name=self.name,
+            source=self.source,
+            history=self.history + extra,
+            case=self.case,
+            verified=verified,
+        )
 
     def most_similar(
         self,
@@ -190,22 +233,7 @@ class Vectors:
         return default()
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write in the format that the file name says; see `evenhand.models.vectors.load`."""
-        from evenhand.models.vectors.load import save
+        """Write in the format that the file name says; see `evenhand.models.vectors.saving`."""
+        from evenhand.models.vectors.saving import save
 
         return save(self, Path(path), **options)
-
-
-def _as_float32(matrix: Matrix | Sequence[Sequence[float]]) -> Matrix:
-    array = np.asarray(matrix)
-    if array.dtype.kind not in "fiu":
-        raise FormatError(f"vectors must be numbers, got dtype {array.dtype}", hint="convert the matrix to float32")
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, which the check below names
-        return array if array.dtype == np.float32 else array.astype(np.float32)
-
-
-def _check(words: Sequence[str], matrix: Matrix) -> None:
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise FormatError(f"vectors must be a matrix with at least one column, got shape {matrix.shape}")
-    if len(words) != matrix.shape[0]:
-        raise FormatError(f"{len(words):,} words but {matrix.shape[0]:,} rows", hint="give one row for each word")

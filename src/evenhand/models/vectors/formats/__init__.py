@@ -9,6 +9,7 @@ from typing import Any
 from evenhand.errors import FormatError, unknown_name
 from evenhand.files import bare_name, open_bytes
 from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions
+from evenhand.models.vectors.formats.sniff import SNIFFED_BYTES, by_content, refuse_foreign
 
 __all__ = ["FORMATS", "Format", "Parsed", "ReadOptions", "format_for_reading", "format_for_writing", "get"]
 
@@ -52,13 +53,12 @@ FORMATS: dict[str, Format] = {
             _lazy("tensors:read"),
             _lazy("tensors:write"),
             cached=False,
+            holds_history=True,
         ),
         Format("wink", "JSON of the wink packages", (".json",), _lazy("wink:read")),
         Format("parquet-npy", "parquet words + numpy matrix", (".parquet",), _lazy("npy:read_parquet"), cached=False),
     )
 }
-FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
-PICKLE_START = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def get(format_id: str) -> Format:
@@ -77,21 +77,10 @@ def _by_suffix(path: Path) -> Format | None:
 def format_for_reading(path: Path) -> Format:
     """The format of an existing file, by its first bytes where these tell, otherwise by its name."""
     with open_bytes(path) as stream:
-        start = stream.read(64)
-    if not start:
-        raise FormatError(f"{path}: the file is empty", hint="fetch it again")
-    if start.startswith(PICKLE_START):
-        raise FormatError(
-            f"{path}: a Python pickle, which may run any code when it is opened",
-            hint="if you trust it: --allow-pickle (needs gensim); or convert it to .txt where it was made",
-        )
-    if start.startswith(b"PK\x03\x04") and not path.name.endswith(".npz"):
-        raise FormatError(f"{path}: a zip archive", hint="unpack it and name the file inside")
-    if start.startswith(FASTTEXT_MAGIC):
-        return FORMATS["fasttext-bin"]
-    if start.startswith(b"\x93NUMPY"):
-        return FORMATS["npy"]
-    return _by_suffix(path) or FORMATS["glove"]
+        start = stream.read(SNIFFED_BYTES)
+    refuse_foreign(start, path)
+    told = by_content(start)
+    return FORMATS[told] if told else _by_suffix(path) or FORMATS["glove"]
 
 
 def format_for_writing(path: Path) -> Format:

@@ -58,3 +58,4 @@ class Format:
     write: Writer | None = None
     cached: bool = True  # worth parsing once and keeping; memory-mapped formats are not
     why_not_written: str = ""
+    holds_history: bool = False  # otherwise it goes into a file beside

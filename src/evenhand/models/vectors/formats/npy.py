@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import tokenize
+import warnings
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from evenhand.arrays import Matrix
-from evenhand.errors import FormatError, InputMissingError
+from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import compression_of, existing, open_bytes, writing
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
-from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary
+from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, words_of_file
 from evenhand.models.vectors.table import Vectors
+
+# What numpy's parser of headers lets through when it meets one that no program wrote.
+BROKEN_HEADER = (
+    ValueError,
+    EOFError,
+    OSError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RecursionError,
+    tokenize.TokenError,
+)
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
@@ -22,28 +39,42 @@ def read(path: Path, options: ReadOptions) -> Parsed:
 
 def _matrix(path: Path) -> Matrix:
     try:
-        if not compression_of(path):
-            matrix = np.load(existing(path), mmap_mode="r", allow_pickle=False)
-        else:
-            with open_bytes(path) as stream:
-                matrix = np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, OverflowError, MemoryError) as error:
-        if isinstance(error, InputMissingError | FormatError):
-            raise
+        with open_bytes(path) as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's advice about headers of Python 2
+            if not stream.read(6) == b"\x93NUMPY":
+                raise ValueError("it does not begin as one")
+            if not compression_of(path):
+                return np.lib.format.open_memmap(path, mode="r")
+        return _unpacked(path)
+    except EvenhandError:
+        raise
+    except BROKEN_HEADER as error:
         raise FormatError(
             f"{path}: not a readable .npy matrix ({error})", hint="fetch or write the file again"
         ) from error
-    if not isinstance(matrix, np.ndarray):
-        raise FormatError(f"{path}: an archive of arrays (.npz), not one matrix", hint="save the matrix as .npy")
+
+
+def _unpacked(path: Path) -> Matrix:
+    with open_bytes(path) as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        matrix = np.lib.format.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # reading on also lets the stream check its sum
+            raise ValueError("more data follows the matrix")
     return matrix
 
 
 def write(vectors: Vectors, path: Path) -> None:
-    """Write the matrix and, beside it, `<name>.vocab`. The vocabulary goes first: a matrix is never without words."""
-    suffix = compression_of(path)
-    stem = path.name.removesuffix(suffix).removesuffix(".npy")
-    with writing(path.with_name(stem + ".vocab")) as out:
-        out.write(join_words(vectors.words))
+    """Write the matrix and, beside it, `<name>.vocab`."""
+    stem = path.name.removesuffix(path.suffix if compression_of(path) else "")
+    vocabulary = path.with_name(Path(stem).stem + ".vocab")
+    raw = join_words(vectors.words)
+    if words_of_file(raw, vocabulary) != list(vectors.words):
+        raise FormatError(
+            f"{vocabulary}: words with carriage returns or byte order marks would not come back",
+            hint="write .safetensors",
+        )
+    with writing(vocabulary) as out:
+        out.write(raw)
     with writing(path) as out:
         np.lib.format.write_array(out, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
 
@@ -52,12 +83,15 @@ def read_parquet(path: Path, options: ReadOptions) -> Parsed:
     """A parquet column of words and one .npy matrix in the same folder (the layout of the kumo packages)."""
     matrices = sorted(path.parent.glob("*.npy"))
     if len(matrices) != 1:
-        raise InputMissingError(f"{path}: expected one .npy matrix in the same folder, found {len(matrices)}")
+        raise InputMissingError(
+            f"{path}: expected one .npy matrix in the same folder, found {len(matrices)}",
+            hint="keep the two files of one set in a folder of their own",
+        )
     try:
         frame = pl.read_parquet(existing(path))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise FormatError(f"{path}: not a readable parquet file ({error})", hint="fetch it again") from error
     columns = [name for name, kind in frame.schema.items() if kind == pl.String]
     if len(columns) != 1 or frame[columns[0]].null_count():
-        raise FormatError(f"{path}: expected one column of words without gaps, found {columns}")
+        raise FormatError(f"{path}: expected one column of words without gaps, found {columns}", hint="fetch it again")
     return Parsed(frame[columns[0]].to_list(), _matrix(matrices[0]))

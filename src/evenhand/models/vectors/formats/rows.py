@@ -2,55 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
+from evenhand.models.vectors.formats.growing import GrowingMatrix
+from evenhand.models.vectors.formats.layout import Layout, has_more_numbers, is_number
 
-NEWLINE = 0x0A
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the lines of one file are laid out, told by its first lines."""
-
-    path: Path
-    dim: int
-    separator: bytes = b" "
-    trailing: int = 0  # fastText ends each line with a separator
-    encoding_errors: str = "strict"
-
-    @property
-    def fields(self) -> int:
-        """Separators on a line whose word contains none."""
-        return self.dim + self.trailing
+NEWLINE, RETURN = 0x0A, 0x0D
+BYTE_ORDER_MARK = "\ufeff".encode()
 
 
-def parse_block(block: bytes, layout: Layout, out: Matrix, first_line: int) -> list[str]:
-    """Fill `out`, one row a line, and return the words.
+def parse_block(block: bytes, layout: Layout, matrix: GrowingMatrix, first_line: int) -> list[str]:
+    """Append one row a line to the matrix, and return the words.
 
     Lines with the expected number of separators go through polars together. A token may contain the separator itself
     (GloVe 840B has ". . ."), so a line with more of them is split from the right by the dimension, on its own.
     """
     raw = np.frombuffer(block, dtype=np.uint8)
     separators = raw == layout.separator[0]
+    count, found = int(np.count_nonzero(raw == NEWLINE)), int(np.count_nonzero(separators))
+    if found < count * layout.dim:
+        # Before any memory is set aside for numbers that are not there.
+        raise _short_line(block, raw, separators, layout, first_line)
+    out = matrix.reserve(count)
     # Too many fields make polars refuse the block, too few leave nulls: with the total right as well, no line is odd.
-    if np.count_nonzero(separators) == len(out) * layout.fields:
+    # Polars takes a carriage return off the end of any field, so a block that has one is read the other way.
+    if found == count * layout.fields and b"\r" not in block:
         words = _parse_regular(block, layout, out)
         if words is not None:
             return words
-    starts = np.concatenate(([0], np.flatnonzero(raw == NEWLINE)[:-1] + 1))
-    odd = np.add.reduceat(separators, starts, dtype=np.int64) != layout.fields
+    odd = _per_line(separators, raw) != layout.fields
+    if b"\r" in block:
+        odd |= _per_line(raw == RETURN, raw) > 0
     return _parse_mixed(block, layout, out, odd, first_line)
+
+
+def _per_line(marks: NDArray[np.bool_], raw: NDArray[np.uint8]) -> NDArray[np.int64]:
+    starts = np.concatenate(([0], np.flatnonzero(raw == NEWLINE)[:-1] + 1))
+    return np.asarray(np.add.reduceat(marks, starts, dtype=np.int64))
+
+
+def _short_line(
+    block: bytes, raw: NDArray[np.uint8], separators: NDArray[np.bool_], layout: Layout, first_line: int
+) -> FormatError:
+    line = int(np.argmax(_per_line(separators, raw) < layout.dim))
+    return _wrong_length(block.split(b"\n", line + 1)[line], layout, first_line + line)
+
+
+def _wrong_length(line: bytes, layout: Layout, number: int) -> FormatError:
+    place = f"{layout.path}, {layout.row_name} {number:,}"
+    if not line.strip():
+        return FormatError(f"{place}: the {layout.row_name} is blank", hint="remove blank lines from the file")
+    found = line.removesuffix(layout.separator).count(layout.separator)
+    return FormatError(
+        f"{place}: {found:,} numbers where the file's other rows have {layout.dim:,}",
+        hint="the file may be cut off or two files run together; fetch it again or remove the row",
+    )
 
 
 def _parse_regular(block: bytes, layout: Layout, out: Matrix) -> list[str] | None:
     numbers = {f"{i}": pl.Float32 for i in range(layout.dim)}
     tail = {"tail": pl.String} if layout.trailing else {}
+    if block.startswith(BYTE_ORDER_MARK):
+        block = BYTE_ORDER_MARK + block  # polars takes one away, and here it is part of a word
     try:
         frame = pl.read_csv(
             block,
@@ -64,12 +81,14 @@ def _parse_regular(block: bytes, layout: Layout, out: Matrix) -> list[str] | Non
     numeric = frame.select(list(numbers))
     if len(frame) != len(out) or numeric.null_count().sum_horizontal().item():
         return None
+    if layout.trailing and frame["tail"].null_count() < len(frame):  # a number where the line should have ended
+        return None
     out[:] = numeric.to_numpy(order="c")
     words: list[str] = frame.to_series(0).to_list()
     return words if all(words) else None
 
 
-def _parse_mixed(block: bytes, layout: Layout, out: Matrix, odd: np.ndarray, first_line: int) -> list[str]:
+def _parse_mixed(block: bytes, layout: Layout, out: Matrix, odd: NDArray[np.bool_], first_line: int) -> list[str]:
     lines = block[:-1].split(b"\n")
     words = [""] * len(lines)
     regular = np.flatnonzero(~odd)
@@ -88,50 +107,31 @@ def _parse_mixed(block: bytes, layout: Layout, out: Matrix, odd: np.ndarray, fir
 
 
 def _parse_line(line: bytes, layout: Layout, out: Matrix, number: int) -> str:
-    if not line.strip():
-        raise FormatError(f"{layout.path}, line {number:,}: the line is blank", hint="remove blank lines from the file")
     if layout.trailing:
         line = line.removesuffix(layout.separator)
     fields = line.rsplit(layout.separator, layout.dim)
-    if len(fields) != layout.dim + 1:
-        found = len(fields) - 1
+    if len(fields) != layout.dim + 1 or has_more_numbers(line.split(layout.separator), layout.dim):
+        raise _wrong_length(line, layout, number)
+    bad = next((field for field in fields[1:] if not is_number(field)), None)
+    if bad is not None:
         raise FormatError(
-            f"{layout.path}, line {number:,}: {found} numbers where the file's other rows have {layout.dim}",
-            hint="the file may be cut off or two files run together; fetch it again or remove the line",
+            f"{layout.path}, {layout.row_name} {number:,}: {bad[:40].decode(errors='replace')!r} is not a number",
+            hint=f"expected a word and then {layout.dim:,} numbers",
         )
-    try:
-        out[:] = [float(field) for field in fields[1:]]
-    except ValueError:
-        bad = next(field for field in fields[1:] if not _is_number(field))
-        raise FormatError(
-            f"{layout.path}, line {number:,}: {bad[:40].decode(errors='replace')!r} is not a number",
-            hint=f"expected a word and then {layout.dim} numbers",
-        ) from None
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused with its line later
+        out[:] = np.array([float(field) for field in fields[1:]])
     return _word(fields[0], layout, number)
 
 
 def _word(raw: bytes, layout: Layout, number: int) -> str:
-    last = raw.rpartition(layout.separator)[2] if layout.separator in raw else b""
-    if b"." in last and _is_number(last):
-        raise FormatError(
-            f"{layout.path}, line {number:,}: more than {layout.dim} numbers",
-            hint="rows of unequal length; fetch the file again or remove the line",
-        )
+    place = f"{layout.path}, {layout.row_name} {number:,}"
     try:
         word = raw.decode(errors=layout.encoding_errors)
     except UnicodeDecodeError as error:
         raise FormatError(
-            f"{layout.path}, line {number:,}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
+            f"{place}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
             hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
         ) from None
     if not word:
-        raise FormatError(f"{layout.path}, line {number:,}: there is no word before the numbers")
+        raise FormatError(f"{place}: there is no word before the numbers", hint="remove the row, or give it its word")
     return word
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True

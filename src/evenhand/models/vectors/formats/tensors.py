@@ -7,6 +7,7 @@ of length, JSON, then the raw tensors) is read here. Files written here open in 
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,24 +20,31 @@ from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
+from evenhand.models.vectors.history import as_json, history_from, source_from
 from evenhand.models.vectors.table import Vectors
 
 LAYOUT = "evenhand-vectors-1"
-DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "U8": np.uint8}
+# Tensors of other types (bfloat16 and narrower: numpy has none) are passed over.
+DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I32": "<i4", "I64": "<i8"}
 ROWS_AT_ONCE = 20_000
+LONGEST_HEADER = 100_000_000  # the limit of the safetensors package
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Map the matrix; the words are decoded. A foreign safetensors file needs a vocabulary beside it."""
     tensors, metadata = open_tensors(path)
     matrix = _the_matrix(tensors, path)
-    if metadata.get("layout") == LAYOUT:
-        words: Sequence[str] = split_words(tensors["vocabulary"].tobytes(), path)
-        stored = json.loads(metadata.get("source", "{}"))
-        history = json.loads(metadata.get("history", "[]"))
-    else:
-        words, stored, history = read_vocabulary(path, options), {}, []
-    return Parsed(words, matrix, tuple(stored.pop("notes", ())), stored, history)
+    if metadata.get("layout") != LAYOUT:
+        return Parsed(read_vocabulary(path, options), matrix)
+    if "vocabulary" not in tensors:
+        raise _broken(path, "the vocabulary is missing")
+    words = split_words(tensors["vocabulary"].tobytes(), path)
+    try:
+        source = source_from(metadata.get("source", "{}"))
+        history = history_from(metadata.get("history", "[]"))
+    except ValueError as error:
+        raise _broken(path, str(error)) from error
+    return Parsed(words, matrix, source=source, history=history)
 
 
 def open_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -47,32 +55,35 @@ def open_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
     metadata = header.pop("__metadata__", None) or {}
     try:
-        tensors = {name: _tensor(raw, spec) for name, spec in header.items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        tensors = {name: _tensor(raw, spec) for name, spec in header.items() if spec["dtype"] in DTYPES}
+        return tensors, {str(key): str(value) for key, value in metadata.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _broken(path, str(error)) from error
-    return tensors, {str(key): str(value) for key, value in metadata.items()}
 
 
 def _header(stream: IO[bytes], path: Path) -> tuple[dict[str, Any], int]:
     prefix = stream.read(8)
     length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
-    if not 2 <= length <= 100_000_000:
+    if not 2 <= length <= LONGEST_HEADER:
         raise _broken(path, "the first eight bytes are no header length")
     text = stream.read(length)
     try:
         header = json.loads(text)
-    except ValueError as error:
-        raise _broken(path, "the header is no JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, "the header is no JSON, or it is cut off") from error
     if not isinstance(header, dict) or len(text) < length:
-        raise _broken(path, "the header is cut off")
+        raise _broken(path, "the header is cut off, or no object")
     return header, 8 + length
 
 
 def _tensor(raw: np.ndarray, spec: Mapping[str, Any]) -> np.ndarray:
-    begin, end = (int(offset) for offset in spec["data_offsets"])
-    if not 0 <= begin <= end <= len(raw):
-        raise ValueError(f"bytes {begin}:{end} lie outside the {len(raw)} there are")
-    return raw[begin:end].view(DTYPES[spec["dtype"]]).reshape(spec["shape"])
+    (begin, end), shape = spec["data_offsets"], spec["shape"]
+    dtype = np.dtype(DTYPES[spec["dtype"]])
+    if not all(type(number) is int and 0 <= number < 1 << 48 for number in (begin, end, *shape)):
+        raise ValueError(f"offsets {begin}:{end} or shape {shape} are no counts")
+    if not begin <= end <= len(raw) or end - begin != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"bytes {begin}:{end} of {len(raw)} do not hold {shape} numbers of {dtype.itemsize} bytes")
+    return raw[begin:end].view(dtype).reshape(shape)
 
 
 def _broken(path: Path, why: str) -> FormatError:
@@ -85,7 +96,7 @@ def _the_matrix(tensors: Mapping[str, np.ndarray], path: Path) -> Matrix:
     tables = [tensor for tensor in tensors.values() if tensor.ndim == 2 and tensor.dtype.kind == "f"]
     if len(tables) != 1:
         raise FormatError(
-            f"{path}: {len(tables)} matrices inside, expected one named 'vectors' or a single one",
+            f"{path}: {len(tables)} matrices of float16, 32 or 64 inside, expected one named 'vectors' or a single one",
             hint="for the embeddings of a transformer use evenhand.interop.huggingface",
         )
     return tables[0]
@@ -114,11 +125,7 @@ def write_stream(
     vocabulary = join_words(words)
     size = len(words) * dim * np.dtype(DTYPES[dtype]).itemsize
     header = {
-        "__metadata__": {
-            "layout": LAYOUT,
-            "source": json.dumps(dict(source), sort_keys=True),
-            "history": json.dumps([dict(step) for step in history], sort_keys=True),
-        },
+        "__metadata__": {"layout": LAYOUT, "source": as_json(source), "history": as_json(history)},
         "vectors": {"dtype": dtype, "shape": [len(words), dim], "data_offsets": [0, size]},
         "vocabulary": {"dtype": "U8", "shape": [len(vocabulary)], "data_offsets": [size, size + len(vocabulary)]},
     }

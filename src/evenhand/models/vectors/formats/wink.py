@@ -13,13 +13,18 @@ from typing import IO
 
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
-from evenhand.models.vectors.formats.blocks import BLOCK_BYTES
+from evenhand.models.vectors.formats import blocks
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
 from evenhand.models.vectors.formats.growing import GrowingMatrix
-from evenhand.models.vectors.formats.rows import Layout, parse_block
+from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
+from evenhand.models.vectors.formats.rows import parse_block
 
-ENTRY = re.compile(rb'("(?:[^"\\]|\\.)*"):\[([^\[\]"]*)\],?')
-VECTORS = b'"vectors":{'
+# Possessive (the second plus or star): a long string that never ends must not be remembered character by character.
+ENTRY = re.compile(rb'\s*+,?\s*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+\[([^\[\]"]*+)\]')
+START = re.compile(rb'"vectors"\s*+:\s*+\{')
+DIMENSIONS = re.compile(rb'"dimensions"\s*+:\s*+(\d{1,6})\b')
+LONGEST_HEAD = 64 << 20  # it lists every word before the vectors
+LONGEST_ENTRY = 4 << 20
 EXTRA = 2  # after its numbers each entry has its norm and its rank
 
 
@@ -27,54 +32,68 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the vectors in file order."""
     words: list[str] = []
     with open_bytes(path) as stream:
-        layout, start = _layout(stream, path)
+        layout, start = _layout(stream, path, options)
         matrix = GrowingMatrix(layout.dim)
         for entries in _entries(stream, start, path):
-            numbers = b"".join(b"x," + _cut(row, layout.dim) + b"\n" for _, row in entries)
-            parse_block(numbers, layout, matrix.reserve(len(entries)), len(words) + 1)
-            words += [_word(key, path) for key, _ in entries]
+            if entries:
+                numbers = b"".join(b"x," + _numbers(row, layout.dim) + b"\n" for _, row in entries)
+                parse_block(numbers, layout, matrix, len(words) + 1)
+            words += [_word(key, layout, row) for row, (key, _) in enumerate(entries, len(words) + 1)]
             if options.limit is not None and len(words) >= options.limit:
                 break
     rows = matrix.finish()
     return Parsed(words[: options.limit], rows[: options.limit])
 
 
-def _layout(stream: IO[bytes], path: Path) -> tuple[Layout, bytes]:
+def _layout(stream: IO[bytes], path: Path, options: ReadOptions) -> tuple[Layout, bytes]:
     start = b""
-    while VECTORS not in start:
-        chunk = stream.read(BLOCK_BYTES)
-        if not chunk or len(start) > 64 * BLOCK_BYTES:
+    while not (found := START.search(start)):
+        chunk = stream.read(blocks.BLOCK_BYTES)
+        if not chunk or len(start) > LONGEST_HEAD:
             raise FormatError(f'{path}: JSON without the wink layout\'s "vectors" object', hint="name another --format")
         start += chunk
-    head, _, rest = start.partition(VECTORS)
-    found = re.search(rb'"dimensions":\s*(\d{1,6})\b', head)
-    if not found:
-        raise FormatError(f'{path}: the wink layout names its "dimensions" before its vectors, this file does not')
-    return Layout(path, int(found[1]), b","), rest
+    dimensions = DIMENSIONS.search(start, 0, found.start())
+    if not dimensions or not 1 <= int(dimensions[1]) <= MAX_DIM:
+        raise FormatError(
+            f'{path}: the wink layout names its "dimensions" (1 to {MAX_DIM:,}) before its vectors, this file does not',
+            hint="name another --format",
+        )
+    return Layout(path, int(dimensions[1]), b",", 0, options.encoding_errors, "entry"), start[found.end() :]
 
 
 def _entries(stream: IO[bytes], buffer: bytes, path: Path) -> Iterator[list[tuple[bytes, bytes]]]:
+    done = 0
     while True:
         entries, end = [], 0
         while match := ENTRY.match(buffer, end):
             entries.append((match[1], match[2]))
             end = match.end()
+        done += len(entries)
         yield entries
         buffer = buffer[end:]
-        if buffer.startswith(b"}"):
+        if buffer.lstrip().startswith(b"}"):
+            while stream.read(blocks.BLOCK_BYTES):  # a compressed stream checks its sum at the end
+                pass
             return
-        chunk = stream.read(BLOCK_BYTES)
-        if not chunk or len(buffer) > BLOCK_BYTES:
-            raise FormatError(f"{path}: cut off or malformed near {buffer[:60]!r}", hint="fetch the file again")
+        chunk = stream.read(blocks.BLOCK_BYTES)
+        if not chunk or len(buffer) > LONGEST_ENTRY:
+            raise FormatError(
+                f"{path}, entry {done + 1:,}: cut off or malformed near {buffer[:60]!r}", hint="fetch the file again"
+            )
         buffer += chunk
 
 
-def _cut(row: bytes, dim: int) -> bytes:
-    return row.rsplit(b",", EXTRA)[0] if row.count(b",") == dim + EXTRA - 1 else row
+def _numbers(row: bytes, dim: int) -> bytes:
+    if row.count(b",") == dim + EXTRA - 1:
+        row = row.rsplit(b",", EXTRA)[0]
+    return b"".join(row.split())
 
 
-def _word(key: bytes, path: Path) -> str:
+def _word(key: bytes, layout: Layout, number: int) -> str:
     try:
-        return str(json.loads(key))
+        return str(json.loads(key.decode(errors=layout.encoding_errors)))
     except ValueError as error:
-        raise FormatError(f"{path}: the key {key[:60]!r} is no JSON string") from error
+        raise FormatError(
+            f"{layout.path}, entry {number:,}: the key {key[:60]!r} is no JSON string ({error})",
+            hint="fetch the file again; encoding_errors='replace' reads keys that are not valid UTF-8",
+        ) from error

@@ -7,6 +7,7 @@ from typing import IO
 
 import numpy as np
 
+from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
@@ -21,15 +22,19 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the whole file in order; a file that ends early is an error that says where."""
     with open_bytes(path) as stream:
         count, dim = _header(stream, path)
-        if not compression_of(path) and count * (4 * dim + 1) > path.stat().st_size:
+        if not compression_of(path) and count * (4 * dim + 2) > path.stat().st_size:
             raise FormatError(
                 f"{path}: the header promises {count:,} words of {dim} numbers, which is more than the file holds",
                 hint="the file is cut off: fetch it again",
             )
         wanted = count if options.limit is None else min(count, options.limit)
-        words, matrix = _rows(stream, path, wanted, dim, options.encoding_errors)
-        if wanted == count and stream.read(64).strip():
-            raise FormatError(f"{path}: more data after the {count:,} words that the header promises")
+        words, matrix, rest = _rows(stream, path, wanted, dim, options.encoding_errors)
+        # Reading on also lets a compressed stream check its sum.
+        if wanted == count and (rest + stream.read(64)).strip():
+            raise FormatError(
+                f"{path}: more data after the {count:,} words that the header promises",
+                hint="the header is wrong, or two files were run together; fetch it again",
+            )
     return Parsed(words, matrix)
 
 
@@ -44,11 +49,13 @@ def _header(stream: IO[bytes], path: Path) -> tuple[int, int]:
         )
     count, dim = int(fields[0]), int(fields[1])
     if not 1 <= dim <= 100_000:
-        raise FormatError(f"{path}: the header names a dimension of {dim:,}")
+        raise FormatError(
+            f"{path}, line 1: the header names a dimension of {dim:,}", hint="fetch it again, or name another --format"
+        )
     return count, dim
 
 
-def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> tuple[list[str], np.ndarray]:
+def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> tuple[list[str], Matrix, bytes]:
     words: list[str] = []
     matrix = GrowingMatrix(dim)
     buffer, width = b"", 4 * dim
@@ -60,29 +67,31 @@ def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> t
                 hint="the file is cut off: fetch it again",
             )
         buffer += chunk
-        spans, used = _complete(buffer, width, count - len(words), path)
+        spans, used = _complete(buffer, width, len(words), count)
+        if not spans and len(buffer) >= LONGEST_WORD + width + 2:
+            raise _no_word(path, len(words) + 1)
         rows = matrix.reserve(len(spans))
         for row, (start, space) in enumerate(spans):
             words.append(_decode(buffer[start:space], errors, path, len(words)))
             rows[row] = np.frombuffer(buffer, "<f4", dim, space + 1)
         buffer = buffer[used:]
-    return words, matrix.finish()
+    return words, matrix.finish(), buffer
 
 
-def _complete(buffer: bytes, width: int, most: int, path: Path) -> tuple[list[tuple[int, int]], int]:
+def _no_word(path: Path, number: int) -> FormatError:
+    return FormatError(
+        f"{path}: no end of word {number:,} within {LONGEST_WORD:,} bytes",
+        hint="this is not word2vec's binary format, or the file is damaged; name another --format or fetch it again",
+    )
+
+
+def _complete(buffer: bytes, width: int, done: int, count: int) -> tuple[list[tuple[int, int]], int]:
     """Start of word and position of its space for every entry that lies wholly in the buffer."""
     spans: list[tuple[int, int]] = []
     position = 0
-    while len(spans) < most:
-        start = position
-        while buffer[start : start + 1] == b"\n":  # Google's tool ends a row with a line end, others do not
-            start += 1
+    while done + len(spans) < count:
+        start = position + buffer.startswith(b"\n", position)  # Google's tool ends a row with a line end, others do not
         space = buffer.find(b" ", start, start + LONGEST_WORD)
-        if space < 0 and len(buffer) - start >= LONGEST_WORD:
-            raise FormatError(
-                f"{path}: no end of word {len(spans) + 1:,} within {LONGEST_WORD:,} bytes",
-                hint="this is not word2vec's binary format; name another --format",
-            )
         if space < 0 or space + 1 + width > len(buffer):
             break
         spans.append((start, space))
@@ -99,15 +108,21 @@ def _decode(raw: bytes, errors: str, path: Path, row: int) -> str:
             hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
         ) from None
     if not word:
-        raise FormatError(f"{path}, word {row + 1:,}: the word is empty")
+        raise FormatError(
+            f"{path}, word {row + 1:,}: the word is empty",
+            hint="the dimension in the header is wrong, or the file is damaged; fetch it again",
+        )
     return word
 
 
 def write(vectors: Vectors, path: Path) -> None:
     """Write as Google's tool does, a line end after each row."""
     for word in vectors.words:
-        if " " in word or word.startswith("\n"):
-            raise FormatError(f"the word {word!r} contains a space, which word2vec's binary format cannot hold")
+        if not word or " " in word or word.startswith("\n") or len(word) > LONGEST_WORD // 4:
+            raise FormatError(
+                f"{path}: word2vec's binary format cannot hold the word {word[:60]!r}",
+                hint="write .safetensors",
+            )
     with writing(path) as out:
         out.write(f"{len(vectors)} {vectors.dim}\n".encode())
         for word, row in zip(vectors.words, vectors.matrix, strict=True):

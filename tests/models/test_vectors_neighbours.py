@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from evenhand import Vectors
+from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.models.vectors import neighbours
+from evenhand.models.vectors.neighbours import nearest, unit_float32
+
+WORDS = ["man", "king", "woman", "queen", "pawn"]
+V = Vectors(WORDS, [[1, 0, 0.1], [1, 0, 2], [0, 1, 0.1], [0, 1, 2], [-1, -1, 0]])
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None]:
+    """Queries and a pool of small whole numbers: their products are exact, and ties are many."""
+    dim, width, height = draw(st.integers(1, 3)), draw(st.integers(2, 12)), draw(st.integers(0, 6))
+    numbers = st.integers(-2, 2)
+    queries = draw(arrays(np.float32, (height, dim), elements=numbers))
+    pool = draw(arrays(np.float32, (width, dim), elements=numbers))
+    exclude = draw(st.none() | arrays(np.int64, height, elements=st.integers(-1, width - 1)))
+    return queries, pool, draw(st.integers(1, width - (exclude is not None))), exclude
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tables(), st.integers(1, 100))
+def test_nearest_is_brute_force_with_ties_by_row(
+    monkeypatch: pytest.MonkeyPatch, table: tuple[np.ndarray, np.ndarray, int, np.ndarray | None], cells: int
+) -> None:
+    queries, pool, k, exclude = table
+    monkeypatch.setattr(neighbours, "BLOCK_CELLS", cells)
+    rows, cosines = nearest(queries, pool, k, exclude=exclude)
+    for query, found, scores, barred in zip(
+        queries, rows, cosines, exclude if exclude is not None else [-1] * len(queries), strict=True
+    ):
+        products = (pool @ query).tolist()
+        allowed = [row for row in range(len(pool)) if row != barred]
+        expected = sorted(allowed, key=lambda row: (-products[row], row))[:k]
+        assert found.tolist() == expected
+        assert scores.tolist() == [products[row] for row in expected]
+
+
+def test_real_vectors_against_a_full_sort() -> None:
+    unit = unit_float32(Vectors.default().head(2000))
+    rows, cosines = nearest(unit[:50], unit, 10, exclude=np.arange(50))
+    full = unit[:50].astype(np.float64) @ unit.T.astype(np.float64)
+    full[np.arange(50), np.arange(50)] = -np.inf
+    np.testing.assert_allclose(cosines, -np.sort(-full, axis=1)[:, :10], atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(full, rows, axis=1), cosines, atol=1e-6)
+
+
+def test_no_block_of_similarities_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    plain = neighbours._top
+    monkeypatch.setattr(neighbours, "_top", lambda block, k: seen.append(block.size) or plain(block, k))
+    monkeypatch.setattr(neighbours, "BLOCK_CELLS", 1000)
+    unit = np.random.default_rng(0).standard_normal((90, 4)).astype(np.float32)
+    whole = nearest(unit, unit, 5)[0]
+    assert max(seen) <= 1000
+    assert len(seen) == 9
+    monkeypatch.setattr(neighbours, "BLOCK_CELLS", 1 << 20)
+    np.testing.assert_array_equal(nearest(unit, unit, 5)[0], whole)
+
+
+@pytest.mark.parametrize(("k", "exclude"), [(0, None), (-1, None), (4, None), (3, np.array([0]))])
+def test_more_neighbours_than_there_are_is_refused(k: int, exclude: np.ndarray | None) -> None:
+    with pytest.raises(UsageError, match=f"{k} neighbours asked of"):
+        nearest(np.ones((1, 2), np.float32), np.ones((3, 2), np.float32), k, exclude=exclude)
+
+
+def test_unit_rows_of_some_or_all() -> None:
+    np.testing.assert_allclose(np.linalg.norm(unit_float32(V), axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(unit_float32(V, np.array([3, 0])), unit_float32(V)[[3, 0]])
+
+
+def cosines(vectors: Vectors, word: str) -> np.ndarray:
+    rows = vectors.matrix.astype(np.float64)
+    return rows @ vectors[word] / np.linalg.norm(rows, axis=1) / np.linalg.norm(vectors[word].astype(np.float64))
+
+
+def ranked(vectors: Vectors, scores: np.ndarray, asked: list[str], k: int) -> list[str]:
+    order = np.argsort(-scores, kind="stable")
+    return [vectors.words[row] for row in order if vectors.words[row] not in asked][:k]
+
+
+def test_similarity_by_hand() -> None:
+    made = Vectors(["a", "b", "c", "d"], [[1, 0], [3, 4], [0, 2], [-5, 0]])
+    answers = made.most_similar("a", k=10)
+    assert [word for word, _ in answers] == ["b", "c", "d"]
+    np.testing.assert_allclose([score for _, score in answers], [0.6, 0, -1], atol=1e-7)
+
+
+def test_the_analogy_of_the_textbook_both_ways() -> None:
+    assert V.most_similar(["king", "woman"], 1, negative="man")[0][0] == "queen"
+    assert V.most_similar(["king", "woman"], 1, negative=["man"], method="3cosmul")[0][0] == "queen"
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative"),
+    [(["king", "woman"], ["man"]), (["doctor", "she"], ["he"]), (["paris", "italy"], ["france"])],
+)
+def test_analogies_are_the_published_formulas(positive: list[str], negative: list[str]) -> None:
+    made, asked = Vectors.default().head(5000), [*positive, *negative]
+    near = [cosines(made, word) for word in positive]
+    far = [cosines(made, word) for word in negative]
+    added = sum(near) - sum(far)
+    assert [word for word, _ in made.most_similar(positive, negative=negative)] == ranked(made, added, asked, 10)
+    multiplied = np.prod([(1 + each) / 2 for each in near], axis=0)
+    multiplied = multiplied / np.prod([(1 + each) / 2 + 0.001 for each in far], axis=0)
+    answers = made.most_similar(positive, negative=negative, method="3cosmul")
+    assert [word for word, _ in answers] == ranked(made, multiplied, asked, 10)
+    np.testing.assert_allclose([score for _, score in answers], np.sort(multiplied[[made.index[w] for w, _ in answers]])[::-1], rtol=1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative"),
+    [(["nurse"], []), (["king", "woman"], ["man"]), (["he", "she"], []), (["doctor", "she", "her"], ["he", "him"])],
+)
+@pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")  # gensim calls its own old method
+def test_gensim_gives_the_same_answers_on_the_embedded_vectors(positive: list[str], negative: list[str]) -> None:
+    models = pytest.importorskip("gensim.models")
+    made = Vectors.default()
+    other = models.KeyedVectors(made.dim)
+    other.add_vectors(list(made.words), np.array(made.matrix))
+    pairs = [
+        (made.most_similar(positive, negative=negative), other.most_similar(positive, negative), 1e-4),
+        # gensim's denominator has 0.000001 where the paper has 0.001: the same order, scores a little higher.
+        (
+            made.most_similar(positive, negative=negative, method="3cosmul"),
+            other.most_similar_cosmul(positive, negative),
+            1e-2,
+        ),
+    ]
+    for ours, theirs, tolerance in pairs:
+        assert [word for word, _ in ours] == [word for word, _ in theirs]
+        np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], rtol=tolerance)
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(VocabularyError, match="'knight'"):
+        V.most_similar("knight")
+    with pytest.raises(UsageError, match="0 positive words"):
+        V.most_similar([])
+    with pytest.raises(UsageError, match="0 answers"):
+        V.most_similar("king", 0)
+    with pytest.raises(UsageError, match="3cosdiv"):
+        V.most_similar("king", method="3cosdiv")
+
+
+def test_a_question_without_a_direction_has_no_answer() -> None:
+    with pytest.raises(DegenerateError, match="king, king add up to nothing"):
+        V.most_similar("king", negative="king")
+    with pytest.raises(DegenerateError, match="nothing"):
+        Vectors(["zero", "one"], [[0, 0], [1, 1]]).most_similar("zero")
+
+
+def test_the_words_of_the_question_are_never_answers() -> None:
+    assert {word for word, _ in V.most_similar(["king", "woman"], 99, negative="man")} == {"queen", "pawn"}
+    assert Vectors(["only"], [[1.0]]).most_similar("only") == []
