@@ -25,7 +25,7 @@ def covered(probe: Probe, model: object, *, force: bool = False) -> tuple[Probe,
         if share == 1 or (share > MOST_LOST and not force):
             shown = ", ".join(sorted(lost[slot])[:8])
             raise VocabularyError(
-                f"{len(lost[slot])} of the {len(words)} {slot} fillers of {probe.name} are not in the vocabulary: {shown}",
+                f"{probe.name}: {len(lost[slot])} of {len(words)} {slot} fillers are not in the vocabulary: {shown}",
                 hint="use vectors with a larger vocabulary" + ("" if share == 1 else ", or force=True (--force)"),
             )
     left = {slot: [word for word in words if word not in lost[slot]] for slot, words in slots.items() if lost[slot]}
@@ -33,7 +33,7 @@ def covered(probe: Probe, model: object, *, force: bool = False) -> tuple[Probe,
         tuple(dict.fromkeys(word for slot, words in slots.items() for word in words if word not in lost[slot])),
         tuple(dict.fromkeys(word for slot, words in slots.items() for word in words if word in lost[slot])),
     )
-    return (probe.restrict(**left) if left else probe), account  # type: ignore[arg-type]
+    return (probe.restrict(**left) if left else probe), account
 
 
 def slot_words(probe: Probe) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from evenhand.arrays import Matrix
+from evenhand.arrays import Matrix, as_float64
 from evenhand.measures.inference.columns import Columns
 from evenhand.measures.inference.extremes import Extremes
 from evenhand.measures.inference.resampling import Resampled
@@ -53,7 +53,7 @@ class Gathered:
     def add_sample(self, sample: Sample, probabilities: Matrix) -> None:
         """The answers to a stratified sample."""
         self.add_points(sample.points, probabilities)
-        self.sampled = SampledValues(sample, self.columns.of(probabilities))
+        self.sampled = SampledValues(sample, as_float64(self.columns.of(probabilities)))
 
 
 def ask_all(gathered: Gathered, model: NLIModel | RecordedModel, progress: Progress | None) -> None:
@@ -73,7 +73,9 @@ def ask_all(gathered: Gathered, model: NLIModel | RecordedModel, progress: Progr
 def ask_sample(gathered: Gathered, model: NLIModel | RecordedModel, sample: Sample) -> None:
     """Put a stratified sample of the probe to the model."""
     if isinstance(model, RecordedModel):
-        found = list(model.recorded(gathered.probe, [sample.points]))[0].matrix
+        # unpacked, not next(): the file is read to its end, and rows left over are an error
+        (part,) = model.recorded(gathered.probe, [sample.points])
+        found = part.matrix
     else:
         found = answers(model, gathered.probe, sample.points)
     gathered.add_sample(sample, found)

@@ -56,7 +56,7 @@ class Resampled:
     @property
     def membership(self) -> Matrix:
         """(groups and the rest, members) of ones and zeros."""
-        return (np.arange(len(self.names) + 1)[:, None] == self.member).astype(np.float32)
+        return np.asarray(np.arange(len(self.names) + 1)[:, None] == self.member, dtype=np.float32)
 
     def add_grid(self, phrases: Rows, values: Matrix) -> None:
         """Whole phrases: (phrases, premises, hypotheses, columns)."""
@@ -94,7 +94,11 @@ class Resampled:
         for start in range(0, len(self.sums), step):
             some = slice(start, start + step)
             weights = np.ones((len(self.sums[some]), len(group)), np.float32)
-            for table, places in ((self.phrase, self.phrase_of[points.phrase]), (self.other, other), (self.word, member)):
+            for table, places in (
+                (self.phrase, self.phrase_of[points.phrase]),
+                (self.other, other),
+                (self.word, member),
+            ):
                 if table is not None:
                     weights *= table[some][:, places]
             for number in range(len(self.names) + 1):

@@ -175,7 +175,7 @@ class ProbeResult:
             "controls": dict(self.controls),
             "coverage": self.coverage.to_dict(),
             "interval_over": list(self.interval_over),
-            "top": {label: list(self.top(label, LISTED)) for label in ("entailment", "contradiction")},  # type: ignore[arg-type]
+            "top": {label: list(self.top(label, LISTED)) for label in ("entailment", "contradiction")},
             "params": dict(self.params),
             "seed": self.seed,
         }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
-from evenhand.arrays import Matrix, Matrix64, Rows
+from evenhand.arrays import Matrix, Matrix64, Rows, Vector64
+from evenhand.stats.bootstrap import LEVEL
 from evenhand.words.probes import Sample
-
-NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,10 @@ class SampledValues:
     sample: Sample
     values: Matrix64
 
-    def standard_error(self, rows: Rows | None = None) -> Matrix64:
-        """Of the mean of every column, over all pairs of the sample or some of them.
+    def reach(self, rows: Rows | None = None) -> Vector64:
+        """Half the width of the 95 % interval for the mean of every column, over all sampled pairs or some of them.
+
+        Student's quantile for as many degrees of freedom as there are pairs more than strata, times the standard error
 
         sqrt(sum_s (n_s / n)^2 (1 - f) v_s / n_s) with the variance v_s inside stratum s and the share f of pairs that
         was asked. A stratum with a single pair has no variance and takes the mean of the others'.
@@ -37,14 +39,8 @@ class SampledValues:
             return np.full(values.shape[1], np.nan)
         variance[~known] = variance[known].mean(axis=0)
         asked = self.sample.per_stratum / self.sample.stratum_size
-        return np.asarray(np.sqrt(((n / len(values)) ** 2 * (1 - asked) * variance / n).sum(axis=0)))
-
-
-def reach(value: float, standard_error: float) -> tuple[float, float] | None:
-    """The 95 % interval around a value; None where the error is unknown."""
-    if not np.isfinite(standard_error):
-        return None
-    return value - NORMAL_95 * standard_error, value + NORMAL_95 * standard_error
+        standard_error = np.sqrt(((n / len(values)) ** 2 * (1 - asked) * variance / n).sum(axis=0))
+        return np.asarray(stdtrit(len(values) - len(n), (1 + LEVEL) / 2) * standard_error)
 
 
 def _by(code: Rows, values: Matrix, count: int) -> Matrix64:

@@ -11,7 +11,6 @@ from evenhand.errors import FormatError
 from evenhand.measures.inference import marked
 from evenhand.measures.inference.columns import OFF, threshold_name
 from evenhand.measures.inference.gathering import Gathered
-from evenhand.measures.inference.sampled import reach
 from evenhand.measures.inference.scores import Gap, Group, Interval, Marked, Neutrality, Score
 from evenhand.measures.inference.tables import divided
 from evenhand.models.nli import LABELS
@@ -22,11 +21,11 @@ def neutrality(gathered: Gathered) -> Neutrality:
     """NN, FN and T:tau over sentences."""
     columns, means = gathered.columns, gathered.tables.means
     drawn = gathered.resampled.means() if gathered.resampled else None
-    errors = gathered.sampled.standard_error() if gathered.sampled else None
+    reaches = gathered.sampled.reach() if gathered.sampled else None
 
     def score(name: str) -> Score:
         place = columns.at(name)
-        return Score(float(means[place]), _middle(drawn, place), _sampling(means[place], errors, place))
+        return Score(float(means[place]), _middle(drawn, place), _sampling(means[place], reaches, place))
 
     found = Neutrality(
         score("neutral"),
@@ -68,17 +67,19 @@ def _consistent(found: Neutrality) -> Neutrality:
 
 
 def groups(gathered: Gathered) -> Mapping[str, Group]:
-    """Entailment, neutral and contradiction of each group."""
+    """Entailment, neutral and contradiction of each group; a group that a sample has no pair of is left out."""
     means = group_means(gathered)
     drawn = gathered.resampled.group_means() if gathered.resampled else None
     found = {}
     for number, (name, places) in enumerate(gathered.probe.groups.items()):
-        errors = _group_errors(gathered, places)
+        if not np.isfinite(means[number, 0]):
+            continue
+        reaches = _group_reach(gathered, places)
         shares = [
             Score(
                 float(means[number, label]),
                 _middle(drawn[:, number] if drawn is not None else None, label),
-                _sampling(means[number, label], errors, label),
+                _sampling(means[number, label], reaches, label),
             )
             for label in range(len(LABELS))
         ]
@@ -94,17 +95,18 @@ def gap(gathered: Gathered, *, seed: int) -> Gap | None:
     first, second = (list(gathered.probe.groups).index(name) for name in names)
     means = group_means(gathered)
     drawn = gathered.resampled.group_means() if gathered.resampled else None
-    errors = [_group_errors(gathered, gathered.probe.groups[name]) for name in names]
+    one, other = (_group_reach(gathered, gathered.probe.groups[name]) for name in names)
+    reaches = np.hypot(one, other) if one is not None and other is not None else None
     shares = []
     for label in range(len(LABELS)):
         value = float(means[first, label] - means[second, label])
         draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
-        both = np.hypot(*errors) if errors[0] is not None and errors[1] is not None else None
-        shares.append(Score(value, _middle(draws, label), _sampling(value, both, label)))
+        shares.append(Score(value, _middle(draws, label), _sampling(value, reaches, label)))
     chosen = gathered.probe.contrast is None and len(gathered.probe.groups) > 2
     sides = [word_triples(gathered, name)[:, 0] for name in names]
     test = permutation_test(*sides, alternative="two-sided", seed=seed) if min(map(len, sides)) > 1 else None
-    return Gap(*names, *shares, p_value=test.p_value if test and not chosen else None, chosen=chosen)
+    p_value = test.p_value if test and not chosen else None
+    return Gap(names[0], names[1], shares[0], shares[1], shares[2], p_value, chosen)
 
 
 def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
@@ -140,14 +142,13 @@ def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
 def contrast(gathered: Gathered) -> tuple[str, str] | None:
     """The two groups to compare: those of the probe, the only two, or the two that entail most differently."""
     probe = gathered.probe
-    if probe.contrast or len(probe.groups) < 2:
-        return probe.contrast
-    names = list(probe.groups)
-    entailment = group_means(gathered)[:, 0]
-    most, least = int(np.nanargmax(entailment)), int(np.nanargmin(entailment))
-    if len(names) == 2 or most == least:
-        return names[0], names[1]
-    return names[most], names[least]
+    means = dict(zip(probe.groups, group_means(gathered)[:, 0].tolist(), strict=True))
+    asked = {name: mean for name, mean in means.items() if np.isfinite(mean)}
+    if probe.contrast or len(asked) < 2:
+        return probe.contrast if set(probe.contrast or ()) <= set(asked) else None
+    first, second, *others = asked
+    most, least = max(asked, key=asked.__getitem__), min(asked, key=asked.__getitem__)
+    return (most, least) if others and most != least else (first, second)
 
 
 def group_means(gathered: Gathered) -> Matrix64:
@@ -167,18 +168,20 @@ def word_triples(gathered: Gathered, group: str) -> Matrix64:
     return np.asarray(found[np.isfinite(found).all(axis=1)])
 
 
-def _group_errors(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None:
+def _group_reach(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None:
     if gathered.sampled is None:
         return None
     points = gathered.sampled.sample.points
     member = points.premise if gathered.probe.grouped == "premise" else points.hypothesis
     rows: Rows = np.flatnonzero(np.isin(member, places))
-    return gathered.sampled.standard_error(rows) if len(rows) else None
+    return gathered.sampled.reach(rows) if len(rows) else None
 
 
 def _middle(drawn: Matrix64 | None, column: int) -> Interval:
     return interval(drawn[:, column]) if drawn is not None else None
 
 
-def _sampling(value: float, errors: Vector64 | None, column: int) -> Interval:
-    return reach(float(value), float(errors[column])) if errors is not None else None
+def _sampling(value: float, reaches: Vector64 | None, column: int) -> Interval:
+    if reaches is None or not np.isfinite(reaches[column]):
+        return None
+    return float(value - reaches[column]), float(value + reaches[column])

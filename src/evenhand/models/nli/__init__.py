@@ -1,0 +1,21 @@
+"""Models of natural language inference: who is asked whether a sentence follows from another.
+
+What is asked belongs in `words.probes`, what the answers say in `measures.inference`.
+"""
+
+from evenhand.models.nli.decomposable import DecomposableAttention
+from evenhand.models.nli.function import CallableModel
+from evenhand.models.nli.predictions import PredictionsFile
+from evenhand.models.nli.probabilities import LABELS, Probabilities
+from evenhand.models.nli.protocol import Grid, GridModel, NLIModel
+
+__all__ = [
+    "LABELS",
+    "CallableModel",
+    "DecomposableAttention",
+    "Grid",
+    "GridModel",
+    "NLIModel",
+    "PredictionsFile",
+    "Probabilities",
+]

@@ -1,0 +1,144 @@
+"""Predictions made elsewhere: a JSONL or CSV file with one row for each pair of an exported probe, in its order."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from evenhand.errors import FormatError, UsageError
+from evenhand.files import bare_name, open_bytes
+from evenhand.models.nli.function import refuse_misfit
+from evenhand.models.nli.probabilities import LABELS, Probabilities
+from evenhand.words.probes import Points, Probe
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PredictionsFile:
+    """A file of predictions as a model. Every row names its probabilities: entailment, neutral, contradiction.
+
+    `columns` maps these to other names in the file. The columns index, premise and hypothesis are checked against the
+    probe where the file has them. Rows are read as they are needed and never held.
+    """
+
+    path: Path
+    columns: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        object.__setattr__(self, "name", self.name or self.path.name)
+        if set(self.columns) - set(LABELS):
+            raise UsageError(f"columns maps {', '.join(LABELS)} to names in the file, got {dict(self.columns)!r}")
+        if Path(bare_name(self.path)).suffix not in READERS:
+            raise UsageError(f"{self.path}: predictions are read from {' or '.join(READERS)}")
+
+    def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
+        """The rows of each block of pairs, in the order of the file."""
+        rows, done = self._rows(), 0
+        for points in blocks:
+            some = list(islice(rows, len(points.phrase)))
+            self._refuse_other_pairs(some, probe, points)
+            if len(some) < len(points.phrase):
+                raise FormatError(
+                    f"{self.path}: only {done + len(some):,} rows; the probe {probe.name} has more pairs",
+                    hint="predict every row of the exported probe, or ask for the same sample and seed",
+                )
+            done += len(some)
+            yield self._probabilities(some)
+        if next(rows, None) is not None:
+            raise FormatError(
+                f"{self.path}: more than the {done:,} rows that the probe {probe.name} has",
+                hint="is it another probe, or a sample? give the same sample and seed as the export had",
+            )
+
+    def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
+        """The rows with these texts, for files that have the columns premise and hypothesis."""
+        refuse_misfit(premises, hypotheses)
+        wanted = dict.fromkeys(zip(premises, hypotheses, strict=True))
+        found = {(row[1].get("premise"), row[1].get("hypothesis")): row for row in self._rows()}
+        for pair in wanted:
+            if pair not in found:
+                raise FormatError(f"{self.path}: no row for the pair {pair[0]!r}, {pair[1]!r}")
+        chosen = [found[pair] for pair in zip(premises, hypotheses, strict=True)]
+        return self._probabilities(chosen)
+
+    def _rows(self) -> Iterator[tuple[int, Row]]:
+        """Line number and row; blank lines are passed over."""
+        with open_bytes(self.path) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            try:
+                yield from READERS[Path(bare_name(self.path)).suffix](text, self.path)
+            except UnicodeDecodeError as error:
+                raise FormatError(f"{self.path}: not UTF-8 text ({error.reason})", hint="save it as UTF-8") from error
+
+    def _probabilities(self, rows: Sequence[tuple[int, Row]]) -> Probabilities:
+        names = [self.columns.get(label, label) for label in LABELS]
+        numbers = np.empty((len(rows), len(LABELS)))
+        for place, (line, row) in enumerate(rows):
+            try:
+                numbers[place] = [float(row[name]) for name in names]
+            except KeyError as error:
+                raise FormatError(
+                    f"{self.path}:{line}: no column {error.args[0]!r}, only {sorted(map(str, row))}",
+                    hint="name the three columns entailment, neutral, contradiction, or give columns={...}",
+                ) from error
+            except (TypeError, ValueError) as error:
+                raise FormatError(
+                    f"{self.path}:{line}: {[row[name] for name in names]} are no probabilities"
+                ) from error
+        return self._checked(rows, numbers)
+
+    def _checked(self, rows: Sequence[tuple[int, Row]], numbers: np.ndarray) -> Probabilities:
+        try:
+            found: Probabilities = Probabilities.named(numbers)
+        except FormatError:
+            # Once more, row by row: the error is to name the line of the file.
+            for place, (line, _) in enumerate(rows):
+                Probabilities.named(numbers[place : place + 1], where=f"{self.path}:{line}")
+            raise
+        return found
+
+    def _refuse_other_pairs(self, rows: Sequence[tuple[int, Row]], probe: Probe, points: Points) -> None:
+        expected: dict[str, list[Any]] = {}
+        if rows and "index" in rows[0][1]:
+            expected["index"] = [str(number) for number in np.ravel_multi_index(points, probe.shape).tolist()]
+        if rows and "premise" in rows[0][1] and "hypothesis" in rows[0][1]:
+            expected["premise"], expected["hypothesis"] = probe.texts(points)
+        for column, values in expected.items():
+            for (line, row), value in zip(rows, values, strict=False):
+                if str(row.get(column)) != value:
+                    raise FormatError(
+                        f"{self.path}:{line}: {column} is {row.get(column)!r}, in {probe.name} it is {value!r}",
+                        hint="predict the pairs in the order of the export, in the same surface form",
+                    )
+
+
+def _jsonl(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
+    for line, record in enumerate(text, start=1):
+        if record.strip():
+            try:
+                row = json.loads(record)
+            except ValueError as error:
+                raise FormatError(f"{path}:{line}: not valid JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise FormatError(f"{path}:{line}: a row is an object with named probabilities, got {record[:60]!r}")
+            yield line, row
+
+
+def _csv(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
+    rows = csv.DictReader(text)
+    for row in rows:
+        yield rows.line_num, row
+
+
+READERS = {".jsonl": _jsonl, ".csv": _csv}

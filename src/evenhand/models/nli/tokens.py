@@ -1,0 +1,58 @@
+"""From a sentence to rows of a table of vectors."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from evenhand.models.vectors import Vectors
+
+TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
+
+
+def tokens(sentence: str) -> list[str]:
+    """Words (with their hyphens and apostrophes inside) and single punctuation marks.
+
+    >>> tokens("The vice-president can afford a SUV.")
+    ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
+    """
+    return TOKEN.findall(sentence)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows of words in a table of the vectors with some spare rows at its end, for words the vectors do not have.
+
+    A lost word always gets the same spare row (CRC-32 of its spelling), where published code draws one at random for
+    each occurrence and so answers differently every time.
+    """
+
+    vectors: Vectors
+    spare: int
+    lower: bool = True
+    _seen: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def known(self, word: str) -> bool:
+        """Whether the vectors have the word."""
+        return self._find(word) is not None
+
+    def row(self, word: str) -> int:
+        """The row of a token."""
+        if word not in self._seen:
+            found = self._find(word)
+            lost = len(self.vectors) + zlib.crc32(word.encode()) % max(self.spare, 1)
+            self._seen[word] = self.vectors.index[found] if found is not None else lost
+        return self._seen[word]
+
+    def rows(self, words: Iterable[str]) -> tuple[int, ...]:
+        """The rows of tokens."""
+        return tuple(map(self.row, words))
+
+    def sentence(self, text: str) -> tuple[int, ...]:
+        """The rows of a sentence."""
+        return self.rows(tokens(text))
+
+    def _find(self, word: str) -> str | None:
+        return self.vectors.find(word.lower() if self.lower else word)

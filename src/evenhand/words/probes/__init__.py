@@ -1,0 +1,27 @@
+"""Probes: pairs of sentences that differ in one slot, as a lazy product of templates and fillers.
+
+What a model answers to them belongs in `models`, the scores of its answers in `measures.inference`.
+"""
+
+from evenhand.words.probes.catalog import ids, listing, probe
+from evenhand.words.probes.export import export
+from evenhand.words.probes.fillers import Filler
+from evenhand.words.probes.probe import Label, Pair, Points, Probe
+from evenhand.words.probes.sampling import Sample, stratified
+from evenhand.words.probes.surface import RELEASED, Surface
+
+__all__ = [
+    "RELEASED",
+    "Filler",
+    "Label",
+    "Pair",
+    "Points",
+    "Probe",
+    "Sample",
+    "Surface",
+    "export",
+    "ids",
+    "listing",
+    "probe",
+    "stratified",
+]

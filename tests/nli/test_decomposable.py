@@ -1,0 +1,225 @@
+"""Decomposable attention: factorised equals plain equals torch; its file; lost words."""
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
+from evenhand.measures.inference import probe as run
+from evenhand.models.nli import DecomposableAttention
+from evenhand.models.nli.asking import answers
+from evenhand.models.nli.weights import Weights
+from evenhand.words.probes import RELEASED, Filler, Probe, probe
+from evenhand.words.template import Template
+
+WORDS = [
+    "the",
+    "a",
+    "an",
+    ".",
+    "person",
+    "nurse",
+    "actor",
+    "doctor",
+    "man",
+    "woman",
+    "girl",
+    "she",
+    "he",
+    "emma",
+    "bought",
+    "budgeted",
+    "for",
+    "met",
+    "spoke",
+    "to",
+    "apron",
+    "suv",
+    "urchin",
+    "headphones",
+    "vice-president",
+    "rude",
+    "iraqi",
+    "thai",
+    "jew",
+    "nobody",
+    "said",
+    "that",
+    "slept",
+]
+
+
+def vectors(words=WORDS, dim=12, seed=1):
+    return eh.Vectors(words, np.random.default_rng(seed).normal(0, 1, (len(words), dim)))
+
+
+def model(hidden=16, seed=0, backend="numpy", **options):
+    return DecomposableAttention(Weights.random(12, hidden, seed=seed), vectors(), backend_name=backend, **options)
+
+
+PHRASES = {"verb": ["bought", "budgeted for", "met", "spoke to"], "object": ["apron", "SUV", "headphones", "urchin"]}
+TEMPLATE = Template("t", "The {subject} {verb} a/an {object}.", PHRASES)
+NOUNS = tuple(map(Filler, ("nurse", "actor", "doctor")))
+GENDERED = tuple(map(Filler, ("man", "woman", "girl")))
+POLARITY = tuple(Filler(word, "{word} person") for word in ("rude", "nobody"))
+MIXED = (Filler("man"), Filler("She", bare=True), Filler("thai", "{word} person"), Filler("Emma", bare=True))
+PROBES = {
+    "one word": Probe("one", (TEMPLATE,), NOUNS, GENDERED),
+    "one premise": Probe("person", (TEMPLATE,), (Filler("person"),), GENDERED),
+    "two words": Probe(
+        "two", (TEMPLATE,), POLARITY, tuple(Filler(w, "{word} person") for w in ("iraqi", "thai", "jew"))
+    ),
+    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).written(RELEASED),
+    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).written(determiner="A/An"),
+    "unknown words": Probe("lost", (TEMPLATE,), (*NOUNS, Filler("zyzzyva")), (*GENDERED, Filler("qwx"))),
+    "slot inside": Probe("inside", (TEMPLATE, Template("s", "She said that the {subject} slept")), NOUNS, GENDERED),
+    "same subject": Probe("same", (TEMPLATE,), GENDERED, GENDERED),
+    "part of the other": Probe("part", (TEMPLATE,), (Filler("person"),), POLARITY),
+    "joined to the slot": Probe("joined", (Template("j", "The {subject}'s apron"),), NOUNS, GENDERED),
+    "nothing shared": Probe("bare", (Template("b", "{subject}"),), NOUNS, GENDERED),
+}
+
+
+def factorised(asker, asked):
+    found = np.full((*asked.shape, 3), np.nan, np.float32)
+    for grid in asker.grids(asked):
+        found[grid.phrases] = grid.probabilities
+    return found
+
+
+def plain(asker, asked):
+    return answers(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
+
+
+@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_factorised_equals_pair_by_pair(name, backend):
+    if backend == "torch":
+        pytest.importorskip("torch")
+    asker = model(backend=backend)
+    found = factorised(asker, PROBES[name])
+    assert np.abs(found - plain(asker, PROBES[name])).max() < 1e-5
+    assert found.std(axis=(0, 1, 2)).min() > 1e-4  # answers that do not vary would agree by themselves
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_numpy_equals_torch(name):
+    pytest.importorskip("torch")
+    ours, theirs = (factorised(model(backend=backend), PROBES[name]) for backend in ("numpy", "torch"))
+    assert np.abs(ours - theirs).max() < 1e-6
+
+
+def test_the_shipped_probes_on_the_embedded_vectors(glove):
+    asker = DecomposableAttention(Weights.random(100, 24), glove)
+    for name in ("gender-occupation", "religion-polarity", "mab-names"):
+        asked = probe(name)
+        few = asked.restrict([f.word for f in asked.premise][:5], object=["SUV", "grown-up", "headphones"])
+        assert np.abs(factorised(asker, few) - plain(asker, few)).max() < 1e-5
+
+
+def test_blocks_and_threads_make_no_difference(monkeypatch):
+    asked = PROBES["mixed lengths"]
+    whole = factorised(model(workers=1), asked)
+    monkeypatch.setattr("evenhand.models.nli.factorised.run.PAIRS_IN_GRID", 1)
+    monkeypatch.setattr("evenhand.models.nli.factorised.layout.FILLERS_AT_ONCE", 2)
+    asker = model(workers=3)
+    object.__setattr__(asker.backend, "pairs_at_once", 4)
+    assert np.abs(factorised(asker, asked) - whole).max() < 1e-6
+
+
+def test_attention_by_hand():
+    """One token on each side: the softmax over a single token is 1, whatever the scores."""
+    asker = model()
+    w = asker.weights
+
+    def network(net, x):
+        for layer in net:
+            x = np.maximum(layer.weight @ x + layer.bias, 0)
+        return x
+
+    p, h = (w.project @ vectors()[word] for word in ("nurse", "man"))
+    v_p, v_h = network(w.compare, np.concatenate([p, h])), network(w.compare, np.concatenate([h, p]))
+    logits = w.output.weight @ network(w.aggregate, np.concatenate([v_p, v_h])) + w.output.bias
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert asker.predict(["nurse"], ["man"]).matrix[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_normalising_makes_lengths_of_vectors_irrelevant():
+    weights = Weights.random(12, 16)
+    texts = ["The nurse bought an apron."], ["The man bought an apron."]
+    lengths = np.linspace(0.5, 3, len(WORDS))[:, None]
+    stretched = eh.Vectors(WORDS, vectors().matrix * lengths)
+    ours = DecomposableAttention(weights, vectors(), normalise=True).predict(*texts).matrix
+    theirs = DecomposableAttention(weights, stretched, normalise=True).predict(*texts).matrix
+    assert ours == pytest.approx(theirs, abs=1e-6)
+    assert DecomposableAttention(weights, stretched).predict(*texts).matrix != pytest.approx(ours, abs=1e-4)
+
+
+def test_a_lost_word_always_gets_the_same_stand_in():
+    asker = model()
+    texts = ["The zyzzyva slept."], ["The man slept."]
+    assert np.array_equal(asker.predict(*texts).matrix, model().predict(*texts).matrix)
+
+
+def test_save_and_load(tmp_path):
+    path = model(lower=False, name="mine").save(tmp_path / "m.safetensors", note="x")
+    back = DecomposableAttention.load(path, vectors())
+    assert (back.name, back.lower, back.normalise) == ("mine", False, False)
+    texts = ["The nurse slept."], ["The man slept."]
+    assert np.array_equal(back.predict(*texts).matrix, model(lower=False).predict(*texts).matrix)
+    half = model().save(tmp_path / "h.safetensors", dtype="float16")
+    assert half.stat().st_size < 0.7 * path.stat().st_size
+    assert DecomposableAttention.load(half, vectors()).predict(*texts).matrix == pytest.approx(
+        model().predict(*texts).matrix, abs=0.01
+    )
+
+
+def test_files_that_are_no_model(tmp_path):
+    from safetensors.numpy import save_file
+
+    with pytest.raises(InputMissingError, match="model file"):
+        DecomposableAttention.load(tmp_path / "none.safetensors", vectors())
+    (tmp_path / "text.safetensors").write_text("hello")
+    with pytest.raises(FormatError, match=r"text\.safetensors"):
+        DecomposableAttention.load(tmp_path / "text.safetensors", vectors())
+    save_file({"x": np.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(FormatError, match="no NLI model"):
+        DecomposableAttention.load(tmp_path / "other.safetensors", vectors())
+
+
+def test_weights_that_do_not_fit():
+    arrays = Weights.random(12, 16).arrays()
+    with pytest.raises(FormatError, match=r"output\.bias"):
+        Weights.from_arrays({name: array for name, array in arrays.items() if name != "output.bias"})
+    with pytest.raises(FormatError, match=r"compare\.0\.weight.*\(16, 16\)"):
+        Weights.from_arrays({**arrays, "compare.0.weight": np.zeros((16, 16))})
+    with pytest.raises(FormatError, match="NaN"):
+        Weights.from_arrays({**arrays, "attend.0.bias": np.full(16, np.nan)})
+    with pytest.raises(UsageError, match="dimension 12"):
+        DecomposableAttention(Weights.random(12, 16), eh.Vectors(["a"], [[1.0, 2.0]]))
+    with pytest.raises(UsageError, match="unknown backend"):
+        model(backend="jax")
+    with pytest.raises(UsageError, match="empty sentence"):
+        model().predict([""], ["x"])
+
+
+def test_lost_fillers_are_left_out_and_counted():
+    asked = PROBES["one word"]
+    extra = Probe(
+        "extra", asked.templates, (*NOUNS, Filler("person"), Filler("nobody"), Filler("zyzzyva")), asked.hypothesis
+    )
+    found = run(model(), extra, controls=False)
+    assert found.coverage.missing == ("zyzzyva",)
+    assert found.n_pairs == 16 * 5 * 3
+    assert "zyzzyva" not in {row["word"] for row in found.by_word}
+
+
+def test_too_many_lost_fillers_are_refused_unless_forced():
+    asked = PROBES["unknown words"]
+    with pytest.raises(VocabularyError, match=r"1 of 4 premise fillers.*zyzzyva") as caught:
+        run(model(), asked, controls=False)
+    assert "force" in str(caught.value)
+    assert run(model(), asked, controls=False, force=True).n_pairs == 16 * 3 * 3
+    nothing = Probe("none", (TEMPLATE,), (Filler("zyzzyva"),), GENDERED)
+    with pytest.raises(VocabularyError, match="1 of 1"):
+        run(model(), nothing, controls=False, force=True)
