@@ -1,0 +1,89 @@
+"""How gendered a word is in the text itself: equation 7 of Ethayarajh, Duvenaud & Hirst 2019."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.corpus.cooccurrence import Cooccurrence
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.words import pairs as named_pairs
+from evenhand.words.wordset import PairList, Pairs
+
+PAIRS = "ethayarajh2019-pairs"
+ALPHA = -1.0  # the paper's fit to its own vectors; re-estimate it for others
+LAMBDA = 1.0
+
+
+@dataclass(frozen=True)
+class Genderedness:
+    """The mean over pairs for one word; `value` is None where fewer pairs than asked define it.
+
+    `by_pair` has the value of each pair used, `lost` says why the other pairs fell out.
+    """
+
+    word: str
+    value: float | None
+    by_pair: dict[tuple[str, str], float]
+    lost: dict[tuple[str, str], str]
+
+
+def genderedness(
+    counts: Cooccurrence,
+    words: str | Iterable[str],
+    *,
+    pairs: PairList | str = PAIRS,
+    alpha: float = ALPHA,
+    lambda_: float = LAMBDA,
+    min_pairs: int = 1,
+) -> tuple[Genderedness, ...]:
+    """g(w; x, y) = (1 / sqrt(lambda)) / sqrt(-csPMI(x, y) + alpha) * log [p(w|x) / p(w|y)], averaged over pairs (x, y).
+
+    Natural logs; p(w|x) = X[w,x] / sum_v X[v,x]. Above 0 is the first member of the pairs (female in the shipped ones;
+    the paper's table 2 has male above 0: give `pairs.flipped()`). A pair is left out, with the reason, where a word is
+    missing, w never meets x or y, or -csPMI + alpha is not above 0. What it does not tell you: it equals the
+    projection of an embedding only where that reconstructs the counts, and the counts must come from the same windows,
+    subsampling and minimum count as the training.
+    """
+    if not lambda_ > 0 or min_pairs < 1:
+        raise UsageError(f"lambda must be above 0 and min_pairs at least 1, got {lambda_} and {min_pairs}")
+    known = named_pairs(pairs) if isinstance(pairs, str) else pairs if isinstance(pairs, Pairs) else Pairs("own", pairs)
+    scales: dict[tuple[str, str], Any] = {pair: _scale(counts, pair, alpha, lambda_) for pair in dict.fromkeys(known)}
+    asked = [words] if isinstance(words, str) else list(words)
+    return tuple(_word(counts, word, scales, min_pairs) for word in asked)
+
+
+def _scale(counts: Cooccurrence, pair: tuple[str, str], alpha: float, lambda_: float) -> float | str:
+    """The factor of a pair, or why it has none."""
+    if absent := [word for word in pair if word not in counts.index]:
+        return f"{absent[0]!r} is not in the text"
+    try:
+        room = alpha - counts.cspmi(*pair)
+    except DegenerateError as error:
+        return error.message
+    return float(1 / np.sqrt(lambda_ * room)) if room > 0 else f"-csPMI + alpha is {room:.3f}, not above 0"
+
+
+def _word(counts: Cooccurrence, word: str, scales: dict[tuple[str, str], Any], min_pairs: int) -> Genderedness:
+    row = counts.row(word)
+    company = counts.matrix[[row]].toarray()[0]
+    by_pair, lost = {}, {}
+    for pair, scale in scales.items():
+        value = _log_ratio(counts, company, pair) if isinstance(scale, float) else scale
+        if isinstance(value, float):
+            by_pair[pair] = scale * value
+        else:
+            lost[pair] = value
+    enough = len(by_pair) >= min_pairs
+    return Genderedness(word, float(np.mean(list(by_pair.values()))) if enough else None, by_pair, lost)
+
+
+def _log_ratio(counts: Cooccurrence, company: Any, pair: tuple[str, str]) -> float | str:
+    rows = [counts.index[word] for word in pair]
+    if not (company[rows] > 0).all():
+        return f"never beside {pair[int(company[rows[0]] > 0)]!r}"
+    given = np.log(company[rows]) - np.log(counts.marginals[rows])
+    return float(given[0] - given[1])

@@ -1,0 +1,162 @@
+"""A corpus: where its documents are, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evenhand.corpus.pieces import END, document
+from evenhand.corpus.readers.account import Account
+from evenhand.corpus.readers.columns import read_arrow, read_parquet
+from evenhand.corpus.readers.places import Paths, expand, opened, size_of, suffix
+from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
+from evenhand.corpus.readers.text import How, read_text
+from evenhand.corpus.readers.warc import read_warc
+from evenhand.errors import FormatError, InputMissingError, UsageError
+
+SHARD = 256 << 20  # bytes on disk; the unit that is counted by itself and merged, here and on a cluster
+FORMATS: dict[str, Callable[..., Iterator[str]]] = {
+    "text": read_text,
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "warc": read_warc,
+}
+SUFFIXES = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+    ".arrow": "arrow", ".wet": "warc", ".warc": "warc",
+}  # fmt: skip
+
+
+class Source(Protocol):
+    """Anything that hands out its documents in parts, each part as a stream of text."""
+
+    @property
+    def skip_bad(self) -> bool:
+        """Whether what cannot be read is left out, counted, instead of an error."""
+
+    def shards(self) -> list[tuple[str, ...]]:
+        """Parts in a fixed order."""
+
+    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
+        """The text of one part, each document closed by `END`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choices that were made, for the record."""
+
+
+@dataclass(frozen=True, init=False)
+class Corpus:
+    """Files, folders, globs or addresses as one corpus.
+
+    `documents` says whether a plain text file is one document or one document a line; in the other formats a record is
+    a document and `field` names the column with its text. With `skip_bad` a record that cannot be used is left out,
+    and a file that breaks off counts up to the break; both are counted and named in the result.
+    """
+
+    files: tuple[str, ...]
+    how: How
+    format: str | None
+    skip_bad: bool
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        documents: str = "file",
+        field: str = "text",
+        format: str | None = None,
+        encoding_errors: str = "strict",
+        skip_bad: bool = False,
+    ) -> None:
+        for given, what, known in (
+            (documents, "documents", ("file", "line")),
+            (encoding_errors, "encoding_errors", ("strict", "replace")),
+            (format, "format", (None, *FORMATS)),
+        ):
+            if given not in known:
+                raise UsageError(f"unknown {what} {given!r}", hint=f"use {', '.join(map(str, known))}")
+        vars(self).update(
+            files=expand(paths), how=How(documents, field, encoding_errors), format=format, skip_bad=skip_bad
+        )
+
+    def shards(self) -> list[tuple[str, ...]]:
+        """Consecutive files of some hundred megabytes together; a larger file is a part by itself."""
+        parts: list[tuple[str, ...]] = [()]
+        room = SHARD
+        for file in self.files:
+            size = size_of(file)
+            if parts[-1] and size > room:
+                parts.append(())
+                room = SHARD
+            parts[-1] += (file,)
+            room -= size
+        return parts
+
+    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
+        """The text of these files, each document closed by `END`."""
+        for file in shard:
+            yield from self._file(file, account)
+
+    def _file(self, file: str, account: Account) -> Iterator[str]:
+        read = FORMATS[self.format or SUFFIXES.get(suffix(file), "text")]
+        documents, closed = 0, True
+        try:
+            with opened(file) as stream:
+                for fragment in read(stream, file, self.how, account):
+                    yield fragment
+                    documents, closed = documents + fragment.count(END), fragment.endswith(END)
+        except (FormatError, InputMissingError) as error:
+            if not self.skip_bad:
+                raise
+            account.bad_file(file, error.message, documents)
+            if not closed:
+                yield END
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choices that were made, for the record."""
+        kept = {"documents": self.how.documents, "field": self.how.field, "format": self.format or "by name"}
+        return {
+            "files": len(self.files),
+            **kept,
+            "encoding_errors": self.how.encoding_errors,
+            "skip_bad": self.skip_bad,
+        }
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Documents in memory, such as texts that a model has just generated."""
+
+    texts: Iterable[str]
+    skip_bad: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str):  # a str is an iterable of texts, but hardly ever meant as one
+            raise UsageError("one text where documents were expected", hint="write Texts([text])")
+        object.__setattr__(self, "texts", tuple(self.texts))
+
+    def shards(self) -> list[tuple[str, ...]]:
+        """Everything at once."""
+        return [tuple(self.texts)]
+
+    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
+        """Each text as a document."""
+        return map(document, shard)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choices that were made, for the record."""
+        return {"files": 0, "documents": "in memory"}
+
+
+def as_source(given: Paths | Source, **options: Any) -> Source:
+    """The corpus that paths mean, or the corpus itself; options belong to paths only."""
+    if isinstance(given, (str, Path, Iterable)):
+        return Corpus(given, **options)
+    if options:
+        raise UsageError(f"{', '.join(options)} cannot be given beside a corpus", hint="give them to Corpus(...)")
+    return given

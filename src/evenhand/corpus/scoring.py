@@ -1,0 +1,124 @@
+"""From the counts of a corpus to the records of its groups, under the choices of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.corpus.counting import Counts, Plan
+from evenhand.corpus.intervals import word_intervals
+from evenhand.corpus.result import CorpusBias
+from evenhand.corpus.scores import checked_normalisation, log_ratio, offset, one_against_rest
+from evenhand.errors import VocabularyError
+from evenhand.words.frozen import FrozenMap
+
+
+class Scored:
+    """The counts of a corpus with the choices under which they become scores."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        plan: Plan,
+        stops: tuple[str, ...],
+        *,
+        min_count: int,
+        smoothing: float,
+        normalisation: str,
+        seed: int,
+        params: Mapping[str, Any],
+    ) -> None:
+        self.counts, self.plan, self.params, self.seed = counts, plan, params, seed
+        self.how, self.smoothing = checked_normalisation(normalisation), smoothing
+        own = counts.occurrences[1 : 1 + len(plan.group_words)]
+        self.hits: NDArray[np.int64] = np.array([own[plan.labels == g].sum() for g in range(len(plan.groups))])
+        self.missing = self._missing(own)
+        self.candidates, self.lost = self._candidates(stops, min_count)
+        self.met = counts.company[:, self.candidates].any(axis=0)
+
+    def _missing(self, own: NDArray[np.int64]) -> Mapping[str, tuple[str, ...]]:
+        seen = dict(zip(self.plan.group_words, own.tolist(), strict=True))
+        for name, words in self.plan.groups.items():
+            if not any(seen[word] for word in words):
+                how = self.plan.tokeniser
+                raise VocabularyError(
+                    f"none of the words of group {name!r} occurs in the text ({', '.join(words[:8])})",
+                    hint=f"check the lists, the tokenizer ({how.name}) and lower={how.lower}",
+                )
+        return FrozenMap({name: tuple(w for w in words if not seen[w]) for name, words in self.plan.groups.items()})
+
+    def _candidates(self, stops: tuple[str, ...], min_count: int) -> tuple[Rows, dict[str, int]]:
+        """Words that may be scored, and how many fall out for each reason, one reason a word."""
+        rows = np.flatnonzero(self.counts.occurrences)
+        rows = rows[rows > len(self.plan.group_words)]
+        is_stop = np.asarray(self.counts.words.gather(rows).is_in(list(stops)).to_numpy(), dtype=bool)
+        rare = ~is_stop & (self.counts.occurrences[rows] < min_count)
+        lost = {"stop_words": int(is_stop.sum()), "below_min_count": int(rare.sum())}
+        return rows[~is_stop & ~rare], lost
+
+    @property
+    def vocabulary(self) -> int:
+        """Distinct words of the text."""
+        return int(np.count_nonzero(self.counts.occurrences[1:]))
+
+    def result(self, group: int, draws: int) -> CorpusBias:
+        """The record of one group against the rest."""
+        counts, names = self.counts, list(self.plan.groups)
+        values = self.values(counts.company, group)[self.candidates]
+        kept = self.met & np.isfinite(values)
+        rows = self.candidates[kept]
+        return CorpusBias(
+            words=tuple(counts.words.gather(rows).to_list()),
+            values=values[kept],
+            positive=names[group],
+            groups=FrozenMap(self.plan.groups),
+            company=np.asarray(counts.company[:, rows], dtype=np.float64),
+            occurrences=counts.occurrences[rows].astype(np.float64),
+            hits=FrozenMap(dict(zip(names, self.hits.tolist(), strict=True))),
+            missing=self.missing,
+            lost=FrozenMap(
+                {
+                    **self.lost,
+                    "never_near_any_group": int((~self.met).sum()),
+                    "zero_count": int((self.met & ~kept).sum()),
+                }
+            ),
+            tokens=int(counts.occurrences[1:].sum()),
+            documents=counts.documents,
+            empty_documents=counts.empty_documents,
+            vocabulary=self.vocabulary,
+            params=FrozenMap(self.params),
+            account=FrozenMap(counts.account.to_dict()),
+            intervals=self._intervals(rows, group, draws),
+            seed=self.seed,
+        )
+
+    def values(self, company: NDArray[Any], group: int) -> Vector64:
+        """The score of every word of a table (groups, words); not finite where there is none."""
+        two = one_against_rest(company, group)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a group without company leaves every word undefined
+            shift = offset(
+                self.how,
+                two.sum(axis=1),
+                one_against_rest(self.hits, group),
+                smoothing=self.smoothing,
+                vocabulary=self.vocabulary,
+            )
+        return log_ratio(two, shift, self.smoothing)
+
+    def _intervals(self, rows: Rows, group: int, draws: int) -> Matrix64 | None:
+        if not draws or self.counts.by_part is None:
+            return None
+        return word_intervals(
+            self.counts.by_part,
+            rows,
+            group,
+            how=self.how,
+            smoothing=self.smoothing,
+            resamples=draws,
+            seed=self.seed,
+        )

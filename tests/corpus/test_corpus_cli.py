@@ -1,0 +1,90 @@
+"""`evenhand corpus` as a user meets it."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.cli.corpus import sub_app
+from evenhand.errors import UsageError
+
+
+def run(*arguments):
+    env = {"COLUMNS": "80", "NO_COLOR": "1"}
+    return CliRunner().invoke(sub_app(), [str(argument) for argument in arguments], env=env)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("She is a nurse and he is a doctor .\nHe said the [nurse] left ; she stayed .\n" * 30)
+    return path
+
+
+def test_bias_prints_a_table_that_fits(text):
+    result = run("bias", text, "--documents", "line", "--bootstrap", "50", "--permutations", "3")
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    shown = " ".join(result.stdout.split())
+    for part in ("60 documents", "480 tokens", "mean |bias|", "Above 0: company with female", "Not scored:", "seed 0"):
+        assert part in shown
+    assert "shuffled labels" in shown
+    assert "never seen: actress" in shown
+
+
+def test_json_is_one_document(text):
+    result = run("bias", text, "--json", "--window", "3", "--stop-words", "english", "--groups", "bordia2019-ptb")
+    record = json.loads(result.stdout)
+    assert record["params"]["window"] == 3
+    assert record["params"]["lists"] == "bordia2019-ptb"
+    assert "is" not in {item["word"] for item in record["items"]}
+
+
+def test_own_groups_and_decay(text):
+    result = run("bias", text, "--groups", "care=nurse", "--groups", "cure=doctor", "--decay", "0.9", "--json")
+    record = json.loads(result.stdout)
+    assert record["groups"] == {"care": ["nurse"], "cure": ["doctor"]}
+    assert record["params"]["decay"] == 0.9
+    refused = run("bias", text, "--groups", "care=nurse", "--groups", "doctor")
+    assert isinstance(refused.exception, UsageError)
+
+
+def test_bad_files_are_named_on_stderr(text):
+    (text.parent / "b.jsonl").write_text('{"body": "x"}\n')
+    result = run("bias", text.parent, "--skip-bad")
+    assert result.exit_code == 0, result.output
+    assert "1 records left out" in result.stderr
+    assert "b.jsonl, line 1" in result.stderr
+
+
+def test_compare_prints_the_regression(text, tmp_path):
+    other = tmp_path / "other.txt"
+    for path, seed in ((text, 0), (other, 1)):
+        path.write_text(" ".join(np.random.default_rng(seed).choice([*"abcdefgh", "she", "he"], size=2000)))
+    result = run("compare", text, other, "--window", "2")
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for part in ("beta", "Theil-Sen", "mean |bias|", "moved most", "outliers removed"):
+        assert part in result.stdout
+    record = json.loads(run("compare", text, other, "--window", "2", "--json").stdout)
+    assert set(record) == {"first", "second", "beta", "points"}
+    assert record["beta"]["words"] == len(record["points"])
+
+
+def test_compare_warns_of_unequal_sizes(text, tmp_path):
+    words = np.random.default_rng(0).choice([*"abcdefgh", "she", "he"], size=2000)
+    text.write_text(" ".join(words[:500]))
+    (tmp_path / "long.txt").write_text(" ".join(words))
+    assert "differ in size" in run("compare", text, tmp_path / "long.txt", "--window", "2").stderr
+
+
+def test_errors_pass_through_the_guard_of_the_caller(text):
+    seen = []
+
+    def guarded(verb):
+        seen.append(verb.__name__)
+        return verb
+
+    sub_app(guarded)
+    assert seen == ["bias", "compare"]

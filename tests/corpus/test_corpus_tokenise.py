@@ -1,0 +1,110 @@
+"""Tokenisers agree with the obvious slow way to do the same."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand import corpus
+from evenhand.corpus.pieces import END
+from evenhand.corpus.stopwords import ENGLISH, stop_list
+from evenhand.corpus.tokenise import tokeniser
+from evenhand.corpus.vocabulary import Vocabulary
+from evenhand.errors import InputMissingError, UsageError
+
+
+def words(name, text, **options):
+    vocabulary = Vocabulary([END])
+    ids = vocabulary.ids(tokeniser(name, **options)(text))
+    known = vocabulary.words.to_list()
+    return [known[i] for i in ids]
+
+
+@given(st.text(max_size=60))
+def test_whitespace_is_what_split_does(text):
+    text = text.replace(END, "")
+    assert words("whitespace", text) == text.split()
+
+
+@given(st.text(alphabet="aé東1_'’ -.\n", max_size=40))
+def test_words_are_runs_of_letters_joined_by_apostrophes(text):
+    assert words("words", text, lower=False) == re.findall(r"\w+(?:['’]\w+)*", text)
+
+
+def test_words_lower_case_unless_told():
+    assert words("words", "She said: DON'T go.") == ["she", "said", "don't", "go"]
+    assert words("words", "She", lower=False) == ["She"]
+    assert words("whitespace", "She") == ["She"]
+    assert words("whitespace", "She", lower=True) == ["she"]
+
+
+def test_ends_of_documents_survive():
+    for name in ("whitespace", "words", str.split):
+        assert words(name, f"a{END}{END}b c{END}") == ["a", END, END, "b", "c", END]
+
+
+def test_groups_and_stop_words_follow_the_case():
+    b = corpus.bias(corpus.Texts(["She Nurse The he NURSE"]), {"F": ["SHE"], "M": ["He"]}, stop_words=["THE"])
+    assert b.groups == {"F": ("she",), "M": ("he",)}
+    assert set(b.scores) == {"nurse"}
+    assert b.params["lower"] is True
+
+
+def test_a_function_and_the_two_kinds_of_tokenizer_objects():
+    class Transformer:
+        name_or_path = "my-bert"
+
+        def tokenize(self, text):
+            return text.split("-")
+
+    class Encoding:
+        def __init__(self, text):
+            self.tokens = text.split("-")
+
+    class Fast:
+        def encode(self, text, add_special_tokens):
+            assert not add_special_tokens
+            return Encoding(text)
+
+    source = corpus.Texts(["she-nurse-he", "he-nurse"])
+    for given_, name in (
+        (lambda text: text.split("-"), "<lambda>"),
+        (Transformer(), "my-bert"),
+        (Fast(), "Fast"),
+    ):
+        b = corpus.bias(source, {"f": ["she"], "m": ["he"]}, tokenizer=given_)
+        assert set(b.scores) == {"nurse"}
+        assert b.params["tokenizer"] == name
+        assert b.documents == 2
+
+
+def test_unknown_tokenizers_are_refused():
+    with pytest.raises(UsageError, match=r"'spaces'.*\n.*whitespace"):
+        tokeniser("spaces")
+    with pytest.raises(UsageError, match="a tokenizer is"):
+        tokeniser(3)
+    with pytest.raises(UsageError, match="no text"):
+        corpus.bias(corpus.Texts(["a"]), {"f": ["she"], "m": ["he"]}, tokenizer=lambda text: [1, 2])
+
+
+def test_vocabulary_numbers_words_in_order_and_forgets_nothing():
+    import polars as pl
+
+    vocabulary = Vocabulary([END, "she"])
+    assert vocabulary.ids(pl.Series(["x", "she", "", "y"])).tolist() == [2, 1, 3]
+    assert vocabulary.ids(pl.Series(["y", "z"])).tolist() == [3, 4]
+    assert vocabulary.words.to_list() == [END, "she", "x", "y", "z"]
+
+
+def test_stop_lists(tmp_path):
+    assert stop_list("english") == ENGLISH
+    assert {"the", "of", "n't"} <= set(ENGLISH)
+    assert len(set(ENGLISH)) == len(ENGLISH)
+    assert stop_list("none") == stop_list(()) == ()
+    (tmp_path / "stop.txt").write_text("the of\nand")
+    assert stop_list(str(tmp_path / "stop.txt")) == ("the", "of", "and")
+    with pytest.raises(InputMissingError, match="stop list"):
+        stop_list("englsh")
+    with pytest.raises(UsageError, match="list of words"):
+        stop_list([1])
