@@ -26,9 +26,11 @@ _PUBLIC = {
     "Vectors": "evenhand.models.vectors:Vectors",
     "WordSet": "evenhand.words:WordSet",
     "concept": "evenhand.words:concept",
+    "corpus": "evenhand.corpus",
     "measures": "evenhand.measures",
     "mitigations": "evenhand.mitigations",
     "pairs": "evenhand.words:pairs",
+    "probe": "evenhand.measures.inference:probe",
     "query": "evenhand.words:query",
     "stats": "evenhand.stats",
     "subspaces": "evenhand.subspaces",
@@ -51,9 +53,11 @@ __all__ = [
     "WordSet",
     "__version__",
     "concept",
+    "corpus",
     "measures",
     "mitigations",
     "pairs",
+    "probe",
     "query",
     "stats",
     "subspaces",
@@ -62,10 +66,11 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from evenhand import measures, mitigations, stats, subspaces, words
+    from evenhand import corpus, measures, mitigations, stats, subspaces, words
     from evenhand.audit import Audit
     from evenhand.errors import EvenhandError, EvenhandWarning
     from evenhand.measures import Measurement
+    from evenhand.measures.inference import probe
     from evenhand.mitigations import VectorMap
     from evenhand.models.vectors import Coverage, Vectors
     from evenhand.subspaces import Subspace

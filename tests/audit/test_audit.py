@@ -103,7 +103,7 @@ def test_chains_apply_from_left_to_right(glove: eh.Vectors) -> None:
     first = eh.mitigations.LinearProjection().fit(glove, "gender")(glove)
     second = eh.mitigations.Span().fit(first, "gender")(first)
     assert chained == second
-    assert [step["method"] for step in report["steps"]] == ["linear", "span"]
+    assert [step["method"] for step in report["chain"]] == ["linear", "span"]
 
 
 def test_limits(audit: eh.Audit) -> None:

@@ -84,7 +84,7 @@ def apply(chain: str, vectors: Vectors, concept: str) -> tuple[Vectors, dict[str
         fitted: VectorMap = mitigations.get(method)().fit(vectors, about)
         vectors = fitted(vectors)
         reports.append(dict(fitted.report))
-    return vectors, reports[0] if len(reports) == 1 else {"method": chain, "steps": reports}
+    return vectors, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
 
 
 def measured(vectors: Vectors, case: Case, *, reference: Vectors | None = None, seed: int = 0) -> Measurement:

@@ -15,10 +15,12 @@ from evenhand.cli.audit import audit
 from evenhand.cli.check import check
 from evenhand.cli.compare import compare
 from evenhand.cli.convert import convert
+from evenhand.cli.corpus import sub_app as corpus
 from evenhand.cli.debias import debias
 from evenhand.cli.fetch import fetch
 from evenhand.cli.listing import listing
 from evenhand.cli.measure import measure
+from evenhand.cli.probe import probe
 from evenhand.cli.report import report
 from evenhand.cli.reproduce import reproduce
 from evenhand.cli.show import show
@@ -30,6 +32,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "measure": measure,
     "debias": debias,
     "compare": compare,
+    "probe": probe,
     "report": report,
     "check": check,
     "list": listing,
@@ -72,6 +75,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
 
 for _name, _verb in VERBS.items():
     app.command(_name)(_guarded(_verb))
+app.add_typer(corpus(_guarded), name="corpus")
 
 
 def _version(wanted: bool) -> None:

@@ -92,7 +92,7 @@ def _fitted(vectors: Vectors, method: str, concept: str) -> tuple[Vectors, Vecto
 
 
 def _show(report: dict[str, Any]) -> None:
-    for step in report.get("steps", [report]):
+    for step in report.get("chain", [report]):
         name = step.get("method", "method")
         removed, missing = step.get("rank_removed", "?"), len(step.get("words_missing", ()))
         kept = step.get("variance_kept")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evenhand.audit import Audit
 
 MANY_METHODS = 3
+TOO_MANY_TO_TELL_APART = 6
 ON_AN_AXIS = ("direct-bias", "ripa")
 
 
@@ -62,6 +63,8 @@ def _content(audit: Audit) -> dict[str, Any]:
 
 def _figures(audit: Audit, rows: list[Row]) -> list[dict[str, Any]]:
     figures = [_tradeoff_figure(audit)] if len(audit.stages) > MANY_METHODS else []
+    if len(audit.stages) > TOO_MANY_TO_TELL_APART:
+        return figures
     weat = [row for row in rows if row.case.measure == "weat"]
     if any(cell.value is not None for row in weat for cell in row.cells.values()):
         spec = charts.effect_forest(weat, "WEAT effect size")

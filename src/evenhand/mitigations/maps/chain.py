@@ -117,4 +117,4 @@ def _joint_report(parts: tuple[VectorMap, ...]) -> dict[str, Any]:
     if not any(reports):
         return {}
     methods = [part.report.get("method", part.kind) for part in parts]
-    return {"method": ".".join(methods), "steps": reports}
+    return {"method": ".".join(methods), "chain": reports}

@@ -27,13 +27,10 @@ def tradeoff(places: Sequence[Tradeoff]) -> dict[str, Any]:
         "scale": {"zero": False},
     }
     y = {"field": "quality", "type": "quantitative", "title": "quality kept", "scale": {"zero": False}}
+    told = {"field": "front", "type": "nominal", "title": None}
     front = ["not beaten", "beaten on both"]
-    colour = {
-        "field": "front",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": front, "range": [PALETTE[1], "#a09a8c"]},
-    }
+    colour = {**told, "scale": {"domain": front, "range": [PALETTE[1], "#a09a8c"]}}
+    shape = {**told, "scale": {"domain": front, "range": ["square", "circle"]}}
     return chart(
         f"{len(places)} sets of vectors by bias left and quality kept",
         data={"values": values},
@@ -42,7 +39,7 @@ def tradeoff(places: Sequence[Tradeoff]) -> dict[str, Any]:
         layer=[
             {
                 "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-                "encoding": {"x": x, "y": y, "color": colour, "shape": {"field": "front", "title": None}},
+                "encoding": {"x": x, "y": y, "color": colour, "shape": shape},
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 8, "dy": -6, "color": INK},

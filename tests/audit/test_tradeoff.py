@@ -1,0 +1,67 @@
+"""Bias left against quality kept, by hand; methods that fail are noted and left out."""
+
+import pytest
+
+import evenhand as eh
+from evenhand.audit import Case, Result, Stage, tradeoffs
+from evenhand.report import charts
+
+
+def cell(stage: str, measure: str, value: float | None, query: str = "vocabulary", variant: str = "") -> Result:
+    status = "ok" if value is not None else "undefined"
+    measurement = eh.Measurement(measure, value, 1, eh.Coverage(()), status=status, query=query)
+    return Result(stage, Case(measure, query, {}, variant), measurement)
+
+
+@pytest.fixture
+def audit() -> eh.Audit:
+    values = {
+        "original": {"clustering": 1.0, "neighbours": 0.8, "retention": 1.0, "direct-bias": 0.1},
+        "mild": {"clustering": 0.9, "neighbours": 0.6, "retention": 0.9, "direct-bias": 0.0},
+        "harsh": {"clustering": 0.5, "neighbours": 0.2, "retention": 0.4, "direct-bias": 0.0},
+        "poor": {"clustering": 0.95, "neighbours": 0.7, "retention": 0.5, "direct-bias": None},
+    }
+    variant = {"direct-bias": "old direction"}
+    results = [
+        cell(stage, measure, value, variant=variant.get(measure, ""))
+        for stage, row in values.items()
+        for measure, value in row.items()
+    ]
+    return eh.Audit({}, tuple(Stage(name) for name in values), tuple(results))
+
+
+def test_shares_by_hand(audit: eh.Audit) -> None:
+    found = {place.method: place for place in tradeoffs(audit)}
+    # Clustering counts from chance (.5): .9 is 80 % of the way from .5 to 1; .6 of .8 is 75 %. Direct bias along the
+    # removed direction does not count.
+    assert found["mild"].bias_left == pytest.approx((0.8 + 0.75) / 2)
+    assert found["mild"].quality_kept == pytest.approx(0.9)
+    assert found["harsh"].bias_left == pytest.approx((0.0 + 0.25) / 2)
+    assert found["original"].bias_left == found["original"].quality_kept == 1.0
+
+
+def test_the_front_holds_what_nothing_beats(audit: eh.Audit) -> None:
+    assert {place.method: place.on_the_front for place in tradeoffs(audit)} == {
+        "harsh": True,
+        "mild": True,
+        "poor": False,
+        "original": True,
+    }
+
+
+def test_order_is_by_bias_left(audit: eh.Audit) -> None:
+    assert [place.method for place in tradeoffs(audit)] == ["harsh", "mild", "poor", "original"]
+
+
+def test_the_chart_shows_every_method(audit: eh.Audit) -> None:
+    drawn = charts.svg(charts.tradeoff(tradeoffs(audit)))
+    assert all(name in drawn for name in ("harsh", "mild", "poor", "original"))
+
+
+def test_a_method_that_cannot_do_the_concept_is_noted(glove: eh.Vectors) -> None:
+    found = eh.Audit.run(
+        glove, methods=["linear", "hard"], measures=["retention"], concept="nationality", skip_failing=True
+    )
+    names = {stage.name for stage in found.stages}
+    assert names | set(found.manifest["skipped"]) == {"original", "linear", "hard"}
+    assert "linear" in names
