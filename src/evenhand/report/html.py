@@ -71,11 +71,9 @@ def _figures(audit: Audit, rows: list[Row]) -> list[dict[str, Any]]:
         figures.append(
             {"title": "Association tests, before and after", "svg": _picture(spec), "alt": spec["description"]}
         )
-    for row in rows:
-        if row.case.measure in ON_AN_AXIS and row.original.items:
-            figures.append(_axis_figure(row))
-            break
-    return figures
+    # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
+    on_an_axis = [row for name in ON_AN_AXIS for row in rows if row.case.measure == name and row.original.items]
+    return figures + [_axis_figure(row) for row in on_an_axis[:1]]
 
 
 def _tradeoff_figure(audit: Audit) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def _axis_figure(row: Row) -> dict[str, Any]:
     values = {(item["word"], item["stage"]): item["value"] for item in positions(row, chosen)}
     table = [[word, *(numbers.number(values.get((word, stage))) for stage in row.cells)] for word in chosen]
     return {
-        "title": f"Words at the two ends of the axis: {row.label}",
+        "title": f"Words at the two ends of an axis ({row.label})",
         "svg": _picture(spec),
         "alt": spec["description"],
         "columns": ["word", *row.cells],
