@@ -174,3 +174,20 @@ def test_the_family_is_public() -> None:
     import evenhand as eh
 
     assert eh.VectorMap is VectorMap
+
+
+def test_writing_block_by_block_equals_applying(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = Vectors([f"w{i}" for i in range(50)], rng.normal(size=(50, 6)))
+    vm = SoftProjection(np.eye(6)[:2])
+    path = vm.write(vectors, tmp_path / "after.safetensors")
+    after = Vectors.load(path)
+    assert after == vm(vectors)
+    assert after.history == vm(vectors).history
+
+
+def test_writing_in_blocks_is_for_our_format_only(tmp_path: Path) -> None:
+    vectors = Vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(UsageError, match="safetensors"):
+        SoftProjection(np.eye(2)[:1]).write(vectors, tmp_path / "after.txt")
+    assert not list(tmp_path.iterdir())

@@ -62,33 +62,34 @@ def debias(
     if sweep:
         compare_all(loaded, out, concept=concept, seed=seed, as_json=as_json)
         return
-    changed, fitted = _fitted(loaded, method, concept)
-    changed.save(out)
+    fitted = _written(loaded, method, concept, out)
     if save_map:
         fitted.save(save_map)
     if as_json:
-        history = [dict(step) for step in changed.history[len(loaded.history) :]]
-        shape = {"words": len(changed), "dimensions": changed.dim}
-        show_json({"out": str(out), **shape, "history": history, "report": dict(fitted.report)})
+        shape = {"words": len(loaded), "dimensions": fitted.out_dim_of(loaded.dim)}
+        show_json({"out": str(out), **shape, "report": dict(fitted.report)})
     else:
         _show(dict(fitted.report))
     note(f"wrote {out}")
 
 
-def _fitted(vectors: Vectors, method: str, concept: str) -> tuple[Vectors, VectorMap]:
-    """Fit each method on what the one before left; the maps together are the map from first to last."""
+def _written(vectors: Vectors, method: str, concept: str, out: Path) -> VectorMap:
+    """Fit each method on what the one before left, write the last result, and return the maps as one."""
     from evenhand import mitigations
+    from evenhand.models.vectors.formats import format_for_writing
 
     chosen = [mitigations.get(name)() for name in method.replace(".", ",").split(",")]
     with notes_on_stderr():
-        steps = []
-        for one in chosen:
-            steps.append(one.fit(vectors, concept))
-            vectors = steps[-1](vectors)
-    fitted = steps[0]
-    for step in steps[1:]:
-        fitted = step @ fitted
-    return vectors, fitted
+        fitted = last = chosen[0].fit(vectors, concept)
+        for one in chosen[1:]:
+            vectors = last(vectors)
+            last = one.fit(vectors, concept)
+            fitted = last @ fitted
+    if format_for_writing(out).id == "safetensors":
+        last.write(vectors, out)  # block by block: the result need not fit into memory
+    else:
+        last(vectors).save(out)
+    return fitted
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Floats, Matrix
 from evenhand.errors import UsageError
+from evenhand.files import writing
 from evenhand.mitigations.maps.backend import NUMPY, is_tensor, torch_like, wide_tensor
 from evenhand.mitigations.maps.vectormap import VectorMap, Words
 from evenhand.models.vectors import Vectors
+from evenhand.models.vectors.formats import format_for_writing
+from evenhand.models.vectors.formats.tensors import write_stream
 
 BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that stay in the cache make a chain of maps two to three times faster
 
@@ -51,6 +55,18 @@ def _blocks(vm: VectorMap, matrix: Matrix, words: Words | None, size: int) -> It
         block = matrix[start : start + size].astype(np.float64)
         some = None if words is None else words[start : start + size]
         yield vm.transform(block, NUMPY, some).astype(matrix.dtype, copy=False)
+
+
+def write(vm: VectorMap, vectors: Vectors, path: Path) -> Path:
+    """The mapped vectors as a file in our own format; memory-mapped input of any size passes through."""
+    if format_for_writing(path).id != "safetensors":
+        raise UsageError(f"{path}: only .safetensors is written block by block", hint="or apply the map, then save")
+    blocks = apply_blocks(vm, vectors.matrix, vectors.words)
+    dim = vm.out_dim_of(vectors.dim) or 0
+    history = (*vectors.history, vm.step())
+    with writing(path) as out:
+        write_stream(out, vectors.words, blocks, dim, source=vectors.source, history=history)
+    return path
 
 
 def _whole(vm: VectorMap, matrix: Matrix, words: Words | None) -> Floats:

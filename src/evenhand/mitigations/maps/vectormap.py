@@ -123,6 +123,12 @@ class VectorMap(ABC):
         made = {key: self.report[key] for key in ("concept", "params") if key in self.report}
         return {"method": self.report.get("method", self.kind), **made, "map": self.kind, "sha256": self.digest}
 
+    def write(self, vectors: Vectors, path: str | os.PathLike[str]) -> Path:
+        """Map vectors straight into a .safetensors file, block by block, so that the result never is in memory."""
+        from evenhand.mitigations.maps.blocks import write
+
+        return write(self, vectors, Path(path))
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as safetensors with its report; the file appears whole or not at all."""
         from evenhand.mitigations.maps.store import save
