@@ -60,15 +60,16 @@ def _table(base: str, rows: dict[str, dict[str, object]]) -> str:
     for method, row in rows.items():
         paper = f"{base}.{dawkins2021.NAMES.get(method, method)}" if method else base
         published = dict(zip(dawkins2021.HEADINGS, dawkins2021.PUBLISHED.get(paper, ()), strict=False))
-        cells = [f"{numbers.number(row.get(head))} ({_printed(published, head)})" for head in heads]
+        cells = [_cell(row.get(head), published, head) for head in heads]
         why = row.get("failed")
         shown = " | ".join(cells) + f" | {numbers.number(row['kept'])}" if not why else f"not computed: {why}"
         lines.append(f"| {base}{'.' + method if method else ''} | {shown} |")
     return "\n".join(lines)
 
 
-def _printed(published: dict[str, float | None], head: str) -> str:
-    return numbers.number(published.get(head)) if head in published else ""
+def _cell(value: float | None, published: dict[str, float | None], head: str) -> str:
+    ours = "–" if value is None else f"{value:.3f}"
+    return f"{ours} ({numbers.number(published[head])})" if head in published else ours
 
 
 if __name__ == "__main__":
