@@ -17,7 +17,8 @@ from evenhand.mitigations.registry import METHODS
 from evenhand.models.vectors import Vectors
 
 QUICK: dict[str, dict[str, object]] = {"gp": {"epochs": 2}, "ran": {"steps": 20}}  # fewer steps, the same laws
-IDS = sorted(METHODS)
+TRAINED = {"gn-glove"}  # from counts, not from vectors: there is no map, and fit says so (test_gn_glove.py)
+IDS = sorted(METHODS.keys() - TRAINED)
 EVERY = pytest.mark.parametrize("id", IDS)
 
 

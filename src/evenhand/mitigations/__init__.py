@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 _PUBLIC = {
     "BAM": "evenhand.mitigations.bam:BAM",
     "DoubleHardDebias": "evenhand.mitigations.double_hard:DoubleHardDebias",
+    "GNGloVe": "evenhand.mitigations.gn_glove:GNGloVe",
     "GP": "evenhand.mitigations.gp:GP",
     "HSR": "evenhand.mitigations.hsr:HSR",
     "HardDebias": "evenhand.mitigations.hard:HardDebias",
@@ -27,6 +28,7 @@ _PUBLIC = {
     "Span": "evenhand.mitigations.span:Span",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
+    "glove": "evenhand.mitigations.glove_training:glove",
     "listing": "evenhand.mitigations.registry:listing",
     "maps": "evenhand.mitigations.maps",
 }
@@ -40,6 +42,7 @@ __all__ = [
     "RAN",
     "RLACE",
     "DoubleHardDebias",
+    "GNGloVe",
     "HardDebias",
     "LinearProjection",
     "Mitigation",
@@ -48,6 +51,7 @@ __all__ = [
     "Span",
     "VectorMap",
     "get",
+    "glove",
     "listing",
     "maps",
 ]
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from evenhand.mitigations import maps
     from evenhand.mitigations.bam import BAM
     from evenhand.mitigations.double_hard import DoubleHardDebias
+    from evenhand.mitigations.glove_training import glove
+    from evenhand.mitigations.gn_glove import GNGloVe
     from evenhand.mitigations.gp import GP
     from evenhand.mitigations.hard import HardDebias
     from evenhand.mitigations.hsr import HSR

@@ -17,6 +17,7 @@ GROUP = "evenhand.mitigations"
 METHODS = {
     "bam": "evenhand.mitigations.bam:BAM",
     "double-hard": "evenhand.mitigations.double_hard:DoubleHardDebias",
+    "gn-glove": "evenhand.mitigations.gn_glove:GNGloVe",
     "gp": "evenhand.mitigations.gp:GP",
     "hard": "evenhand.mitigations.hard:HardDebias",
     "hsr": "evenhand.mitigations.hsr:HSR",
