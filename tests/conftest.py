@@ -1,12 +1,14 @@
 """Shared by all tests: a private cache, no network, repeatable examples."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import evenhand as eh
+from evenhand.models.vectors import cache
 
 # No wall time is ever asserted: a slow machine is not a bug. Examples are the same on every run, so that a red
 # build can be repeated; HYPOTHESIS_PROFILE=search looks further.
@@ -16,12 +18,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 
 @pytest.fixture(autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """No test reads or writes the user's cache, and none reaches the network."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("EVENHAND_CACHE", str(folder))
     monkeypatch.setenv("EVENHAND_OFFLINE", "1")
-    return folder
+    yield folder
+    cache.settle()
 
 
 @pytest.fixture(scope="session")

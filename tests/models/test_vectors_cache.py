@@ -47,6 +47,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def entries(folder: Path) -> list[Path]:
+    cache.settle()
     return sorted((folder / "vectors").glob("*"))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, get
 
 PARSER_VERSION = 2  # raise it when a reader's result changes: old entries are then never found again
 SETTLED_SECONDS = 2.0
+_writers: list[threading.Thread] = []
 
 
 def digest_of(path: Path) -> str:
@@ -49,14 +51,28 @@ def identity_of(path: Path) -> dict[str, int]:
     return {"size": stat.st_size, "mtime": stat.st_mtime_ns, "ctime": stat.st_ctime_ns, "inode": stat.st_ino}
 
 
-def entry(digest: str, format_: Format, options: ReadOptions) -> Path:
-    """Where the parsed form of a file with this content lies, or would lie."""
+def entry(digest: str, size: int, format_: Format, options: ReadOptions) -> Path:
+    """Where the parsed form of a file with this content lies, or would lie; its size leads the name."""
     key = f"{digest} {format_.id} {options.encoding_errors} {PARSER_VERSION}"
-    return cache_folder() / "vectors" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
+    return _folder() / f"{size}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
+
+
+def may_hold(size: int) -> bool:
+    """Whether anything kept was parsed from a file of this size; if not, no look at its content is needed to know."""
+    settle()
+    try:
+        return any(_folder().glob(f"{size}-*"))
+    except OSError:  # a cache folder that cannot be looked into holds nothing for us
+        return False
+
+
+def _folder() -> Path:
+    return cache_folder() / "vectors"
 
 
 def fetch(target: Path) -> Parsed | None:
     """A kept file; None when there is none, or when what is there is damaged and must be made anew."""
+    settle()
     if not os.path.exists(target):  # noqa: PTH110  Path.exists raises where the folder may not be entered
         return None
     try:
@@ -69,7 +85,20 @@ def fetch(target: Path) -> Parsed | None:
 
 
 def store(target: Path, parsed: Parsed) -> None:
-    """Keep a parsed file. A cache that cannot be written (full disk, read-only home) costs time, not the result."""
+    """Keep a parsed file, written by a thread of its own: nobody waits for the disk; an ending process finishes it."""
+    writer = threading.Thread(target=_store, args=(target, parsed), name="evenhand-cache")
+    writer.start()
+    _writers.append(writer)
+
+
+def settle() -> None:
+    """Wait until everything stored so far is on the disk."""
+    while _writers:
+        _writers.pop().join()
+
+
+def _store(target: Path, parsed: Parsed) -> None:
+    """A cache that cannot be written (full disk, read-only home) costs time, not the result."""
     from evenhand.models.vectors.formats.tensors import write_stream
 
     source = {**parsed.source, "notes": list(parsed.notes)}

@@ -6,6 +6,7 @@ import functools
 import os
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -91,13 +92,17 @@ def _is_gensim_file(path: Path) -> bool:
 def _read(path: Path, format_: Format, options: ReadOptions, *, cache: bool) -> Parsed:
     if not cache:
         return _with_source(checked(format_.read(path, options), path, limit=options.limit), format_, "")
-    before, digest = parse_cache.identity_of(path), parse_cache.content_hash(path)
-    target = parse_cache.entry(digest, format_, options)
-    if (kept := parse_cache.fetch(target)) is not None:
-        return kept
-    parsed = _with_source(checked(format_.read(path, options), path), format_, digest)
+    before, size = parse_cache.identity_of(path), path.stat().st_size
+    with ThreadPoolExecutor(1) as thread:
+        hashing = thread.submit(parse_cache.content_hash, path)  # beside the parsing, where no entry can fit anyway
+        if parse_cache.may_hold(size):
+            kept = parse_cache.fetch(parse_cache.entry(hashing.result(), size, format_, options))
+            if kept is not None:
+                return kept
+        parsed = checked(format_.read(path, options), path)
+    parsed = _with_source(parsed, format_, hashing.result())
     if parse_cache.identity_of(path) == before:  # a file that was written to meanwhile is not what was hashed
-        parse_cache.store(target, parsed)
+        parse_cache.store(parse_cache.entry(hashing.result(), size, format_, options), parsed)
     return parsed
 
 

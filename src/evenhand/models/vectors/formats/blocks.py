@@ -15,7 +15,7 @@ def line_blocks(stream: IO[bytes], start: bytes = b"", size: int = BLOCK_BYTES) 
     while chunk := stream.read(size):
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*pieces, chunk[:cut]))
+            yield b"".join((*pieces, memoryview(chunk)[:cut]))  # a view: one copy of each block, not two
             pieces = [chunk[cut:]]
         else:
             pieces.append(chunk)
