@@ -28,6 +28,8 @@ OURS = (
     PEAK
     + """
 import json, sys, time
+if sys.argv[2] == "double-hard":
+    import sklearn.cluster  # imports are not timed on either side
 import evenhand as eh
 vectors = eh.Vectors.load(sys.argv[1] + "/matrix.npy")
 vectors.index
@@ -112,7 +114,7 @@ def make(folder: Path) -> None:
         "pairs": pairs,
         "equalize": [list(pair) for pair in gender.equalize if known.issuperset(pair)],
         "specific": [word for word in gender.specific if word in known],
-        "siblings": pairs,
+        "siblings": [word for pair in pairs for word in pair],
     }
     (folder / "task.json").write_text(json.dumps(task))
 

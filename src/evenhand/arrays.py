@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +39,15 @@ def unit_rows(matrix: Matrix) -> Matrix64:
         bad = int(np.argmin(np.isfinite(lengths)))
         raise DegenerateError(f"row {bad} has no length: NaN, infinity or too large a number in it")
     return np.divide(wide, lengths[:, None], out=np.zeros_like(wide), where=lengths[:, None] > 0)
+
+
+def give_back_pages(array: Floats) -> None:
+    """Let go of what was read of a mapped file; it is read again when needed. Other arrays keep what they have."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def read_only(array: Floats) -> Floats:

@@ -8,6 +8,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection
+from evenhand.mitigations import effects as effects_module
+from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, pair, pairs
 from evenhand.words import Concept, Recipe
@@ -78,3 +80,17 @@ def test_the_public_names() -> None:
 
 def test_a_concept_can_be_named_by_its_id() -> None:
     assert LinearProjection("pair").fit(V, "gender")(V).history[0]["concept"] == "gender"
+
+
+def test_a_large_table_is_measured_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    v = Vectors([f"w{i}" for i in range(4_000)], rng.normal(size=(4_000, 4)))
+    vm = SoftProjection([[1.0, 0.0, 0.0, 0.0]])
+    whole = effects_module.effects(vm, v)
+    monkeypatch.setattr(effects_module, "ENOUGH", 1_000)
+    monkeypatch.setattr(effects_module, "BLOCK_VALUES", 400)
+    part = effects_module.effects(vm, v)
+    assert "measured_on" not in whole
+    assert part["measured_on"] == 1_000
+    assert part["words_changed"] == whole["words_changed"] == 4_000
+    assert part["variance_kept"] == pytest.approx(whole["variance_kept"], abs=0.03)

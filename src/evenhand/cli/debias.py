@@ -97,10 +97,10 @@ def _show(report: dict[str, Any]) -> None:
         name = step.get("method", "method")
         removed, missing = step.get("rank_removed", "?"), len(step.get("words_missing", ()))
         kept = step.get("variance_kept")
-        changed = step.get("words_changed")
+        changed, about = step.get("words_changed"), "about " if "measured_on" in step else ""
         show(
             f"[bold]{name}[/]: {removed} {'direction' if removed == 1 else 'directions'} removed"
-            + (f", {changed:,} words changed" if changed is not None else "")
+            + (f", {about}{changed:,} words changed" if changed is not None else "")
             + (f", {100 * kept:.1f} % of the variance kept" if kept is not None else "")
             + f", {missing} list words missing"
         )

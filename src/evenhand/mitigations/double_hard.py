@@ -133,7 +133,7 @@ class DoubleHardDebias(Mitigation):
 def agreement(rows: Matrix, sides: Rows, *, seed: int = 0) -> float:
     """Share of the rows that 2-means puts with their own side, the better of the two ways to name the clusters."""
     from sklearn.cluster import KMeans  # costs more to import than all the rest
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     # So few rows gain nothing from threads, and on a busy machine these wait for each other for seconds.
     with threadpool_limits(limits=1):

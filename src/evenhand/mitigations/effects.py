@@ -12,28 +12,34 @@ from evenhand.mitigations.maps.backend import NUMPY
 from evenhand.mitigations.maps.blocks import BLOCK_VALUES, check_dim
 from evenhand.models.vectors import Vectors
 
+ENOUGH = 50_000  # words; a second pass over a larger table would take as long as applying the map
 UNCHANGED = 1e-6  # of a row's length: what rounding to float32 may move it by
 
 
 def effects(vm: VectorMap, v: Vectors) -> dict[str, Any]:
     """How many words the map moves, and the share of the total variance over the vocabulary that is left after it.
 
-    One pass in blocks of rows. The variance is around the mean of each side, so that a mere shift keeps all of it;
-    a map that makes vectors longer may give more than 1. A map that begins by scaling vectors to length 1 is compared
-    with the vectors at that length: the loss of lengths says nothing about the concept.
+    One pass in blocks of rows; of a table larger than `ENOUGH`, blocks spread evenly over it, and `measured_on` says
+    on how many words the two numbers then rest. The variance is around the mean of each side, so that a mere shift
+    keeps all of it; a map that makes vectors longer may give more than 1. A map that begins by scaling vectors to
+    length 1 is compared with the vectors at that length: the loss of lengths says nothing about the concept.
     """
     check_dim(vm, v.dim)
     first, rest = _scaling(vm)
     before, after, changed = _Moments(v.dim), _Moments(vm.out_dim_of(v.dim) or 0), 0
     size = max(1, BLOCK_VALUES // v.dim)
-    for start in range(0, len(v), size):
+    for start in range(0, len(v), size * max(1, len(v) // ENOUGH)):
         words = v.words[start : start + size]
         original = v.matrix[start : start + size].astype(np.float64)
         original = original if first is None else first.transform(original, NUMPY, words)
         mapped = rest.transform(original, NUMPY, words)
         changed += _moved(original, mapped, before.add(original), after.add(mapped))
     total = before.variance()
-    return {"words_changed": changed, "variance_kept": after.variance() / total if total else 1.0}
+    found = {
+        "words_changed": round(changed / max(before.n, 1) * len(v)),
+        "variance_kept": after.variance() / total if total else 1.0,
+    }
+    return found if before.n == len(v) else {**found, "measured_on": before.n}
 
 
 def _scaling(vm: VectorMap) -> tuple[VectorMap | None, VectorMap]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.errors import FormatError
 from evenhand.models.vectors.formats import Parsed
-from evenhand.models.vectors.validity import ROWS_AT_ONCE, first_not_finite, first_odd_word
+from evenhand.models.vectors.validity import ROWS_AT_ONCE, first_not_finite, first_odd_word, let_go_of_large
 
 
 def checked(parsed: Parsed, path: Path, *, limit: int | None = None) -> Parsed:
@@ -62,10 +62,10 @@ def _drop_repeats(parsed: Parsed, path: Path) -> Parsed:
 
 
 def _note_zero_rows(parsed: Parsed, path: Path) -> Parsed:
-    zero = [
-        start + np.flatnonzero(~parsed.matrix[start : start + ROWS_AT_ONCE].any(axis=1))
-        for start in range(0, len(parsed.matrix), ROWS_AT_ONCE)
-    ]
+    zero = []
+    for start in range(0, len(parsed.matrix), ROWS_AT_ONCE):
+        zero.append(start + np.flatnonzero(~parsed.matrix[start : start + ROWS_AT_ONCE].any(axis=1)))
+        let_go_of_large(parsed.matrix)
     rows = np.concatenate(zero)
     if not len(rows):
         return parsed

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenhand.arrays import Matrix
+from evenhand.arrays import Matrix, give_back_pages
 from evenhand.errors import FormatError
 
 ROWS_AT_ONCE = 50_000
+LARGE_BYTES = 1 << 30
 
 
 def first_odd_word(words: Sequence[str]) -> tuple[int, str] | None:
@@ -36,6 +37,12 @@ def _odd(word: object) -> str:
     return ""
 
 
+def let_go_of_large(matrix: Matrix) -> None:
+    """A mapped file too large to keep in memory is not kept there by looking it through."""
+    if matrix.nbytes > LARGE_BYTES:
+        give_back_pages(matrix)
+
+
 def first_not_finite(matrix: Matrix) -> int | None:
     """The first row with NaN or infinity in it once it is float32, or None."""
     for start in range(0, len(matrix), ROWS_AT_ONCE):
@@ -43,6 +50,7 @@ def first_not_finite(matrix: Matrix) -> int | None:
             block = matrix[start : start + ROWS_AT_ONCE].astype(np.float32, copy=False)
             # One NaN or infinity makes the whole sum so, and float32 numbers cannot overflow a double's range.
             if np.isfinite(block.sum(dtype=np.float64)):
+                let_go_of_large(matrix)
                 continue
         bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(bad):
