@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand import words
 from evenhand.cli.options import (
     AllowPickle,
     Case,
@@ -51,6 +50,7 @@ def debias(
     as_json: Json = False,
 ) -> None:
     """Remove a concept from vectors and write the result, or compare all methods."""
+    from evenhand import words
     from evenhand.models.vectors.formats import format_for_writing
 
     if sweep == bool(method):
