@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import evenhand as eh
+from evenhand.files import cache_folder
 from evenhand.models.vectors import cache
 
 # No wall time is ever asserted: a slow machine is not a bug. Examples are the same on every run, so that a red
@@ -18,12 +19,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 
 @pytest.fixture(autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """No test reads or writes the user's cache, and none reaches the network."""
-    folder = tmp_path_factory.mktemp("cache")
-    monkeypatch.setenv("EVENHAND_CACHE", str(folder))
+def private_cache(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """No test reaches the network, and none touches the user's cache but those that look for fetched data there."""
     monkeypatch.setenv("EVENHAND_OFFLINE", "1")
-    yield folder
+    if request.node.get_closest_marker("data") is None:
+        monkeypatch.setenv("EVENHAND_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield cache_folder()
     cache.settle()
 
 
