@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,14 @@ class Audit:
         unique = {result.case.label: result.case for result in self.results}
         return tuple(unique.values())
 
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], Measurement]:
+        return {(result.case.label, result.stage): result.measurement for result in self.results}
+
     def get(self, label: str, stage: str = ORIGINAL) -> Measurement:
         """The measurement of one row on one stage."""
-        for result in self.results:
-            if result.case.label == label and result.stage == stage:
-                return result.measurement
+        if (label, stage) in self._cells:
+            return self._cells[label, stage]
         known = ", ".join(case.label for case in self.cases)
         raise UsageError(f"this audit has no {label!r} on the stage {stage!r}", hint=f"it has {known}")
 

@@ -1,6 +1,6 @@
 """How much: one file per published measure, each a function from vectors and a query to a `Measurement`.
 
-Statistics under them belong in `stats`, directions in `subspaces`; nothing here reads files or prints.
+Statistics under them belong in `stats`, directions in `subspaces`; only `quality` reads files, the rated sets.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def test_a_mean_has_the_plain_bootstrap_interval() -> None:
 def test_blocks_draw_what_one_draw_would(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(10.0) ** 2
     whole = mean_interval(values, seed=4)
-    monkeypatch.setattr(intervals, "CELLS_AT_ONCE", 70)
+    monkeypatch.setattr(bootstrap, "CELLS_AT_ONCE", 70)
     assert mean_interval(values, seed=4) == whole
 
 

@@ -13,7 +13,7 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.measures.asking import asked_concept
 from evenhand.measures.geometry import agreement
 from evenhand.measures.geometry.extremes import extremes
-from evenhand.measures.geometry.intervals import Interval, resampled
+from evenhand.measures.geometry.intervals import resampled
 from evenhand.measures.geometry.items import word_items
 from evenhand.measures.geometry.leaning import Pair, Score, pole_pair
 from evenhand.measures.geometry.pool import pool
@@ -21,6 +21,7 @@ from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats.bootstrap import Interval
 from evenhand.words import Concept, WordSet
 
 INFO = Info(

@@ -1,30 +1,21 @@
-"""Bootstrap intervals for thousands of words: the resamples are drawn in blocks, never all at once."""
+"""Intervals of the numbers that geometry measures give: means and weighted means over thousands of words."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
 from evenhand.stats import bootstrap
+from evenhand.stats.bootstrap import Interval, Statistic
 
-CELLS_AT_ONCE = 4 << 20
 MANY = 5_000
 NORMAL = 1.959964  # 97.5 % of a normal distribution lie below it
 FEWEST = 3  # resampling one or two words says nothing
 
-Interval = tuple[float, float] | None
 
-
-def resampled(statistic: Callable[[Rows], Vector64], units: int, *, seed: int) -> Interval:
+def resampled(statistic: Statistic, units: int, *, seed: int) -> Interval:
     """Percentile interval of a statistic that takes (draws, units) rows to one value for each draw."""
-    if units < FEWEST:
-        return None
-    rng = np.random.default_rng(seed)
-    step = max(1, CELLS_AT_ONCE // units)
-    counts = [min(step, bootstrap.RESAMPLES - done) for done in range(0, bootstrap.RESAMPLES, step)]
-    return bootstrap.interval(np.concatenate([statistic(rng.integers(units, size=(n, units))) for n in counts]))
+    return bootstrap.percentile_interval(statistic, units, seed=seed) if units >= FEWEST else None
 
 
 def mean_interval(values: Vector64, *, seed: int) -> Interval:
