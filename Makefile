@@ -21,8 +21,9 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# One thread in each of the two processes: small products of several threads on shared cores wait for each other.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What the default run leaves out because it takes long or needs the network.
 slow: $(VENV)/.dev
@@ -34,7 +35,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,models,gensim]"
+	$(PIP) --editable ".[dev,models,gensim,ray]"
 	touch $@
 
 clean:

@@ -1,12 +1,23 @@
-"""Text to bias scores on one core: tokens per second, and memory over 1, 2, 4 and 8 times the text.
+"""Text to bias scores: speed, memory over more and more text, against genbit, and two workers on two engines.
 
-    [EVENHAND_DATA=folder] python benchmarks/corpus.py [FILE]
+    [EVENHAND_DATA=folder] [EVENHAND_GENBIT_PYTHON=python] python benchmarks/corpus.py [FILE] [--large GB]
 
 FILE is text with words between blanks; unless given, WikiText-2 of EVENHAND_DATA four times over, or else made-up words
-with Zipf's frequencies. Each run is a process of its own, bound to one core where the system allows it, with one polars
-thread. Prints one JSON line: seconds, million tokens a second and the greatest memory (MB) of each run.
+with Zipf's frequencies. Each run is a process of its own, bound to one core where the system allows it, with one thread
+of each library; seconds are wall and processor time, for a machine may be shared. Prints one JSON line:
+
+- ways: a fixed window and decay on words between blanks, and a window on Unicode words: million tokens a second and the
+  greatest memory (MB);
+- times_the_text: the first way on 1, 2, 4 and 8 times the text;
+- genbit: its counting and scoring of the same tokenised lines, its lemmatiser replaced by nothing; by the interpreter
+  EVENHAND_GENBIT_PYTHON of an environment of its own (`pip install --no-deps genbit`, and numpy, scipy, nltk,
+  stopwordsiso; stanza, the lemmatiser, is not needed);
+- two_workers: 24 times the text by two local processes and by a Ray cluster of two cores, in turn. The start of the
+  cluster is not counted, that of the processes is;
+- large: instead of all that, a text of so many GB (its file is made for the run and removed).
 """
 
+import argparse
 import json
 import os
 import platform
@@ -14,15 +25,35 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 TIMES = (1, 2, 4, 8)
+FOR_WORKERS = 24
 RUNS = {
     "window": {"window": 10, "tokenizer": "whitespace"},
     "decay": {"decay": 0.95, "tokenizer": "whitespace"},
     "words": {"window": 10, "tokenizer": "words"},
 }
+GENBIT = """
+import json, sys, time, types
+sys.modules["stanza"] = types.ModuleType("stanza")
+from genbit import lemmatizer
+lemmatizer.Lemmatizer.initialize_lemmatizer = lambda self: None
+lemmatizer.Lemmatizer.lemmatize_token = lambda self, token: token
+from genbit.genbit_metrics import GenBitMetrics
+lines = [line.split() for line in open(sys.argv[1], encoding="utf-8")]
+metrics = GenBitMetrics("en")
+wall, cpu = time.perf_counter(), time.process_time()
+metrics.add_data(lines, tokenized=True)
+counted = time.process_time() - cpu
+metrics.get_metrics()
+print(json.dumps({"tokens": sum(map(len, lines)), "wall_s": time.perf_counter() - wall,
+                  "cpu_s": time.process_time() - cpu, "cpu_s_counting": counted}))
+"""
 
 
 def made_up(words: int = 8_000_000, kinds: int = 50_000) -> str:
@@ -80,24 +111,98 @@ def measured(path: Path, how: str) -> dict[str, float]:
     return {name: round(value, 2) for name, value in json.loads(done.stdout).items()}
 
 
-def main(given: str | None = None) -> None:
-    """Time every way on the text, and the first on 2, 4 and 8 times of it."""
+def write(path: Path, text: str, times: int) -> Path:
+    """The text so many times."""
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(text for _ in range(times))
+    return path
+
+
+def genbit(path: Path, ways: dict[str, dict[str, float]]) -> dict[str, Any] | None:
+    """The same lines by genbit, where there is an environment with it."""
+    python = os.environ.get("EVENHAND_GENBIT_PYTHON")
+    if not python:
+        return None
+    done = subprocess.run([python, "-c", GENBIT, str(path)], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    a_second = found["tokens"] / found["cpu_s"] / 1e6
+    ratios = {how: round(ways[how]["Mtokens_per_cpu_s"] / a_second, 1) for how in ("window", "decay")}
+    rounded = {name: round(value, 2) for name, value in found.items()}
+    return {**rounded, "Mtokens_per_cpu_s": round(a_second, 3), "ratio": ratios}
+
+
+def clocked(function: Callable[[Any], Any], job: Any) -> float:
+    """The processor seconds of a job, whose result goes nowhere."""
+    start = time.process_time()
+    function(job)
+    return time.process_time() - start
+
+
+def by_engine(engine: Any, path: Path) -> dict[str, float]:
+    """Wall seconds of scoring a file, and processor seconds of its shards when they are counted once more."""
+    from evenhand import corpus
+    from evenhand.corpus.counting import Plan, count_shard
+    from evenhand.corpus.groups import resolve
+    from evenhand.corpus.tokenise import tokeniser
+
+    start = time.perf_counter()
+    corpus.bias(path, lists="bordia2019-wt2", documents="line", engine=engine, **RUNS["window"])
+    wall = time.perf_counter() - start
+    source = corpus.Corpus(path, documents="line")
+    groups, _ = resolve(None, "bordia2019-wt2", lower=False)
+    plan = Plan(groups, 10, None, tokeniser("whitespace"))
+    jobs = engine.map(partial(clocked, partial(_counted, count_shard, source, plan)), source.shards())
+    return {"wall_s": round(wall, 2), "cpu_s_of_the_shards": round(sum(jobs), 2)}
+
+
+def _counted(count_shard: Any, source: Any, plan: Any, shard: Any) -> Any:
+    return count_shard(source, shard, plan)
+
+
+def two_workers(path: Path) -> dict[str, Any] | None:
+    """Two local processes and two cores of Ray, three times in turn."""
+    from evenhand.engines import LocalEngine, RayEngine
+    from evenhand.errors import MissingExtraError
+
+    engines = {"local": LocalEngine(2), "ray": RayEngine(workers=2)}
+    try:
+        list(engines["ray"].map(str, range(4)))
+    except MissingExtraError:
+        return None
+    found: dict[str, Any] = {name: [] for name in engines}
+    for _ in range(3):
+        for name, engine in engines.items():
+            found[name].append(by_engine(engine, path))
+    engines["ray"].close()
+    best = {name: min(run["wall_s"] for run in runs) for name, runs in found.items()}
+    return {**found, "ray_to_local": round(best["ray"] / best["local"], 2), "MB": path.stat().st_size // 10**6}
+
+
+def main(given: str | None = None, large: float | None = None) -> None:
+    """Time every way on the text, the first on more and more of it, and what else can be compared."""
     text = sample(given)
+    about = {"polars": version("polars"), "numpy": version("numpy"), "machine": platform.machine()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.txt"
-        path.write_text(text, encoding="utf-8")
+        if large:
+            write(path, text, round(large * 1e9 / len(text.encode())))
+            run = {"GB": path.stat().st_size / 1e9, **measured(path, "window")}
+            print(json.dumps({"large": run, **about}))
+            return
+        write(path, text, 1)
         speeds = {how: measured(path, how) for how in RUNS}
-        growth = {"1": speeds["window"]}
-        for times in TIMES[1:]:
-            with path.open("w", encoding="utf-8") as out:
-                out.writelines(text for _ in range(times))
-            growth[str(times)] = measured(path, "window")
-    about = {"polars": version("polars"), "numpy": version("numpy"), "machine": platform.machine()}
-    print(json.dumps({"characters": len(text), "ways": speeds, "times_the_text": growth, **about}))
+        against = genbit(path, speeds)
+        growth = {str(times): measured(write(path, text, times), "window") for times in TIMES}
+        workers = two_workers(write(path, text, FOR_WORKERS))
+    found = {"ways": speeds, "times_the_text": growth, "genbit": against, "two_workers": workers}
+    print(json.dumps({"characters": len(text), **found, **about}))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         one_run(*sys.argv[2:])
     else:
-        main(*sys.argv[1:])
+        asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        asked.add_argument("file", nargs="?")
+        asked.add_argument("--large", type=float, metavar="GB")
+        main(*vars(asked.parse_args()).values())

@@ -1,165 +1,136 @@
-"""The whole gender probe through decomposable attention: factorised against a torch loop over the pairs, in one run.
+"""The whole gender probe through both models over word vectors: factorised against a torch loop over the pairs.
 
-    python benchmarks/probes.py [LOOP_PAIRS]
+    python benchmarks/probes.py [--pairs 60000] [--models decomposable bilstm] [--device cpu|cuda]
 
-All 1,936,512 pairs by the factorised evaluator, over numpy and over torch, and a well-batched torch loop (pairs of
-equal lengths, no padding, inference mode, its best batch size) with the same weights over LOOP_PAIRS of them (default
-60,000, every so many-th pair; its time is scaled up, which the loop's constant rate allows). Wall time and processor
-time of all three, the largest difference of any probability on the loop's pairs, and the peak memory before torch is
-loaded. Prints one JSON line.
+On a processor, in one run with the same weights: all 1,936,512 pairs by the factorised evaluators (decomposable
+attention over numpy and over torch, the BiLSTM over torch), and a well-batched torch loop (benchmarks/probe_loops.py)
+over --pairs of them, every so many-th pair; the loop's time is scaled up to all pairs, which its constant rate allows.
+Wall time and processor time, the largest difference of any probability on the loop's pairs, and the peak memory before
+torch is loaded. On a GPU: the same evaluators, after a warm-up, median of three, against the plain forward pass there.
+Weights are random: times do not depend on them. Prints one JSON line.
 """
 
+import argparse
 import json
 import os
 import platform
 import resource
-import sys
+import statistics
 import time
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from evenhand.models.nli import DecomposableAttention, Grid
+from evenhand.models.nli import BiLSTM, DecomposableAttention
+from evenhand.models.nli.asking import answers
+from evenhand.models.nli.bilstm_weights import random
 from evenhand.models.nli.weights import Weights
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
 
-BATCHES = (64, 128, 256, 512, 1024)
-TRIAL = 4_096
+MODELS = ("decomposable", "bilstm")
+REPEATS = 3
 
 
-def clocked(call: Any) -> tuple[Any, float, float]:
-    """The result, wall seconds and processor seconds."""
-    wall, processor = time.perf_counter(), time.process_time()
-    found = call()
-    return found, time.perf_counter() - wall, time.process_time() - processor
-
-
-def factorised(model: DecomposableAttention, asked: Probe) -> np.ndarray:
+def factorised(model: Any, asked: Probe) -> np.ndarray:
     """All probabilities; float32 throughout, 23 MB for two million pairs."""
     found = np.empty((*asked.shape, 3), np.float32)
-    grid: Grid
     for grid in model.grids(asked):
         found[grid.phrases] = grid.probabilities
     return found
 
 
-def loop_model(model: DecomposableAttention) -> Any:
-    """The same weights as an ordinary torch module."""
-    import torch
-    from torch import nn
-
-    def dense(layer: Any) -> nn.Linear:
-        made = nn.Linear(layer.weight.shape[1], layer.weight.shape[0])
-        made.weight.data, made.bias.data = torch.tensor(layer.weight), torch.tensor(layer.bias)
-        return made
-
-    def mlp(network: Any) -> nn.Sequential:
-        return nn.Sequential(dense(network.first), nn.ReLU(), dense(network.second), nn.ReLU())
-
-    class Attention(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            weights = model.weights
-            self.table = torch.tensor(np.concatenate([model.vectors.matrix, weights.oov]))
-            self.project = nn.Linear(weights.dim, weights.hidden, bias=False)
-            self.project.weight.data = torch.tensor(weights.project)
-            self.attend, self.compare = mlp(weights.attend), mlp(weights.compare)
-            self.aggregate = nn.Sequential(mlp(weights.aggregate), dense(weights.output))
-
-        def forward(self, premise: torch.Tensor, hypothesis: torch.Tensor) -> torch.Tensor:
-            p, h = self.project(self.table[premise]), self.project(self.table[hypothesis])
-            scores = self.attend(p) @ self.attend(h).transpose(1, 2)
-            to_h, to_p = scores.softmax(2) @ h, scores.transpose(1, 2).softmax(2) @ p
-            v_p = self.compare(torch.cat([p, to_h], 2)).sum(1)
-            v_h = self.compare(torch.cat([h, to_p], 2)).sum(1)
-            return self.aggregate(torch.cat([v_p, v_h], 1)).softmax(1)
-
-    return Attention().eval()
+def evenly(asked: Probe, count: int) -> Points:
+    """Every so many-th pair."""
+    return Points(*np.unravel_index(np.linspace(0, asked.n_pairs - 1, count).astype(np.int64), asked.shape))
 
 
-def buckets(model: DecomposableAttention, asked: Probe, points: Points) -> list[tuple[np.ndarray, Any, Any]]:
-    """Places and token rows of the pairs, by length; made outside the clock, in the loop's favour."""
-    import torch
-
-    sides = [[model.lookup.sentence(text) for text in texts] for texts in asked.texts(points)]
-    found: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for place, (p, h) in enumerate(zip(*sides, strict=True)):
-        found[len(p), len(h)].append(place)
-    return [
-        (np.array(places), *(torch.tensor([side[place] for place in places]) for side in sides))
-        for places in found.values()
-    ]
+def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
+    """A model with random weights; `backend` is numpy, torch or torch:cuda."""
+    if kind == "bilstm":
+        return BiLSTM(random(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
+    return DecomposableAttention(Weights.random(vectors.dim, 200), vectors, backend_name=backend)
 
 
-def looped(module: Any, parts: list[tuple[np.ndarray, Any, Any]], batch: int, count: int) -> np.ndarray:
-    """The pairs, batch after batch."""
+def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[str, Any]:
+    """One model: ours over all pairs, the loop over some."""
+    ours: dict[str, tuple[np.ndarray, float, float]] = {}
+    peak: dict[str, int] = {}
+    for backend in ("numpy", "torch") if kind == "decomposable" else ("torch",):
+        model = model_over(backend, vectors, kind)
+        wall, processor = time.perf_counter(), time.process_time()
+        found = factorised(model, asked)
+        ours[backend] = found, time.perf_counter() - wall, time.process_time() - processor
+        peak[backend] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    from probe_loops import timed_loop  # here, because the memory of numpy alone is measured before torch is loaded
+
+    reference, loop = timed_loop(model, asked, points)
+    return {
+        "loop": loop,
+        "seconds": {name: round(wall, 2) for name, (_, wall, _) in ours.items()},
+        "processor_seconds": {name: round(used, 2) for name, (_, _, used) in ours.items()},
+        "ratio": {name: round(loop["seconds_for_all"] / wall, 1) for name, (_, wall, _) in ours.items()},
+        "processor_ratio": {
+            name: round(loop["processor_seconds_for_all"] / used, 1) for name, (_, _, used) in ours.items()
+        },
+        "largest_difference": {
+            name: float(np.abs(found[tuple(points)] - reference).max()) for name, (found, _, _) in ours.items()
+        },
+        "peak_mb_so_far": peak,
+    }
+
+
+def on_gpu(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[str, Any]:
+    """One model: ours over all pairs, and the plain forward pass on the GPU and on the processor over some."""
     import torch
 
-    found = np.empty((count, 3), np.float32)
-    with torch.inference_mode():
-        for places, premise, hypothesis in parts:
-            for start in range(0, len(places), batch):
-                some = slice(start, start + batch)
-                found[places[some]] = module(premise[some], hypothesis[some]).numpy()
-    return found
+    model = model_over("torch:cuda", vectors, kind)
+    seconds = []
+    for _ in range(REPEATS + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        found = factorised(model, asked)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    plain = {name: answers(model_over(name, vectors, kind), asked, points) for name in ("torch:cuda", "torch")}
+    return {
+        "seconds": round(statistics.median(seconds[1:]), 3),
+        "seconds_each": [round(value, 3) for value in seconds[1:]],
+        "seconds_first": round(seconds[0], 3),
+        "largest_difference": {name: float(np.abs(found[tuple(points)] - p).max()) for name, p in plain.items()},
+        "peak_gpu_mb": torch.cuda.max_memory_allocated() >> 20,
+    }
 
 
-def main(loop_pairs: str = "60000") -> None:
-    """Time all three on the same weights."""
+def machine(device: str) -> dict[str, Any]:
+    """Where it ran."""
+    import torch
+
+    found = {
+        "load": [round(value, 1) for value in os.getloadavg()],
+        "cores": len(os.sched_getaffinity(0)),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+    }
+    if device != "cuda":
+        return found
+    return {**found, "gpu": torch.cuda.get_device_name(), "precision": torch.get_float32_matmul_precision()}
+
+
+def main() -> None:
+    """Time what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=60_000, help="how many pairs the loop is timed on")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    asking = parser.parse_args()
     vectors, asked = Vectors.default(), probe("gender-occupation")
-    weights = Weights.random(vectors.dim, 200)
-    ours, *numpy_time = clocked(lambda: factorised(DecomposableAttention(weights, vectors), asked))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    model = DecomposableAttention(weights, vectors, backend_name="torch")
-    over_torch, *torch_time = clocked(lambda: factorised(model, asked))
-    chosen = np.linspace(0, asked.n_pairs - 1, int(loop_pairs)).astype(np.int64)
-    points = Points(*np.unravel_index(chosen, asked.shape))
-    module, parts = loop_model(model), buckets(model, asked, points)
-    trial = [(places[:TRIAL], p[:TRIAL], h[:TRIAL]) for places, p, h in parts]
-    counted = sum(len(places) for places, _, _ in trial)
-    seconds = {b: min(clocked(lambda b=b: looped(module, trial, b, len(chosen)))[1] for _ in range(2)) for b in BATCHES}
-    batch = min(seconds, key=lambda b: seconds[b])
-    reference, *loop_time = clocked(lambda: looped(module, parts, batch, len(chosen)))
-    scale = asked.n_pairs / len(chosen)
-    loop = [value * scale for value in loop_time]
-    print(
-        json.dumps(
-            {
-                "pairs": asked.n_pairs,
-                "loop_pairs": len(chosen),
-                "loop_batch": batch,
-                "loop_pairs_per_s": {b: round(counted / s) for b, s in seconds.items()},
-                "seconds": {
-                    "loop": round(loop[0], 1),
-                    "numpy": round(numpy_time[0], 2),
-                    "torch": round(torch_time[0], 2),
-                },
-                "processor_seconds": {
-                    "loop": round(loop[1], 1),
-                    "numpy": round(numpy_time[1], 2),
-                    "torch": round(torch_time[1], 2),
-                },
-                "ratio": {"numpy": round(loop[0] / numpy_time[0], 1), "torch": round(loop[0] / torch_time[0], 1)},
-                "processor_ratio": {
-                    "numpy": round(loop[1] / numpy_time[1], 1),
-                    "torch": round(loop[1] / torch_time[1], 1),
-                },
-                "largest_difference": {
-                    "numpy_loop": float(np.abs(ours[tuple(points)] - reference).max()),
-                    "torch_loop": float(np.abs(over_torch[tuple(points)] - reference).max()),
-                    "numpy_torch": float(np.abs(ours - over_torch).max()),
-                },
-                "peak_mb": round(peak),
-                "load": [round(value, 1) for value in os.getloadavg()],
-                "cores": os.cpu_count(),
-                "numpy": np.__version__,
-                "machine": platform.machine(),
-            }
-        )
-    )
+    points = evenly(asked, min(asking.pairs, asked.n_pairs))
+    timed = on_gpu if asking.device == "cuda" else on_processor
+    found = {kind: timed(kind, vectors, asked, points) for kind in asking.models}
+    print(json.dumps({"pairs": asked.n_pairs, "device": asking.device, **found, **machine(asking.device)}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import evenhand as eh
+from evenhand.engines import RayEngine
 from evenhand.files import cache_folder
 from evenhand.models.vectors import cache
 
@@ -43,3 +44,12 @@ def data_folder() -> Path:
     if not given:
         pytest.skip("EVENHAND_DATA is not set")
     return Path(given)
+
+
+@pytest.fixture(scope="session")
+def ray_engine() -> Iterator[RayEngine]:
+    """A cluster of two cores on this machine, for all tests that need one."""
+    pytest.importorskip("ray")
+    engine = RayEngine(workers=2)
+    yield engine
+    engine.close()

@@ -15,6 +15,7 @@ EXIT_CODES = {
     "OutputError": 1,
     "UsageError": 2,
     "UnknownNameError": 2,
+    "WorkerError": 1,
     "FormatError": 4,
     "InputMissingError": 4,
     "FetchError": 4,

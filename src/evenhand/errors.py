@@ -98,6 +98,10 @@ class DegenerateError(EvenhandError, ArithmeticError):
     """The data leave the quantity undefined (zero direction, one class, no variance)."""
 
 
+class WorkerError(EvenhandError, RuntimeError):
+    """A worker process or a cluster that was to do a part of the work is gone or cannot be reached."""
+
+
 class MissingExtraError(EvenhandError, ImportError):
     """An optional package is needed and not installed."""
 

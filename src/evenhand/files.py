@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-import zstandard
-
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, OutputError
 
 
@@ -44,13 +42,24 @@ class _ZstdFrames(io.RawIOBase):
         return count
 
     def _decompress(self, chunk: bytes) -> Iterator[bytes]:
+        import zstandard  # here and below, so that whoever reads no .zst file needs no package for it
+
         while chunk:
             if self._frame is None:
                 self._frame = zstandard.ZstdDecompressor().decompressobj()
-            yield self._frame.decompress(chunk)
+            try:
+                yield self._frame.decompress(chunk)
+            except zstandard.ZstdError as error:
+                raise ValueError(str(error)) from error
             chunk = self._frame.unused_data
             if self._frame.eof:
                 self._frame = None
+
+
+def _zstd_writer(raw: IO[bytes]) -> IO[bytes]:
+    import zstandard
+
+    return cast(IO[bytes], zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False))
 
 
 Opener = Callable[[IO[bytes]], IO[bytes]]
@@ -63,12 +72,12 @@ DECOMPRESSORS: dict[str, Opener] = {
 }
 COMPRESSORS: dict[str, Opener] = {
     ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0)),
-    ".zst": lambda raw: cast(IO[bytes], zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False)),
+    ".zst": _zstd_writer,
     ".xz": lambda raw: cast(IO[bytes], lzma.LZMAFile(raw, "wb", preset=1)),
     ".bz2": lambda raw: cast(IO[bytes], bz2.BZ2File(raw, "wb")),
 }
 # What the four decompressors raise on bytes that are not theirs, or that stop too early.
-BROKEN_STREAM = (EOFError, OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
+BROKEN_STREAM = (EOFError, OSError, lzma.LZMAError, zlib.error, ValueError)
 
 
 def compression_of(path: Path) -> str:

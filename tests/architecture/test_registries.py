@@ -10,6 +10,7 @@ import evenhand as eh
 from evenhand import data, measures, mitigations, words
 from evenhand.data.references import bibtex, references
 from evenhand.measures.registry import FAMILIES, TABLE
+from evenhand.words import probes
 
 
 @pytest.mark.parametrize("name", measures.ids())
@@ -39,7 +40,7 @@ def test_measure_has_the_common_signature(name: str) -> None:
 
 @pytest.mark.parametrize("name", measures.ids())
 def test_default_queries_ship_with_the_package(name: str) -> None:
-    known = {"vocabulary", *data.catalog(), *(entry.id for entry in words.listing())}
+    known = {"vocabulary", *data.catalog(), *probes.ids(), *(entry.id for entry in words.listing())}
     assert set(measures.info(name).queries) <= known
 
 

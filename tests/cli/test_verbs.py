@@ -77,13 +77,22 @@ def test_measure_reads_a_query_file(tmp_path: Path, glove: eh.Vectors) -> None:
         pytest.fail(result.stderr)
 
 
-@pytest.mark.parametrize("kind", ["measures", "methods", "concepts", "queries", "wordsets", "pairs", "data", "formats"])
+@pytest.mark.parametrize(
+    "kind",
+    ["measures", "methods", "probes", "models", "concepts", "queries", "wordsets", "pairs", "data", "formats"],
+)
 def test_lists(kind: str) -> None:
     assert len(json.loads(run("list", kind, "--json").stdout)) > 1
     assert run("list", kind).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["weat", "linear", "gender", "weat-6", "glove-embedded", "glove-6b-50d", "sembias"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("weat", "linear", "gender", "weat-6", "glove-embedded", "glove-6b-50d", "sembias"),
+        *("gender-occupation", "nationality-polarity+cross", "embedded", "embedded:projected", "nli-gap"),
+    ],
+)
 def test_show(name: str) -> None:
     assert json.loads(run("show", name, "--json").stdout)
     assert run("show", name).exit_code == 0

@@ -2,13 +2,17 @@
 
 import errno
 import gzip
+import json
 import os
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from evenhand import corpus
+from evenhand.cli.app import app
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, OutputError, VocabularyError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -104,6 +108,56 @@ def test_a_truncated_gzip_in_the_middle_of_a_folder(tmp_path):
     assert 10_000 <= rest.documents <= whole.documents
     assert found["documents_before"] <= 5000
     assert rest.scores["x"] == pytest.approx(whole.scores["x"], abs=0.5)
+
+
+def test_the_command_names_a_broken_file_and_goes_on_only_when_told(tmp_path):
+    text = b"she nurse he doctor\n" * 5000
+    for name in "abc":
+        (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress(text)[: -20 if name == "b" else None])
+    arguments = ["corpus", "bias", str(tmp_path), "--documents", "line", "--json"]
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 4
+    assert refused.stdout == ""
+    assert re.search(r"error: .*b\.txt\.gz: not a complete \.gz stream", refused.stderr)
+    done = CliRunner().invoke(app, [*arguments, "--skip-bad"])
+    assert done.exit_code == 0
+    assert re.search(r"note: .*b\.txt\.gz: not a complete .* \(read up to the break: \d+ documents\)", done.stderr)
+    record = json.loads(done.stdout)
+    assert [Path(bad["path"]).name for bad in record["bad_files"]] == ["b.txt.gz"]
+    assert record["documents"] >= 10_000
+
+
+def test_counts_of_pairs_tell_what_was_left_out(tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "{GOOD}"}}\n{{"body": "x"}}\n')
+    with pytest.raises(FormatError, match="line 2: no field 'text'"):
+        corpus.cooccurrence(tmp_path)
+    counts = corpus.cooccurrence(tmp_path, skip_bad=True)
+    assert counts.params["bad_records"] == 1
+    assert "line 2" in counts.params["first_bad_records"][0]
+
+
+def test_a_list_without_a_hit_names_its_words_and_what_to_look_at(tmp_path):
+    (tmp_path / "a.txt").write_text("he saw a doctor and a nurse")
+    with pytest.raises(VocabularyError, match=r"'f' occurs in the text \(she\)\n.*tokenizer \(words\) and lower=True"):
+        scored(tmp_path)
+    done = CliRunner().invoke(app, ["corpus", "bias", str(tmp_path)])
+    assert done.exit_code == 4
+    assert "none of the words of group 'female'" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_a_line_of_100_mb(tmp_path, name):
+    path = tmp_path / name
+    sentence = b"she is a nurse and he is a doctor "
+    with path.open("wb") as out:
+        out.write(b'{"text": "' if name == "a.jsonl" else b"")
+        for _ in range(100):
+            out.write(sentence * (1_000_000 // len(sentence)))
+        out.write(b'"}\n' if name == "a.jsonl" else b"\n")
+    b = scored(path, documents="line")
+    assert b.documents == 1
+    assert b.tokens == 100 * (1_000_000 // len(sentence)) * 9
 
 
 def test_an_unreadable_file(tmp_path):

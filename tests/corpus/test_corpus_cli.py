@@ -87,4 +87,4 @@ def test_errors_pass_through_the_guard_of_the_caller(text):
         return verb
 
     sub_app(guarded)
-    assert seen == ["bias", "compare"]
+    assert seen == ["bias", "compare", "cooccur", "sgns"]

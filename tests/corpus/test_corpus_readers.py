@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ from evenhand import corpus
 from evenhand.corpus.pieces import END, cut
 from evenhand.corpus.readers import Account, Corpus, Texts
 from evenhand.corpus.readers import source as source_module
-from evenhand.errors import FormatError, InputMissingError, UsageError
+from evenhand.errors import FormatError, InputMissingError, MissingExtraError, UsageError
 
 DOCUMENTS = ["she is a nurse", "", 'he said "no",\nthen naïve 東京']
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
@@ -122,6 +123,23 @@ def test_nothing_there_is_said(tmp_path, name):
         Corpus(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/a.txt", "s3://bucket/*.txt"])
+def test_an_address_names_the_package_that_it_needs(address):
+    pytest.importorskip("fsspec")
+    if find_spec("s3fs"):
+        pytest.skip("s3fs is installed")
+    with pytest.raises(MissingExtraError, match=r"s3://bucket/.*: a package .* is missing\n.*s3fs"):
+        read(address)
+
+
+def test_an_address_of_an_unknown_kind():
+    pytest.importorskip("fsspec")
+    with pytest.raises(FormatError, match=r"nowhere://a\.txt: could not be read"):
+        read("nowhere://a.txt")
+    with pytest.raises(InputMissingError, match=r"nowhere://\*\.txt: could not be listed"):
+        read("nowhere://*.txt")
+
+
 def test_no_path_and_no_text():
     with pytest.raises(UsageError, match="no file"):
         Corpus([])
@@ -153,7 +171,8 @@ def test_shards_gather_small_files_and_leave_large_ones_alone(tmp_path, monkeypa
     for name, size in (("a", 4), ("b", 5), ("c", 30), ("d", 1), ("e", 2)):
         (tmp_path / f"{name}.txt").write_text("x" * size)
     shards = Corpus(tmp_path).shards()
-    assert [[Path(file).stem for file in shard] for shard in shards] == [["a", "b"], ["c"], ["d", "e"]]
+    assert [[Path(span.file).stem for span in shard] for shard in shards] == [["a", "b"], ["c"], ["d", "e"]]
+    assert {span.stop for shard in shards for span in shard} == {None}
 
 
 @pytest.mark.parametrize("options", [{"window": 2}, {"decay": 0.9}, {"window": 2, "bootstrap": 100}])

@@ -91,6 +91,18 @@ def test_labellings_in_several_rounds(monkeypatch):
     assert scored(texts(20), permutations=6).baseline.mu == pytest.approx(whole.mu, rel=0.5)
 
 
+def test_labels_dealt_out_to_shards_are_a_shuffle_too(tmp_path, monkeypatch):
+    for number, text in enumerate(texts(40, seed=3, lean=0.9).texts):
+        (tmp_path / f"{number:02}.txt").write_text(text)
+    monkeypatch.setattr("evenhand.corpus.readers.source.SHARD", 400)
+    b = scored(tmp_path, permutations=19)
+    assert len(corpus.Corpus(tmp_path).shards()) > 5
+    whole = scored(texts(40, seed=3, lean=0.9), permutations=19)
+    assert b.mu == pytest.approx(whole.mu)
+    assert b.baseline.mu == pytest.approx(whole.baseline.mu, rel=0.2)
+    assert b.baseline.p_value == pytest.approx(0.05)
+
+
 def test_permutation_p_value_is_uniform_without_bias():
     # Exact by exchangeability: with 4 labellings p is one of 1/5 ... 5/5, each as likely.
     values = [scored(texts(4, seed=seed), permutations=4, seed=seed).baseline.p_value for seed in range(60)]
@@ -106,7 +118,7 @@ def test_too_little_text_for_a_baseline():
 
 
 def test_shuffler_deals_out_every_label_once():
-    shuffler = Shuffler(np.array([3, 5]), 4, np.random.default_rng(0))
+    shuffler = Shuffler(np.tile([3, 5], (4, 1)), np.random.default_rng(0))
     dealt = np.concatenate([shuffler.draw(count) for count in (2, 0, 5, 1)], axis=1)
     assert dealt.shape == (4, 8)
     assert (np.sort(dealt, axis=1) == [0] * 3 + [1] * 5).all()

@@ -1,6 +1,8 @@
 """The verb: exported pairs, predictions, model files, JSON on stdout."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -8,12 +10,18 @@ from typer.testing import CliRunner
 
 import evenhand as eh
 from evenhand.cli.probe import probe
-from evenhand.models.nli import DecomposableAttention
+from evenhand.cli.probe_models import _order
+from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
 from evenhand.models.nli.weights import Weights
 
 app = typer.Typer()
 app.command()(probe)
 runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def few_controls(monkeypatch):
+    monkeypatch.setattr("evenhand.measures.inference.run.CONTROL_PAIRS", 100)
 
 
 def test_export_predict_and_score(tmp_path):
@@ -35,8 +43,130 @@ def test_a_model_file_over_the_embedded_vectors(tmp_path, glove: eh.Vectors):
     assert done.exit_code == 0, done.output
     assert "net neutral" in done.stdout
     assert "tiny" in done.stdout
+    assert "sd" not in done.stdout.split("net neutral")[0]
 
 
-def test_what_is_no_model(tmp_path):
-    done = runner.invoke(app, [str(tmp_path / "x.bin")])
-    assert "no model file" in str(done.exception)
+def run(*arguments):
+    return runner.invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+
+def test_no_argument_asks_the_embedded_models():
+    done = run("--sample", "2000")
+    assert done.exit_code == 0, done.output
+    assert "1,968 of 1,936,512 pairs" in done.stdout
+    assert "3 embedded models" in done.stdout
+    for words in ("sd", "gap entailment", "gap contradiction", "right on controls", "US English", "→ 1"):
+        assert words in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "seed 0" in done.stderr
+    assert "seed 0" not in done.stdout
+
+
+def test_compare_adds_the_retrained_models():
+    done = run("-p", "mab-explicit", "--sample", "200", "--compare")
+    assert done.exit_code == 0, done.output
+    for words in ("original", "projected", "difference", "without the he-she direction"):
+        assert words in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_json_has_every_seed_and_the_differences():
+    found = json.loads(run("-p", "mab-explicit", "--sample", "200", "--compare", "--json").stdout)
+    assert [one["model"] for one in found["models"]] == ["original-0", "original-1", "original-2"]
+    assert [one["model"] for one in found["compared"]["models"]] == ["projected-0", "projected-1", "projected-2"]
+    gap = found["differences"]["gap_entailment"]
+    assert gap["mean"] == pytest.approx(
+        found["compared"]["scores"]["gap_entailment"]["mean"] - found["scores"]["gap_entailment"]["mean"]
+    )
+    assert found["n_pairs"] == 200
+    assert {"sd", "min", "max", "interval", "values"} <= set(found["scores"]["net_neutral"])
+
+
+def test_several_models_are_seeds_of_one_condition(tmp_path, glove: eh.Vectors):
+    paths = [
+        DecomposableAttention(Weights.random(glove.dim, 8, seed=seed), glove, name=f"tiny-{seed}").save(
+            tmp_path / f"{seed}.safetensors"
+        )
+        for seed in range(2)
+    ]
+    found = json.loads(run(*paths, "-p", "mab-explicit", "--sample", "100", "--json").stdout)
+    assert [one["model"] for one in found["models"]] == ["tiny-0", "tiny-1"]
+    assert len(found["scores"]["net_neutral"]["values"]) == 2
+
+
+def test_a_map_is_for_test_time_only(tmp_path, glove: eh.Vectors):
+    fitted = eh.mitigations.Span().fit(glove, "gender").save(tmp_path / "span.safetensors")
+    path = DecomposableAttention(Weights.random(glove.dim, 8), glove, name="tiny").save(tmp_path / "tiny.safetensors")
+    plain, mapped = (
+        run(path, "-p", "mab-explicit", "--sample", "100", "--json", *extra) for extra in ((), ("--map", fitted))
+    )
+    assert "test time only" in mapped.stderr
+    assert "test time only" in json.loads(mapped.stdout)["read"][0]
+    assert json.loads(plain.stdout)["net_neutral"] != json.loads(mapped.stdout)["net_neutral"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["x.bin"], "no model file"),
+        (["x.safetensors"], "x.safetensors"),
+        (["x.safetensors", "--compare"], "--compare is for the embedded models"),
+        (["--engine", "slurm"], "no engine 'slurm'"),
+        (["--probe", "gender-ocupation"], "gender-occupation"),
+        (["--vectors", "missing.txt"], "missing.txt"),
+        (["--map", "missing.safetensors"], "missing.safetensors"),
+        (["--sample", "1"], "at least 2"),
+    ],
+)
+def test_misuse_is_told(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.exit_code != 0
+    assert words in str(done.exception)
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("c,n,e", ("contradiction", "neutral", "entailment")),
+        ("Entailment, neutral, c", ("entailment", "neutral", "contradiction")),
+    ],
+)
+def test_order_of_labels(text, order):
+    assert _order(text) == order
+
+
+@pytest.mark.parametrize("text", ["e,n", "e,n,x", "e,e,c", ""])
+def test_no_order_of_labels(text):
+    with pytest.raises(eh.EvenhandError, match="order of labels"):
+        _order(text)
+
+
+def test_a_hugging_face_folder_gets_the_order_of_labels(tmp_path, monkeypatch):
+    given = []
+
+    def from_text(text, **options):
+        given.append((text, options))
+        return CallableModel(lambda p, h: [[0.2, 0.5, 0.3]] * len(p), LABELS, "tiny-bert")
+
+    monkeypatch.setitem(sys.modules, "evenhand.models.nli.transformer", SimpleNamespace(from_text=from_text))
+    (tmp_path / "config.json").write_text("{}")
+    for text in (f"hf:{tmp_path}", str(tmp_path)):
+        done = run(text, "--labels", "c,e,n", "--device", "cpu", "-p", "mab-explicit", "--sample", "50", "--json")
+        assert json.loads(done.stdout)["net_neutral"] == pytest.approx(0.5)
+        assert given[-1] == (text, {"device": "cpu", "labels": ("contradiction", "entailment", "neutral")})
+
+
+@pytest.mark.xdist_group("ray")
+def test_a_cluster_gives_the_same_scores(ray_engine):
+    options = ("-p", "mab-explicit", "--sample", "200", "--json")
+    here, there = (json.loads(run(*options, "--engine", name).stdout) for name in ("local", "ray"))
+    assert here == there
+
+
+@pytest.mark.slow
+def test_the_whole_probe_on_all_seeds():
+    found = json.loads(run("--json").stdout)
+    assert found["n_pairs"] == 1_936_512
+    assert len(found["models"]) == 3

@@ -38,6 +38,8 @@ class Case:
 # which a projection makes 0 by construction, and along the direction that the pairs still show afterwards.
 VARIANTS: dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
     "direct-bias": (("old direction", {"direction": "original"}), ("new direction", {"direction": "own"})),
+    "nli-gap": (("entailment", {"label": "entailment"}), ("contradiction", {"label": "contradiction"})),
+    "mab": (("E", {"score": "E"}), ("d", {"score": "d"})),
 }
 PLAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (("", {}),)
 
@@ -61,15 +63,19 @@ class Plan:
         concept: str = "gender",
         seed: int = 0,
         skip_failing: bool = False,
+        full_probes: bool = False,
     ) -> Plan:
-        """Every measure with the queries it names itself; `only` keeps some measures. Unknown names fail here."""
+        """Every measure with the queries it names itself; `only` keeps some measures. Unknown names fail here.
+
+        `full_probes` asks inference models about all pairs of a probe instead of a sample.
+        """
         words.concept(concept)
         chains = tuple(methods)
         for method in (step for chain in chains for step in chain.split(".")):
             mitigations.get(method)
         chosen = list(only) or [name for name in measures.ids() if measures.info(name).default_queries()]
         cases = tuple(
-            Case(name, query, options, variant)
+            Case(name, query, {**options, **_probing(name, full_probes)}, variant)
             for name in chosen
             for query in measures.info(name).default_queries()
             for variant, options in VARIANTS.get(name, PLAIN)
@@ -88,3 +94,7 @@ class Plan:
     def digest(self) -> str:
         """The same for the same plan, so that a run can be resumed only by its own plan."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _probing(measure: str, full: bool) -> dict[str, Any]:
+    return {"sample": None} if full and measures.info(measure).family == "inference" else {}

@@ -66,6 +66,7 @@ class Audit:
         seed: int = 0,
         folder: str | os.PathLike[str] | None = None,
         skip_failing: bool = False,
+        full_probes: bool = False,
         progress: Progress | None = None,
     ) -> Audit:
         """Measure the vectors, apply each method and measure again.
@@ -78,13 +79,20 @@ class Audit:
             seed: of every random step.
             folder: keep finished measurements here while running, so that an interrupted audit goes on from there.
             skip_failing: note a method that cannot be fitted here and go on without it.
+            full_probes: ask inference models about all two million pairs instead of a sample: a minute a stage.
             progress: called with (done, total, what is being measured).
         """
         from evenhand.audit.runner import run
 
         given: dict[str, Any] = {"methods": list(methods), "measures": list(measures), "concept": concept, "seed": seed}
+        given |= {"full_probes": True} if full_probes else {}
         plan = Plan.default(
-            methods=given["methods"], only=given["measures"], concept=concept, seed=seed, skip_failing=skip_failing
+            methods=given["methods"],
+            only=given["measures"],
+            concept=concept,
+            seed=seed,
+            skip_failing=skip_failing,
+            full_probes=full_probes,
         )
         return run(vectors, plan, given=given, folder=Path(folder) if folder else None, progress=progress)
 

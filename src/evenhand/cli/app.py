@@ -19,7 +19,9 @@ from evenhand.cli.corpus import sub_app as corpus
 from evenhand.cli.debias import debias
 from evenhand.cli.fetch import fetch
 from evenhand.cli.listing import listing
+from evenhand.cli.lm import sub_app as lm
 from evenhand.cli.measure import measure
+from evenhand.cli.nli import sub_app as nli
 from evenhand.cli.probe import probe
 from evenhand.cli.report import report
 from evenhand.cli.reproduce import reproduce
@@ -76,6 +78,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
 for _name, _verb in VERBS.items():
     app.command(_name)(_guarded(_verb))
 app.add_typer(corpus(_guarded), name="corpus")
+app.add_typer(lm(_guarded), name="lm")
+app.add_typer(nli(_guarded), name="nli")
 
 
 def _version(wanted: bool) -> None:

@@ -26,6 +26,9 @@ def audit(
         list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
     ] = None,
     concept: ConceptOption = "gender",
+    full_probes: Annotated[
+        bool, typer.Option("--full-probes", help="Ask inference models about all pairs, not a sample.")
+    ] = False,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="Folder for audit.json and report.html; an interrupted audit resumes there."),
@@ -53,7 +56,14 @@ def audit(
     methods = () if no_methods else tuple(method or DEFAULT_METHODS)
     with progress("audit") as bar:
         record = Audit.run(
-            loaded, methods=methods, measures=measure or (), concept=concept, seed=seed, folder=out, progress=bar
+            loaded,
+            methods=methods,
+            measures=measure or (),
+            concept=concept,
+            seed=seed,
+            folder=out,
+            full_probes=full_probes,
+            progress=bar,
         )
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:

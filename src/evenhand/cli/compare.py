@@ -67,7 +67,9 @@ def _show(found: list[tuple[Any, Any, Any]], first: str, second: str) -> None:
         arrow = ARROWS[measures.info(item.measure).better]
         table.add_row(escape(item.label), arrow, cell(before), cell(after), shown)
     show(f"before [bold]{first}[/], after [bold]{second}[/]", table)
-    for item, before, after in found:
-        for measurement in (before, after):
+    for item, *both in found:
+        for when, measurement in zip(("before", "after"), both, strict=True):
             if measurement.status != "ok":
                 show(f"[dim]undefined: {item.label}: {measurement.reason}[/]")
+            elif measurement.note:
+                show(f"[dim]{item.label}, {when}: {measurement.note}[/]")

@@ -15,12 +15,13 @@ def listing(
     kind: Annotated[
         str,
         typer.Argument(
-            help="measures, methods, concepts, queries, wordsets, pairs, tables, templates, data or formats."
+            help="measures, methods, probes, models, concepts, queries, wordsets, pairs, tables, templates, data or "
+            "formats."
         ),
     ] = "measures",
     as_json: Json = False,
 ) -> None:
-    """List measures, methods, word lists, data sets or file formats."""
+    """List measures, methods, probes, models, word lists, data sets or file formats."""
     if kind not in KINDS:
         raise unknown_name("list", kind, KINDS)
     rows = KINDS[kind]()
@@ -49,6 +50,30 @@ def _methods() -> list[dict[str, Any]]:
     from evenhand import mitigations
 
     return [{"id": entry.id, "title": entry.title, "citation": entry.citation} for entry in mitigations.listing()]
+
+
+def _probes() -> list[dict[str, Any]]:
+    from evenhand.words import probes
+
+    return [
+        {
+            "id": entry.id,
+            "pairs": entry.pairs,
+            "varies": entry.varies,
+            "source": entry.source,
+        }
+        for entry in probes.listing()
+    ]
+
+
+def _models() -> list[dict[str, Any]]:
+    from evenhand.measures.inference.embedded_models import TRAINED_ON
+    from evenhand.models.nli import embedded
+
+    return [
+        {"id": f"embedded:{name}", "kind": "NLI", "seeds": len(embedded.SEEDS), "trained on": text}
+        for name, text in TRAINED_ON.items()
+    ]
 
 
 def _data() -> list[dict[str, Any]]:
@@ -91,6 +116,8 @@ def _words(kind: str) -> Any:
 KINDS: dict[str, Any] = {
     "measures": _measures,
     "methods": _methods,
+    "probes": _probes,
+    "models": _models,
     "concepts": _words("concept"),
     "queries": _words("query"),
     "wordsets": _words("wordset"),

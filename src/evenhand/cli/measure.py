@@ -106,7 +106,9 @@ def _show(info: Any, found: list[Any]) -> None:
         table.add_row(item.query, f"[bold]{numbers.number(item.value)}[/]", interval, p, str(item.coverage))
     show(f"[bold]{info.title}[/]  {ARROWS[info.better]} is better", table)
     for item in found:
-        text = f"undefined: {item.reason}" if item.status != "ok" else item.reading
+        text = (
+            f"undefined: {item.reason}" if item.status != "ok" else "; ".join(filter(None, (item.reading, item.note)))
+        )
         lost = f" (lost: {', '.join(item.coverage.missing[:8])})" if item.coverage.missing else ""
         show(f"[dim]{item.query}: {text}{lost}[/]")
     show(f"[dim]{info.limits}[/]")

@@ -20,6 +20,15 @@ VectorsArgument = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
+EngineOption = Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="A Ray cluster.", show_default="RAY_ADDRESS, or one of its own on this machine"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", help="Parts worked on at a time.", show_default="local 1; ray all cores"),
+]
 ConceptOption = Annotated[str, typer.Option("--concept", help="What is measured or removed: an id or a file.")]
 Case = Annotated[str, typer.Option("--case", help="How list words are looked up: auto, exact, lower, any.")]
 Format = Annotated[

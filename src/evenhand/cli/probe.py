@@ -7,102 +7,89 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Json, Seed, load, notes_on_stderr
-from evenhand.cli.screen import escape, note, progress, show, show_json
-from evenhand.errors import UsageError
+from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
+from evenhand.cli.probe_models import Chosen, chosen, refuse_compare
+from evenhand.cli.screen import note, progress, show, show_json
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference import ProbeResult, Score
-
-PREDICTIONS = (".jsonl", ".csv", ".jsonl.gz", ".csv.gz", ".jsonl.zst", ".csv.zst")
+    from evenhand.engines import Engine
+    from evenhand.measures.inference import SeedsResult
+    from evenhand.words.probes import Probe
 
 
 def probe(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model file (.safetensors) or predictions (.jsonl, .csv).")
-    ],
-    which: Annotated[str, typer.Option("--probe", "-p", help="A probe: an id or a file.")] = "gender-occupation",
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="A model file (.safetensors), a Hugging Face folder (hf:FOLDER), predictions (.jsonl, .csv), embedded "
+            "or embedded:projected; several are seeds of one condition. Default: the three embedded models.",
+        ),
+    ] = None,
+    which: Annotated[
+        str, typer.Option("--probe", "-p", help="A probe: an id of `evenhand list probes`, or a file.")
+    ] = "gender-occupation",
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Also the embedded models retrained without the he-she direction."),
+    ] = False,
     vectors: Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")] = "glove-embedded",
     map_file: Annotated[
         Path | None,
         typer.Option("--map", help="A fitted map, applied to the vectors at test time only.", show_default=False),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
+    ] = None,
     sample: Annotated[
         int | None, typer.Option("--sample", help="Ask about so many pairs only.", show_default="all pairs")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="numpy, torch, torch:cuda or auto.")] = "auto",
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
     force: Annotated[bool, typer.Option("--force", help="Go on though many fillers are not in the vectors.")] = False,
     export: Annotated[
         Path | None,
-        typer.Option("--export", help="Only write the pairs (.jsonl, .csv, .parquet); MODEL is not read."),
+        typer.Option("--export", help="Only write the pairs (.jsonl, .csv, .parquet); no model is asked."),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Ask a model about sentences that differ in one word, and score its answers."""
-    from evenhand.measures.inference import probe as run
+    from evenhand.cli.probe_screen import tables
+    from evenhand.engines import opened
+    from evenhand.measures.inference import compare as against
     from evenhand.words import probes
 
+    asked = probes.probe(which)
     if export:
-        count = probes.export(probes.probe(which), export, sample=sample, seed=seed)
+        count = probes.export(asked, export, sample=sample, seed=seed)
         note(f"wrote {count:,} pairs to {export}")
         return
-    asked = probes.probe(which)
-    with notes_on_stderr(), progress(asked.name) as told:
-        result = run(
-            _model(model, vectors, map_file, device), asked, sample=sample, seed=seed, force=force, progress=told
-        )
+    refuse_compare(compare, model)
+    options = {"sample": sample, "seed": seed, "force": force}
+    texts = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
+    with notes_on_stderr(), opened(engine, workers=workers, address=address) as where:
+        sets = [chosen(some, vectors=vectors, map_file=map_file, device=device, labels=labels) for some in texts]
+        found = [_asked(where, some, asked, options) for some in sets]
+    both = against(*found) if compare else None
     if as_json:
-        show_json(result.to_dict())
+        difference = both.to_dict() if both else {}
+        compared = {"compared": difference["after"], "differences": difference["differences"]} if both else {}
+        show_json({**found[0].to_dict(), **compared, "read": [some.reading for some in sets]})
     else:
-        _show(result)
+        show(*tables(found, both))
+    for some in sets:
+        if some.reading:
+            note(f"note: {some.reading}")
     note(f"seed {seed}")
 
 
-def _model(text: str, vectors: str, map_file: Path | None, device: str) -> Any:
-    """The model that a file name means; a map changes what it reads, not how it was trained."""
-    from evenhand.models.nli import DecomposableAttention, PredictionsFile
+def _asked(engine: Engine, some: Chosen, asked: Probe, options: dict[str, Any]) -> SeedsResult:
+    """The answers of all models of one condition."""
+    from evenhand.measures.inference import probe_seeds
 
-    if text.lower().endswith(PREDICTIONS):
-        return PredictionsFile(Path(text))
-    if not text.lower().endswith(".safetensors"):
-        raise UsageError(
-            f"{text!r} is no model file", hint="give a .safetensors model, or predictions as .jsonl or .csv"
-        )
-    read = load(vectors)
-    if map_file:
-        from evenhand.mitigations import VectorMap
-
-        read = VectorMap.load(map_file)(read)
-        note("the map is applied at test time only: the model was trained without it")
-    return DecomposableAttention.load(Path(text), read, backend_name="numpy" if device == "auto" else device)
-
-
-def _show(result: ProbeResult) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("score", "value", "95 % interval"):
-        table.add_column(column, justify="left" if column == "score" else "right")
-    neutral = result.neutrality
-    rows = {"net neutral": neutral.net_neutral, "fraction neutral": neutral.fraction_neutral}
-    rows |= {f"T:{tau:g}": score for tau, score in neutral.threshold.items()}
-    if result.gap:
-        between = f"{result.gap.first} - {result.gap.second}"
-        rows |= {f"entailment, {between}": result.gap.entailment, f"contradiction, {between}": result.gap.contradiction}
-    for name, score in rows.items():
-        table.add_row(escape(name), f"[bold]{score.value:.3f}[/]", escape(_interval(score)))
-    show(f"[bold]{result.probe}[/]  {result.model}, {result.n_pairs:,} pairs", table)
-    for name, right in result.controls.items():
-        show(f"[dim]{name}: {right:.1%} right[/]")
-    for label in ("entailment", "contradiction"):
-        pair = result.top(label, 1)[0]
-        show(f"[dim]highest {label} {pair[label]:.3f}: {escape(pair['premise'])} → {escape(pair['hypothesis'])}[/]")
-    over = " and ".join(result.interval_over) or "nothing"
-    show(f"[dim]Intervals over {over}. 1 is neutral throughout; a gap of 0 leans neither way.[/]")
-    if result.coverage.missing:
-        show(f"[dim]lost: {escape(', '.join(result.coverage.missing[:12]))}[/]")
-
-
-def _interval(score: Score) -> str:
-    return f"[{score.interval[0]:.3f}, {score.interval[1]:.3f}]" if score.interval else ""
+    with progress(asked.name) as told:
+        return probe_seeds(some.models, asked, condition=some.condition, engine=engine, progress=told, **options)

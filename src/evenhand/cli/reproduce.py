@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evenhand.cli.options import Case, Json, Seed, load, notes_on_stderr
-from evenhand.cli.screen import escape, show, show_json
+from evenhand.cli.screen import escape, progress, show, show_json
 
 
 def reproduce(
@@ -18,6 +18,10 @@ def reproduce(
     vectors: Annotated[
         list[str] | None,
         typer.Option("--vectors", "-v", help="Vector files; may be repeated.", show_default="embedded"),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", help="For tables about a text: an id such as enwik8, or files; may be repeated."),
     ] = None,
     case: Case = "auto",
     seed: Seed = 0,
@@ -30,8 +34,9 @@ def reproduce(
         _list([paper] if paper else list(reproductions.papers()), as_json=as_json)
         return
     loaded = [load(source, case=case) for source in vectors or ()]
-    with notes_on_stderr():
-        found = reproductions.compute(paper, table, *loaded, seed=seed)
+    with progress(f"{paper} {table}") as bar, notes_on_stderr():
+        about = {"corpus": corpus[0] if len(corpus) == 1 else corpus, "progress": bar} if corpus else {}
+        found = reproductions.compute(paper, table, *loaded, seed=seed, **about)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -67,15 +67,22 @@ def audit_tables(audit: Audit) -> Iterator[RenderableType]:
     """The rows of an audit under the headings of their families, then what is undefined and why."""
     from evenhand.report.tables import by_family
 
-    undefined: dict[str, None] = {}
+    undefined: dict[str, dict[str, None]] = {}
     for title, rows in by_family(audit).items():
         yield _table(title, rows, [stage.name for stage in audit.stages])
+        notes: dict[str, None] = {}
         for row in rows:
-            for measurement in row.cells.values():
+            for stage, measurement in row.cells.items():
                 if measurement.status != "ok":
-                    undefined[f"[dim]undefined: {escape(f'{row.label}: {measurement.reason}')}[/]"] = None
-    yield from undefined
-    yield "[dim]Values with 95 % bootstrap interval over words; p one-sided, not corrected for many tests.[/]"
+                    undefined.setdefault(measurement.reason, {})[row.label] = None
+                elif measurement.note:
+                    notes[f"[dim]{escape(f'{stage}: {measurement.note}')}[/]"] = None
+        yield from notes
+    yield from (f"[dim]undefined: {escape('; '.join(rows) + ': ' + why)}[/]" for why, rows in undefined.items())
+    yield (
+        "[dim]Values with 95 % bootstrap interval over words (inference: over words, phrases and training seeds); "
+        "p one-sided, not corrected for many tests.[/]"
+    )
 
 
 def _table(title: str, rows: Iterable[Row], stages: list[str]) -> RenderableType:

@@ -1,4 +1,4 @@
-"""`evenhand show`: all about one measure, method, word list or data set."""
+"""`evenhand show`: all about one measure, method, probe, model, word list or data set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def show(
     name: Annotated[str, typer.Argument(help="Any id of `evenhand list`.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Tell all about one measure, method, word list or data set."""
+    """Tell all about one measure, method, probe, model, word list or data set."""
     record = _find(name)
     if as_json:
         show_json(record)
@@ -46,12 +46,19 @@ def _plain(value: Any) -> str:
 
 def _find(name: str) -> dict[str, Any]:
     from evenhand import data, measures, mitigations, words
+    from evenhand.cli.probe_models import EMBEDDED
+    from evenhand.cli.show_probe import models_record, probe_record
+    from evenhand.words import probes
 
     if name in measures.ids():
         return _measure(measures.info(name))
     methods = {entry.id: entry for entry in mitigations.listing()}
     if name in methods:
         return {"kind": "method", **asdict(methods[name])}
+    if name.partition(probes.catalog.VARIANT)[0] in probes.ids():
+        return probe_record(name)
+    if name in EMBEDDED:
+        return models_record(name)
     if name == "glove-embedded":
         return _embedded()
     if name in data.catalog():
@@ -61,8 +68,9 @@ def _find(name: str) -> dict[str, Any]:
         if name in words.ids(kind):
             record = load(name)
             return {"kind": kind, **record.to_dict(), "citation": record.citation}
-    known = [*measures.ids(), *methods, *data.catalog(), *(id_ for kind in loaders for id_ in words.ids(kind))]
-    raise unknown_name("measure, method, word list or data set", name, known)
+    lists = (id_ for kind in loaders for id_ in words.ids(kind))
+    known = [*measures.ids(), *methods, *probes.ids(), *EMBEDDED, *data.catalog(), *lists]
+    raise unknown_name("measure, method, probe, model, word list or data set", name, known)
 
 
 def _measure(info: Any) -> dict[str, Any]:

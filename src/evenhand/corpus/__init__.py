@@ -5,6 +5,8 @@ Everything streams: memory grows with the number of distinct words, not with the
 
 from evenhand.corpus.beta import Beta
 from evenhand.corpus.bias import bias
+from evenhand.corpus.chance import by_chance
+from evenhand.corpus.constants import Constants, fit_constants
 from evenhand.corpus.cooccurrence import Cooccurrence, cooccurrence
 from evenhand.corpus.genderedness import Genderedness, genderedness
 from evenhand.corpus.readers import Corpus, Texts
@@ -15,12 +17,15 @@ __all__ = [
     "ENGLISH",
     "Baseline",
     "Beta",
+    "Constants",
     "Cooccurrence",
     "Corpus",
     "CorpusBias",
     "Genderedness",
     "Texts",
     "bias",
+    "by_chance",
     "cooccurrence",
+    "fit_constants",
     "genderedness",
 ]

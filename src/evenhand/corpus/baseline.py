@@ -8,6 +8,8 @@ a share without replacement (hypergeometric), which is the same distribution as 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -15,72 +17,102 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.corpus.blocks import Labels, blocks
-from evenhand.corpus.counting import Progress, word_numbers
+from evenhand.corpus.counting import Plan, Progress, watched, word_numbers
 from evenhand.corpus.pieces import END
 from evenhand.corpus.readers.account import Account
-from evenhand.corpus.readers.source import Source
+from evenhand.corpus.readers.source import Shard, Source
 from evenhand.corpus.scoring import Scored
 from evenhand.corpus.sums import Sums
 from evenhand.corpus.vocabulary import Vocabulary
+from evenhand.engines import Engine, LocalEngine
 from evenhand.errors import DegenerateError
 
-CELLS = 1 << 25  # sums kept at once, 256 MB
+CELLS = 1 << 24  # sums kept at once, 128 MB, in each worker
 
 
 class Shuffler:
-    """Deals out the labels of all hits, a handful at a time."""
+    """Deals out the labels of some hits, (labellings, groups) of them, a handful at a time."""
 
-    def __init__(self, hits: NDArray[np.int64], labellings: int, rng: np.random.Generator) -> None:
-        self._left = np.tile(hits, (labellings, 1))
-        self._rng = rng
+    def __init__(self, hits: NDArray[np.int64], rng: np.random.Generator) -> None:
+        self._left, self._rng = hits, rng
+
+    @property
+    def labellings(self) -> int:
+        """How many."""
+        return len(self._left)
 
     def draw(self, count: int) -> Labels:
         """(labellings, count) labels."""
-        return np.stack([self._row(left, count) for left in self._left])
-
-    def _row(self, left: NDArray[np.int64], count: int) -> Labels:
-        taken = self._rng.multivariate_hypergeometric(left, count, method="marginals")
-        left -= taken
-        return self._rng.permutation(np.repeat(np.arange(len(left), dtype=np.int8), taken))
+        taken = np.stack([self._rng.multivariate_hypergeometric(row, count, method="marginals") for row in self._left])
+        self._left = self._left - taken  # not in place: what came from another process may be read-only
+        groups = np.arange(taken.shape[1], dtype=np.int8)
+        return np.stack([self._rng.permutation(np.repeat(groups, row)) for row in taken])
 
 
 def shuffled_means(
-    source: Source, scored: Scored, *, labellings: int, seed: int, progress: Progress = None
+    source: Source,
+    scored: Scored,
+    *,
+    labellings: int,
+    seed: int,
+    engine: Engine | None = None,
+    progress: Progress = None,
 ) -> Vector64:
     """Mean |bias| under each of several shuffled labellings, the words chosen anew each time by the same rules.
 
     Takes one more pass over the text, or several where the sums of all labellings would not fit in memory.
     """
-    words = scored.counts.words.gather(scored.candidates[scored.met]).to_list()
+    words = tuple(scored.counts.words.gather(scored.candidates[scored.met]).to_list())
     at_once = max(1, CELLS // (len(scored.plan.groups) * (len(words) + 1)))
     rounds = [min(at_once, labellings - done) for done in range(0, labellings, at_once)]
     rngs = np.random.default_rng(seed).spawn(len(rounds))
     return np.concatenate(
         [
-            _round(source, scored, words, Shuffler(scored.hits, n, rng), n, progress)
+            _round(source, scored, words, _dealt(scored, n, rng), engine or LocalEngine(), progress)
             for n, rng in zip(rounds, rngs, strict=True)
         ]
     )
 
 
+def _dealt(scored: Scored, labellings: int, rng: np.random.Generator) -> list[Shuffler]:
+    """The labels of all hits dealt out to the shards, each of which then goes on alone with chance of its own."""
+    left = np.tile(scored.hits, (labellings, 1))
+    dealt = []
+    for hits, own in zip(scored.counts.shard_hits, rng.spawn(len(scored.counts.shard_hits)), strict=True):
+        share = np.stack([rng.multivariate_hypergeometric(row, hits, method="marginals") for row in left])
+        left -= share
+        dealt.append(Shuffler(share, own))
+    return dealt
+
+
 def _round(
-    source: Source, scored: Scored, words: list[str], shuffler: Shuffler, labellings: int, progress: Progress
+    source: Source,
+    scored: Scored,
+    words: tuple[str, ...],
+    dealt: list[Shuffler],
+    engine: Engine,
+    progress: Progress,
 ) -> Vector64:
-    plan = replace(scored.plan, parts=0)
-    numbers = Vocabulary((END, *plan.group_words, *words))
-    first = 1 + len(plan.group_words)
-    rest = first + len(words)  # every other word: it counts in the sums only
-    sums = Sums(labellings, len(plan.groups), plan.kernel().dtype)
-    sums.make_room(rest + 1)
     shards = source.shards()
-    for number, shard in enumerate(shards):
-        if progress:
-            progress(number, len(shards), "shuffled labels")
-        kernel = plan.kernel(labellings)
-        text = word_numbers(source, shard, plan, numbers, Account(source.skip_bad))
-        for block in blocks((np.minimum(ids, rest) for ids in text), plan.labels):
-            kernel.feed(replace(block, labels=shuffler.draw(len(block.hits))), sums)
-    return np.array([_mean(scored, table[:, : rest + 1], slice(first, rest)) for table in sums.values])
+    jobs = zip(shards, dealt, strict=True)
+    parts = engine.map(partial(_shuffled, source, replace(scored.plan, parts=0), words), jobs)
+    total = reduce(add, watched(parts, len(shards), "shuffled labels", progress))
+    first = 1 + len(scored.plan.group_words)
+    return np.array([_mean(scored, table, slice(first, first + len(words))) for table in total])
+
+
+def _shuffled(source: Source, plan: Plan, words: tuple[str, ...], job: tuple[Shard, Shuffler]) -> NDArray[Any]:
+    """(labellings, groups, words) of one shard; the last word stands for all that are not scored."""
+    shard, shuffler = job
+    numbers = Vocabulary((END, *plan.group_words, *words))
+    rest = 1 + len(plan.group_words) + len(words)
+    kernel = plan.kernel(shuffler.labellings)
+    sums = Sums(shuffler.labellings, len(plan.groups), kernel.dtype)
+    sums.make_room(rest + 1)
+    text = word_numbers(source, shard, plan, numbers, Account(source.skip_bad))
+    for block in blocks((np.minimum(ids, rest) for ids in text), plan.labels):
+        kernel.feed(replace(block, labels=shuffler.draw(len(block.hits))), sums)
+    return sums.values[:, :, : rest + 1]
 
 
 def _mean(scored: Scored, company: NDArray[Any], words: slice) -> float:

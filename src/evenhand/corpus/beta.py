@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError
@@ -47,8 +48,7 @@ class Beta(float):
                 f"only {len(x)} words are scored in both corpora, too few for a slope",
                 hint="lower min_count, or use more text",
             )
-        kept = (_away(x) <= OUTLIER) & (_away(y) <= OUTLIER)
-        slope, intercept = _least_squares(x[kept], y[kept])
+        slope, intercept, kept = trimmed_line(x, y)
         robust = theil_sen(x, y, seed=seed)
         made = super().__new__(cls, slope)
         made.trimmed, made.untrimmed, made.intercept = slope, _least_squares(x, y)[0], intercept
@@ -66,6 +66,12 @@ def shared(one: Mapping[str, float], other: Mapping[str, float]) -> tuple[list[s
     """The words scored in both, and their scores in the one and the other."""
     words = [word for word in one if word in other]
     return words, np.array([one[word] for word in words]), np.array([other[word] for word in words])
+
+
+def trimmed_line(x: Vector64, y: Vector64) -> tuple[float, float, NDArray[np.bool_]]:
+    """Slope and intercept by least squares without outliers, and which points were kept."""
+    kept = (_away(x) <= OUTLIER) & (_away(y) <= OUTLIER)
+    return *_least_squares(x[kept], y[kept]), kept
 
 
 def _away(values: Vector64) -> Vector64:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.arrays import Vector64
 from evenhand.corpus import groups as grouping
 from evenhand.corpus.baseline import shuffled_means
 from evenhand.corpus.counting import Plan, Progress, count
@@ -21,6 +22,7 @@ from evenhand.corpus.scores import checked_normalisation
 from evenhand.corpus.scoring import Scored
 from evenhand.corpus.stopwords import stop_list
 from evenhand.corpus.tokenise import Tokenizer, tokeniser
+from evenhand.engines import Engine, opened
 from evenhand.errors import UsageError
 from evenhand.words.frozen import FrozenMap
 
@@ -44,6 +46,7 @@ def bias(
     permutations: int = 0,
     seed: int = 0,
     piece: int = PIECE,
+    engine: str | Engine = "local",
     progress: Progress = None,
     **reading: Any,
 ) -> CorpusBias:
@@ -72,6 +75,7 @@ def bias(
         permutations: shuffled labellings for the baseline of mu, in a second pass; 0 for none.
         seed: of draws and shuffles.
         piece: characters worked on at a time; moves memory, not the result.
+        engine: `local`, `ray`, or one of `evenhand.engines`; moves speed, not the result.
         progress: called with (done, total, what).
         **reading: documents, field, format, encoding_errors, skip_bad of `Corpus`.
 
@@ -90,20 +94,23 @@ def bias(
         "window": reach, "decay": decay, "tokenizer": words_of.name, "lower": words_of.lower, "lists": lists_name,
         **choices, "stop_words": len(stops), "bootstrap": bootstrap, "permutations": permutations, **source.to_dict(),
     }  # fmt: skip
-    counts = count(source, plan, progress=progress)
-    scored = Scored(counts, plan, stops, seed=seed, params=params, **choices)
-    first = scored.result(0, bootstrap)
-    if permutations:
-        first = replace(first, baseline=_baseline(first, source, scored, permutations, progress))
+    with opened(engine) as workers:
+        counts = count(source, plan, engine=workers, progress=progress)
+        scored = Scored(counts, plan, stops, seed=seed, params=params, **choices)
+        first = scored.result(0, bootstrap)
+        if permutations:
+            means = shuffled_means(
+                source, scored, labellings=permutations, seed=seed, engine=workers, progress=progress
+            )
+            first = replace(first, baseline=_baseline(first.mu, means))
     others = {name: scored.result(place, bootstrap) for place, name in enumerate(named) if place}
     return replace(first, against=FrozenMap(others))
 
 
-def _baseline(first: CorpusBias, source: Source, scored: Scored, permutations: int, progress: Progress) -> Baseline:
-    means = shuffled_means(source, scored, labellings=permutations, seed=scored.seed, progress=progress)
+def _baseline(mu: float, means: Vector64) -> Baseline:
     low, high = np.quantile(means, [0.025, 0.975])
-    above = int(np.count_nonzero(means >= first.mu))
-    return Baseline(float(means.mean()), (float(low), float(high)), (above + 1) / (permutations + 1), permutations)
+    above = int(np.count_nonzero(means >= mu))
+    return Baseline(float(means.mean()), (float(low), float(high)), (above + 1) / (len(means) + 1), len(means))
 
 
 def _check(window: int | None, decay: float | None, min_count: int, smoothing: float, piece: int, *draws: int) -> None:

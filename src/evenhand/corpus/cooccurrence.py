@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Rows, Vector64
-from evenhand.corpus.counting import Plan, Progress, count, word_numbers
-from evenhand.corpus.pairs import pair_counts, weights
-from evenhand.corpus.pieces import END
-from evenhand.corpus.readers import Account
+from evenhand.arrays import Vector64
+from evenhand.corpus.counting import Plan, Progress, count
+from evenhand.corpus.pairs import PairCounts, pair_counts, weights
 from evenhand.corpus.readers.places import Paths
 from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.tokenise import Tokenizer, tokeniser
-from evenhand.corpus.vocabulary import Vocabulary
+from evenhand.engines import Engine, opened
 from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
 from evenhand.files import existing, writing
 
@@ -122,6 +120,7 @@ def cooccurrence(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     piece: int = PIECE,
+    engine: str | Engine = "local",
     progress: Progress = None,
     **reading: Any,
 ) -> Cooccurrence:
@@ -129,47 +128,34 @@ def cooccurrence(
 
     `weighting` is `flat` (1), `harmonic` (1/d, as GloVe) or `dynamic` ((k-d+1)/k, what word2vec does on average). Words
     below `min_count` are taken out before the windows are laid, as word2vec and GloVe do; this takes a first pass over
-    the text. The matrix must fit in memory, the text need not.
+    the text. The matrix must fit in memory, the text need not. `engine` is `local`, `ray` or one of `evenhand.engines`.
     """
     by_distance = weights(weighting, window)
     if min_count < 1 or piece < 1:
         raise UsageError(f"min_count and piece start at 1, got {min_count} and {piece}")
     source = as_source(paths, **reading)
     plan = Plan({}, window, None, tokeniser(tokenizer, lower=lower), piece)
-    known = _frequent(source, plan, min_count, progress) if min_count > 1 else ()
-    vocabulary = Vocabulary((END, *known))
-    seen = np.zeros(1, dtype=np.int64)
-
-    def numbers() -> Iterator[Rows]:
-        nonlocal seen
-        for shard in source.shards():
-            for ids in word_numbers(source, shard, plan, vocabulary, Account(source.skip_bad)):
-                kept = ids[ids <= len(known)] if min_count > 1 else ids
-                here = np.bincount(kept, minlength=len(seen))
-                here[: len(seen)] += seen
-                seen = here
-                yield kept
-
-    total = pair_counts(numbers(), by_distance)
+    with opened(engine) as workers:
+        known = _frequent(source, plan, min_count, workers, progress) if min_count > 1 else None
+        total = pair_counts(source, plan, by_distance, known, engine=workers, progress=progress)
     params = {"window": window, "weighting": weighting, "min_count": min_count}
     how = {"tokenizer": plan.tokeniser.name, "lower": plan.tokeniser.lower, **source.to_dict()}
-    return _finished(total, vocabulary, seen, {**params, **how})
+    return _finished(total, {**params, **how, **total.account.to_dict()})
 
 
-def _frequent(source: Source, plan: Plan, min_count: int, progress: Progress) -> tuple[str, ...]:
-    counts = count(source, plan, progress=progress)
+def _frequent(source: Source, plan: Plan, min_count: int, engine: Engine, progress: Progress) -> tuple[str, ...]:
+    counts = count(source, plan, engine=engine, progress=progress)
     rows = np.flatnonzero(counts.occurrences >= min_count)
     return tuple(counts.words.gather(rows[rows > 0]).to_list())
 
 
-def _finished(total: Any, vocabulary: Vocabulary, seen: NDArray[np.int64], params: Mapping[str, Any]) -> Cooccurrence:
+def _finished(total: PairCounts, params: Mapping[str, Any]) -> Cooccurrence:
     """Both halves of the matrix, words by frequency, without the mark that closes documents."""
-    order = np.argsort(-seen[1:], kind="stable") + 1
-    upper = total.total(len(seen))
-    matrix = (upper + upper.T).tocsr()[order][:, order].tocsr()
+    order = np.argsort(-total.occurrences[1:], kind="stable") + 1
+    matrix = (total.upper + total.upper.T).tocsr()[order][:, order].tocsr()
     matrix.sort_indices()
-    words = tuple(vocabulary.words.gather(order).to_list())
-    return Cooccurrence(words, matrix, seen[order], params)
+    words = tuple(total.words.gather(order).to_list())
+    return Cooccurrence(words, matrix, total.occurrences[order], params)
 
 
 def _rebuilt(cls: type[Cooccurrence], tensors: Mapping[str, Any], params: Mapping[str, Any]) -> Cooccurrence:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.corpus.blocks import Labels, blocks
 from evenhand.corpus.decay import Decay
-from evenhand.corpus.parts import Parts, PartSums, merged_parts
+from evenhand.corpus.parts import PartSums
 from evenhand.corpus.pieces import END, PIECE, cut
 from evenhand.corpus.readers.account import Account
-from evenhand.corpus.readers.source import Source
+from evenhand.corpus.readers.source import Shard, Source
 from evenhand.corpus.sums import Sums
 from evenhand.corpus.tokenise import Tokeniser
+from evenhand.corpus.totals import Counts, added
 from evenhand.corpus.vocabulary import Vocabulary
 from evenhand.corpus.window import FixedWindow
+from evenhand.engines import Engine, LocalEngine
 
 Progress: TypeAlias = Callable[[int, int, str], None] | None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,28 +55,13 @@ class Plan:
         return FixedWindow(self.window or 0, len(self.groups), labellings)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Words with how often they occur and their company: (words,) and (groups, words). Word 0 closes documents."""
-
-    words: Any
-    occurrences: NDArray[np.int64]
-    company: NDArray[Any]
-    documents: int
-    empty_documents: int
-    account: Account
-    by_part: Parts | None = None
-
-
-def word_numbers(
-    source: Source, shard: tuple[str, ...], plan: Plan, vocabulary: Vocabulary, account: Account
-) -> Iterator[Rows]:
+def word_numbers(source: Source, shard: Shard, plan: Plan, vocabulary: Vocabulary, account: Account) -> Iterator[Rows]:
     """A part of the corpus as arrays of word numbers."""
     for piece in cut(source.fragments(shard, account), plan.piece):
         yield vocabulary.ids(plan.tokeniser(piece))
 
 
-def count_shard(source: Source, shard: tuple[str, ...], plan: Plan, *, first_part: int = 0) -> Counts:
+def count_shard(source: Source, shard: Shard, plan: Plan, *, first_part: int = 0) -> Counts:
     """Count one part of a corpus by itself: what a worker does."""
     vocabulary, kernel = Vocabulary((END, *plan.group_words)), plan.kernel()
     account, groups = Account(source.skip_bad), len(plan.groups)
@@ -98,43 +86,27 @@ def count_shard(source: Source, shard: tuple[str, ...], plan: Plan, *, first_par
         table.make_room(size)
     seen = occurrences.values[0, 0, :size]
     parts = sums.by_part(size) if isinstance(sums, PartSums) else None
-    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, account, parts)
+    hits = int(seen[1 : 1 + len(plan.group_words)].sum())
+    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, account, parts, (hits,))
 
 
-def count(source: Source, plan: Plan, *, progress: Progress = None) -> Counts:
+def count(source: Source, plan: Plan, *, engine: Engine | None = None, progress: Progress = None) -> Counts:
     """Count every part and merge in order.
 
     Each part is counted by itself even on one machine, so that sums are added in the same order everywhere.
     """
     shards = source.shards()
-    total: Counts | None = None
-    for number, shard in enumerate(shards):
+    parts = (engine or LocalEngine()).map(partial(_numbered, source, plan), enumerate(shards))
+    return added(watched(parts, len(shards), "counting", progress)) or count_shard(source, (), plan)
+
+
+def watched(parts: Iterator[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+    """The parts as they come, each told of."""
+    for done in range(total):
         if progress:
-            progress(number, len(shards), "counting")
-        part = count_shard(source, shard, plan, first_part=number)
-        total = part if total is None else merged(total, part)
-    return total if total is not None else count_shard(source, (), plan)
+            progress(done, total, what)
+        yield next(parts)
 
 
-def merged(total: Counts, part: Counts) -> Counts:
-    """The counts of two parts together; words keep the order of their first appearance."""
-    vocabulary = Vocabulary(total.words)
-    place = vocabulary.ids(part.words)
-    size = len(vocabulary.words)
-    grown = size - len(total.occurrences)
-    occurrences = np.pad(total.occurrences, (0, grown))
-    company = np.pad(total.company, ((0, 0), (0, grown)))
-    occurrences[place] += part.occurrences
-    company[:, place] += part.company
-    account = Account(total.account.skip_bad)
-    account.add(total.account)
-    account.add(part.account)
-    return Counts(
-        vocabulary.words,
-        occurrences,
-        company,
-        total.documents + part.documents,
-        total.empty_documents + part.empty_documents,
-        account,
-        merged_parts(total.by_part, part.by_part, place, size),
-    )
+def _numbered(source: Source, plan: Plan, job: tuple[int, Shard]) -> Counts:
+    return count_shard(source, job[1], plan, first_part=job[0])

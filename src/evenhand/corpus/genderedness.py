@@ -39,21 +39,31 @@ def genderedness(
     alpha: float = ALPHA,
     lambda_: float = LAMBDA,
     min_pairs: int = 1,
+    least: float = 0.0,
 ) -> tuple[Genderedness, ...]:
     """g(w; x, y) = (1 / sqrt(lambda)) / sqrt(-csPMI(x, y) + alpha) * log [p(w|x) / p(w|y)], averaged over pairs (x, y).
 
     Natural logs; p(w|x) = X[w,x] / sum_v X[v,x]. Above 0 is the first member of the pairs (female in the shipped ones;
     the paper's table 2 has male above 0: give `pairs.flipped()`). A pair is left out, with the reason, where a word is
-    missing, w never meets x or y, or -csPMI + alpha is not above 0. What it does not tell you: it equals the
-    projection of an embedding only where that reconstructs the counts, and the counts must come from the same windows,
-    subsampling and minimum count as the training.
+    missing, w never meets x or y (or meets one with a count below `least`), or -csPMI + alpha is not above 0.
+    `fit_constants` re-estimates alpha and lambda, `by_chance` says what a text of this size gives to neutral words.
+
+    What it does not tell you: it equals the projection of an embedding only where that reconstructs the counts, and
+    the counts must come from the same windows, subsampling and minimum count as the training.
     """
     if not lambda_ > 0 or min_pairs < 1:
         raise UsageError(f"lambda must be above 0 and min_pairs at least 1, got {lambda_} and {min_pairs}")
-    known = named_pairs(pairs) if isinstance(pairs, str) else pairs if isinstance(pairs, Pairs) else Pairs("own", pairs)
-    scales: dict[tuple[str, str], Any] = {pair: _scale(counts, pair, alpha, lambda_) for pair in dict.fromkeys(known)}
+    scales = pair_scales(counts, pairs, alpha=alpha, lambda_=lambda_)
     asked = [words] if isinstance(words, str) else list(words)
-    return tuple(_word(counts, word, scales, min_pairs) for word in asked)
+    return tuple(_word(counts, word, scales, min_pairs, least) for word in asked)
+
+
+def pair_scales(
+    counts: Cooccurrence, pairs: PairList | str = PAIRS, *, alpha: float = ALPHA, lambda_: float = LAMBDA
+) -> dict[tuple[str, str], float | str]:
+    """1 / sqrt(lambda (alpha - csPMI)) of each pair, or the reason why it has none."""
+    known = named_pairs(pairs) if isinstance(pairs, str) else pairs if isinstance(pairs, Pairs) else Pairs("own", pairs)
+    return {pair: _scale(counts, pair, alpha, lambda_) for pair in dict.fromkeys(known)}
 
 
 def _scale(counts: Cooccurrence, pair: tuple[str, str], alpha: float, lambda_: float) -> float | str:
@@ -67,23 +77,28 @@ def _scale(counts: Cooccurrence, pair: tuple[str, str], alpha: float, lambda_: f
     return float(1 / np.sqrt(lambda_ * room)) if room > 0 else f"-csPMI + alpha is {room:.3f}, not above 0"
 
 
-def _word(counts: Cooccurrence, word: str, scales: dict[tuple[str, str], Any], min_pairs: int) -> Genderedness:
+def _word(
+    counts: Cooccurrence, word: str, scales: dict[tuple[str, str], float | str], min_pairs: int, least: float
+) -> Genderedness:
     row = counts.row(word)
     company = counts.matrix[[row]].toarray()[0]
-    by_pair, lost = {}, {}
+    by_pair: dict[tuple[str, str], float] = {}
+    lost: dict[tuple[str, str], str] = {}
     for pair, scale in scales.items():
-        value = _log_ratio(counts, company, pair) if isinstance(scale, float) else scale
-        if isinstance(value, float):
+        value = _log_ratio(counts, company, pair, least) if isinstance(scale, float) else scale
+        if isinstance(scale, float) and isinstance(value, float):
             by_pair[pair] = scale * value
         else:
-            lost[pair] = value
+            lost[pair] = str(value)
     enough = len(by_pair) >= min_pairs
     return Genderedness(word, float(np.mean(list(by_pair.values()))) if enough else None, by_pair, lost)
 
 
-def _log_ratio(counts: Cooccurrence, company: Any, pair: tuple[str, str]) -> float | str:
+def _log_ratio(counts: Cooccurrence, company: Any, pair: tuple[str, str], least: float) -> float | str:
     rows = [counts.index[word] for word in pair]
     if not (company[rows] > 0).all():
         return f"never beside {pair[int(company[rows[0]] > 0)]!r}"
+    if not (company[rows] >= least).all():
+        return f"beside {pair[int(company[rows[0]] >= least)]!r} with a count below {least:g}"
     given = np.log(company[rows]) - np.log(counts.marginals[rows])
     return float(given[0] - given[1])

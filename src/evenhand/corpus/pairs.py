@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.corpus.sums import SparseSum
+from evenhand.corpus.counting import Plan, Progress, watched, word_numbers
+from evenhand.corpus.pieces import END
+from evenhand.corpus.readers.account import Account
+from evenhand.corpus.readers.source import Shard, Source
+from evenhand.corpus.sums import SparseSum, Sums
+from evenhand.corpus.vocabulary import Vocabulary
+from evenhand.engines import Engine
 from evenhand.errors import UsageError
 
 Weighting = Literal["flat", "harmonic", "dynamic"]
@@ -30,16 +39,63 @@ def weights(weighting: str, window: int) -> Vector64:
     return WEIGHTS[weighting](np.arange(1.0, window + 1), window)
 
 
-def pair_counts(blocks: Iterable[Rows], by_distance: Vector64) -> SparseSum:
-    """Weighted counts of unordered pairs, the smaller number first, within documents (number 0 closes one)."""
-    total = SparseSum()
+@dataclass(frozen=True)
+class PairCounts:
+    """Weighted counts of unordered pairs, the smaller number first, and of the words themselves; word 0 ends documents.
+
+    `upper` is a sparse matrix with nothing below its diagonal.
+    """
+
+    words: Any
+    occurrences: NDArray[np.int64]
+    upper: Any
+    account: Account
+
+
+def pair_counts(
+    source: Source,
+    plan: Plan,
+    by_distance: Vector64,
+    known: tuple[str, ...] | None,
+    *,
+    engine: Engine,
+    progress: Progress = None,
+) -> PairCounts:
+    """Every shard counted by itself and added in order; `known` are the words that count, unless all do."""
+    shards = source.shards()
+    vocabulary, seen, total = Vocabulary(()), Sums(1, 1, np.int64), SparseSum()
+    account = Account(source.skip_bad)
+    parts = engine.map(partial(_shard_pairs, source, plan, by_distance, known), shards)
+    for part in watched(parts, len(shards), "counting pairs", progress):
+        place = vocabulary.ids(part.words)
+        seen.make_room(int(place.max()) + 1)
+        seen.values[0, 0, place] += part.occurrences
+        table = part.upper.tocoo()
+        first, second = place[table.row], place[table.col]
+        total.add(np.minimum(first, second), np.maximum(first, second), table.data)
+        account.add(part.account)
+    words = vocabulary.words
+    return PairCounts(words, seen.values[0, 0, : len(words)], total.total(len(words)), account)
+
+
+def _shard_pairs(
+    source: Source, plan: Plan, by_distance: Vector64, known: tuple[str, ...] | None, shard: Shard
+) -> PairCounts:
+    vocabulary, account = Vocabulary((END, *(known or ()))), Account(source.skip_bad)
+    last = np.inf if known is None else len(known)
+    seen, total = Sums(1, 1, np.int64), SparseSum()
     tail = np.empty(0, dtype=np.intp)
-    for block in blocks:
+    for numbers in word_numbers(source, shard, plan, vocabulary, account):
+        block = numbers[numbers <= last]
+        seen.make_room(int(block.max(initial=0)) + 1)
+        seen.add(0, 0, block, np.ones(len(block), dtype=np.int64))
         ids = np.concatenate([tail, block])
         total.add(*_pairs(ids, len(tail), by_distance))
         closed = np.flatnonzero(ids == 0)
         tail = ids[max(len(ids) - len(by_distance), int(closed[-1]) + 1 if len(closed) else 0) :]
-    return total
+    words = vocabulary.words[: 1 + len(known)] if known is not None else vocabulary.words
+    seen.make_room(len(words))
+    return PairCounts(words, seen.values[0, 0, : len(words)], total.total(len(words)), account)
 
 
 def _pairs(ids: Rows, old: int, by_distance: Vector64) -> tuple[Rows, Rows, Any]:

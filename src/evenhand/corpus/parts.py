@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.corpus.blocks import Block
-from evenhand.corpus.sums import SparseSum, Sums
+from evenhand.corpus.sums import SparseSum, Sums, added
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,12 @@ class Parts:
 
     company: tuple[Any, ...]
     hits: NDArray[np.int64]
+
+    def widened(self, words: int) -> Parts:
+        """The same for so many words."""
+        for matrix in self.company:
+            matrix.resize((matrix.shape[0], words))
+        return self
 
 
 class PartSums(Sums):
@@ -52,15 +58,20 @@ class PartSums(Sums):
         return (documents + self._first) % self._parts
 
 
-def merged_parts(total: Parts | None, other: Parts | None, place: Rows, size: int) -> Parts | None:
+def merged_parts(total: Parts | None, other: Parts | None, place: Rows) -> Parts | None:
     """The counts of two shards together; word i of the other has the number place[i]."""
-    if total is None or other is None:
+    if other is None:
         return None
+    moved = Parts(tuple(_moved(matrix, place) for matrix in other.company), other.hits)
+    if total is None:
+        return moved
+    together = tuple(added(one, two) for one, two in zip(total.company, moved.company, strict=True))
+    return Parts(together, total.hits + other.hits)
+
+
+def _moved(matrix: Any, place: Rows) -> Any:
     from scipy.sparse import coo_array
 
-    together = []
-    for one, two in zip(total.company, other.company, strict=True):
-        one.resize((one.shape[0], size))
-        moved = two.tocoo()
-        together.append(one + coo_array((moved.data, (moved.row, place[moved.col])), shape=one.shape).tocsr())
-    return Parts(tuple(together), total.hits + other.hits)
+    table = matrix.tocoo()
+    shape = (matrix.shape[0], int(place.max()) + 1)
+    return coo_array((table.data, (table.row, place[table.col])), shape=shape).tocsr()

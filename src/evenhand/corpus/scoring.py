@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting import Counts, Plan
+from evenhand.corpus.counting import Plan
 from evenhand.corpus.intervals import word_intervals
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores import checked_normalisation, log_ratio, offset, one_against_rest
+from evenhand.corpus.totals import Counts
 from evenhand.errors import VocabularyError
 from evenhand.words.frozen import FrozenMap
 

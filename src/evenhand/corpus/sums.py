@@ -58,7 +58,7 @@ class SparseSum:
         self._levels.append(matrix)
         while len(self._levels) > 1 and self._levels[-2].nnz < 2 * self._levels[-1].nnz:
             last = self._levels.pop()
-            self._levels.append(_sum(self._levels.pop(), last))
+            self._levels.append(added(self._levels.pop(), last))
 
     def total(self, columns: int) -> Any:
         """The sum, `columns` wide and square unless the rows are fixed."""
@@ -66,11 +66,12 @@ class SparseSum:
 
         total = csr_array((self._rows or columns, columns), dtype=np.float64)
         for level in self._levels:
-            total = _sum(total, level)
+            total = added(total, level)
         return total
 
 
-def _sum(one: Any, other: Any) -> Any:
+def added(one: Any, other: Any) -> Any:
+    """The sum of two sparse matrices, as high and wide as the larger."""
     shape = tuple(map(max, one.shape, other.shape))
     one.resize(shape)
     other.resize(shape)

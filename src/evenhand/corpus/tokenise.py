@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from evenhand.corpus.pieces import END
@@ -45,7 +46,7 @@ def tokeniser(given: Tokenizer = "words", *, lower: bool | None = None) -> Token
         return Tokeniser(given, given == "words" if lower is None else lower, NAMED[given])
     function = _function(given)
     name = getattr(given, "name_or_path", "") or getattr(given, "__name__", "") or type(given).__name__
-    return Tokeniser(str(name), bool(lower), lambda piece: _called(function, piece, str(name)))
+    return Tokeniser(str(name), bool(lower), partial(_called, function, str(name)))
 
 
 def _function(given: Any) -> Callable[[str], Iterable[str]]:
@@ -54,7 +55,7 @@ def _function(given: Any) -> Callable[[str], Iterable[str]]:
         tokenize: Callable[[str], Iterable[str]] = given.tokenize
         return tokenize
     if callable(getattr(given, "encode", None)):
-        return lambda text: given.encode(text, add_special_tokens=False).tokens
+        return partial(_encoded, given)
     if callable(given):
         plain: Callable[[str], Iterable[str]] = given
         return plain
@@ -80,7 +81,12 @@ def _words(piece: str) -> Any:
     return pl.Series([piece]).str.extract_all(rf"\x00|{WORD}").explode()
 
 
-def _called(function: Callable[[str], Iterable[str]], piece: str, name: str) -> Any:
+def _encoded(given: Any, text: str) -> Iterable[str]:
+    tokens: Iterable[str] = given.encode(text, add_special_tokens=False).tokens
+    return tokens
+
+
+def _called(function: Callable[[str], Iterable[str]], name: str, piece: str) -> Any:
     import polars as pl
 
     *whole, rest = piece.split(END)

@@ -16,6 +16,7 @@ class Measurement:
     """One number with what it takes to read it: how sure, from how many words, which were lost, which way is better.
 
     A quantity that the data leave undefined has `status="undefined"`, `value=None` and the reason, never a silent NaN.
+    `note` is what makes this number another than its neighbours in a table, such as a model that was not retrained.
     """
 
     measure: str
@@ -30,6 +31,7 @@ class Measurement:
     model: str = ""
     positive: str = ""
     reading: str = ""
+    note: str = ""
     items: tuple[Mapping[str, Any], ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Measurement:
             "n": self.n,
             "positive": self.positive,
             "reading": self.reading,
+            "note": self.note,
             "coverage": self.coverage.to_dict(),
             "details": dict(self.details),
             "params": dict(self.params),

@@ -10,14 +10,14 @@ from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from evenhand.errors import unknown_name
-from evenhand.measures import association, geometry, quality
+from evenhand.measures import association, geometry, inference, quality
 from evenhand.measures.measurement import Measurement
 
 Better = Literal["zero", "lower", "higher", "one"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
 
 # Listing every id must not import every measure, hence names of modules instead of functions.
-FAMILIES = (association, geometry, quality)
+FAMILIES = (association, geometry, inference, quality)
 TABLE: dict[str, str] = {
     name: f"{family.__name__}.{target}" for family in FAMILIES for name, target in family.MEASURES.items()
 }
@@ -31,14 +31,14 @@ class Info:
 
     id: str
     title: str
-    takes: Literal["query", "words", "dataset"]
+    takes: Literal["query", "words", "dataset", "probe"]
     better: Better
     formula: str
     reading: str
     limits: str
     cites: tuple[str, ...]
     queries: tuple[str, ...]  # what an audit asks when nobody says otherwise
-    family: Literal["association", "geometry", "quality"] = "association"
+    family: Literal["association", "geometry", "inference", "quality"] = "association"
     needs_reference: bool = False
     available: Callable[[], tuple[str, ...]] | None = None  # further queries, whose data may or may not be here
 

@@ -12,6 +12,7 @@ from evenhand.measures.registry import ARROWS
 FAMILIES = {
     "association": "Association: which words lie near which",
     "geometry": "Geometry: what lies along a direction",
+    "inference": "Inference: what a model concludes from who did it",
     "quality": "Quality: what a method costs",
 }
 

@@ -25,12 +25,15 @@ class Reproduction:
 
     shows: str
     function: str  # module:name inside this folder, imported when the table is asked for
-    takes: Literal["vectors", "embeddings", "nothing"] = "vectors"
+    takes: Literal["vectors", "embeddings", "corpus", "nothing"] = "vectors"
 
 
 PAPERS: Mapping[str, Mapping[str, Reproduction]] = {
     "ethayarajh2019": {
         "1": Reproduction("nine WEATs with single words: effect size 2 or -2, p 0 or 0.5", "ethayarajh2019:table_1"),
+        "2": Reproduction(
+            "genderedness of words in a text and in SGNS vectors of it", "genderedness_table:table_2", "corpus"
+        ),
         "contrived": Reproduction("attributes that make any word look biased either way", "ethayarajh2019:contrived"),
         "figure-1": Reproduction("analogies that are left when some words are debiased", "analogies:figure_1"),
     },
@@ -53,21 +56,27 @@ def tables(paper: str) -> Mapping[str, Reproduction]:
     return PAPERS[paper]
 
 
-def compute(paper: str, table: str, *vectors: Vectors, seed: int = 0, **options: Any) -> Table:
-    """Compute one table, on the embedded vectors unless others are given."""
+def compute(paper: str, table: str, *vectors: Vectors, corpus: Any = None, seed: int = 0, **options: Any) -> Table:
+    """Compute one table, on the embedded vectors unless others are given.
+
+    A table about a text needs `corpus`, files or an id of the catalog; without vectors they are trained on it.
+    """
     if table not in tables(paper):
         raise unknown_name(f"table of {paper}", table, PAPERS[paper])
     wanted = PAPERS[paper][table]
     module, _, name = wanted.function.partition(":")
     function = getattr(import_module(f"{__name__}.{module}"), name)
-    found: Table = function(*_given(wanted, f"table {table} of {paper}", vectors), seed=seed, **options)
+    found: Table = function(*_given(wanted, f"table {table} of {paper}", vectors, corpus), seed=seed, **options)
     return found
 
 
-def _given(wanted: Reproduction, what: str, vectors: tuple[Vectors, ...]) -> tuple[Any, ...]:
+def _given(wanted: Reproduction, what: str, vectors: tuple[Vectors, ...], corpus: Any) -> tuple[Any, ...]:
+    if (corpus is None) == (wanted.takes == "corpus"):
+        hint = "give one: --corpus enwik8 (corpus=...)" if corpus is None else "leave --corpus out"
+        raise UsageError(f"{what} is {'about a text' if corpus is None else 'not about a text'}", hint=hint)
     if wanted.takes == "nothing":
         return ()
-    if not vectors:
+    if not vectors and wanted.takes != "corpus":
         from evenhand.models.vectors import Vectors
 
         vectors = (Vectors.default(),)
@@ -75,4 +84,4 @@ def _given(wanted: Reproduction, what: str, vectors: tuple[Vectors, ...]) -> tup
         return ({one.name: one for one in vectors},)
     if len(vectors) > 1:
         raise UsageError(f"{what} is computed on one set of vectors, got {len(vectors)}")
-    return vectors
+    return (corpus, *vectors) if wanted.takes == "corpus" else vectors

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, MissingExtraError, UsageError
 from evenhand.files import BROKEN_STREAM, DECOMPRESSORS, compression_of, open_bytes
@@ -79,12 +79,29 @@ def suffix(name: str) -> str:
     return (place.with_suffix("") if place.suffix in DECOMPRESSORS else place).suffix
 
 
-def size_of(address: str) -> int:
-    """Bytes on disk, to balance the work; unknown ones count as one byte."""
+class Size(NamedTuple):
+    """Bytes as they are stored, None where nobody can tell, and whether reading may begin in the middle."""
+
+    stored: int | None
+    divisible: bool
+
+
+def size_of(address: str) -> Size:
+    """How large a file is, to share out the work; what is compressed can be read from its beginning only."""
+    plain = not compression_of(Path(address))
+    if "://" not in address:
+        try:
+            return Size(os.stat(address).st_size, plain)  # noqa: PTH116
+        except OSError:
+            return Size(None, False)
     try:
-        return os.stat(address).st_size or 1  # noqa: PTH116
-    except OSError:
-        return 1
+        files, path = _fsspec().core.url_to_fs(address)
+        about = files.info(path)
+    except (*BROKEN_STREAM, ImportError):  # said with the right words when it is read
+        return Size(None, False)
+    stored = about.get("size")
+    # Some web servers hand out whole files only, and fsspec then says so.
+    return Size(stored, plain and stored is not None and about.get("partial", True))
 
 
 @contextlib.contextmanager
@@ -100,6 +117,8 @@ def opened(address: str) -> Iterator[IO[bytes]]:
             yield io.BufferedReader(DECOMPRESSORS[packing](raw)) if packing else raw  # type: ignore[type-var]
     except EvenhandError:
         raise
+    except ImportError as error:
+        raise _no_package(address, error) from error
     except BROKEN_STREAM as error:
         raise FormatError(f"{address}: could not be read ({error})", hint="check the address and the file") from error
 
@@ -107,7 +126,19 @@ def opened(address: str) -> Iterator[IO[bytes]]:
 def _remote(address: str) -> list[str]:
     if not glob.has_magic(address):
         return [address]
-    return sorted(file.full_name for file in _fsspec().open_files(address, "rb"))
+    try:
+        return sorted(file.full_name for file in _fsspec().open_files(address, "rb"))
+    except EvenhandError:
+        raise
+    except ImportError as error:
+        raise _no_package(address, error) from error
+    except BROKEN_STREAM as error:
+        raise InputMissingError(f"{address}: could not be listed ({error})", hint="check the address") from error
+
+
+def _no_package(address: str, error: ImportError) -> MissingExtraError:
+    """What fsspec says: it brings some kinds of address and names the package that it needs for another."""
+    return MissingExtraError(f"{address}: a package for such addresses is missing", hint=f"{error} (pip install it)")
 
 
 def _fsspec() -> Any:

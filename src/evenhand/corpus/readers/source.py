@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol, TypeAlias
 
 from evenhand.corpus.pieces import END, document
 from evenhand.corpus.readers.account import Account
 from evenhand.corpus.readers.columns import read_arrow, read_parquet
-from evenhand.corpus.readers.places import Paths, expand, opened, size_of, suffix
+from evenhand.corpus.readers.mediawiki import read_mediawiki
+from evenhand.corpus.readers.places import Paths, Size, expand, opened, size_of, suffix
+from evenhand.corpus.readers.ranges import Span, lines_of, spans
 from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
 from evenhand.corpus.readers.text import How, read_text
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError
 
-SHARD = 256 << 20  # bytes on disk; the unit that is counted by itself and merged, here and on a cluster
+Shard: TypeAlias = tuple[Any, ...]
+
+# Bytes on disk: the unit that is counted by itself and merged, here and on a cluster. How a corpus is cut depends on
+# the corpus alone, never on who counts it: sums of fractions hang on the order in which they are added.
+SHARD = 64 << 20
+MOST_SHARDS = 1 << 10  # merging is done in one place, so that beyond this number shards grow instead,
+LARGEST = 16  # up to so many times SHARD: what is lost when a worker dies
 FORMATS: dict[str, Callable[..., Iterator[str]]] = {
     "text": read_text,
     "jsonl": read_jsonl,
@@ -25,6 +34,7 @@ FORMATS: dict[str, Callable[..., Iterator[str]]] = {
     "parquet": read_parquet,
     "arrow": read_arrow,
     "warc": read_warc,
+    "mediawiki": read_mediawiki,
 }
 SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
@@ -39,10 +49,10 @@ class Source(Protocol):
     def skip_bad(self) -> bool:
         """Whether what cannot be read is left out, counted, instead of an error."""
 
-    def shards(self) -> list[tuple[str, ...]]:
+    def shards(self) -> list[Shard]:
         """Parts in a fixed order."""
 
-    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
+    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
         """The text of one part, each document closed by `END`."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,36 +94,58 @@ class Corpus:
             files=expand(paths), how=How(documents, field, encoding_errors), format=format, skip_bad=skip_bad
         )
 
-    def shards(self) -> list[tuple[str, ...]]:
-        """Consecutive files of some hundred megabytes together; a larger file is a part by itself."""
-        parts: list[tuple[str, ...]] = [()]
-        room = SHARD
-        for file in self.files:
-            size = size_of(file)
-            if parts[-1] and size > room:
-                parts.append(())
-                room = SHARD
-            parts[-1] += (file,)
-            room -= size
+    def shards(self) -> list[Shard]:
+        """Parts of about equal size: small files together, in their order, and large ones cut between lines.
+
+        Cut are files with one document a line, unless they are compressed; any other file is read by one worker.
+        """
+        sizes = [size_of(file) for file in self.files]
+        total = sum(size.stored or 0 for size in sizes)
+        target = min(max(SHARD, total // MOST_SHARDS), LARGEST * SHARD)
+        parts: list[Shard] = []
+        room = 0
+        for file, size in zip(self.files, sizes, strict=True):
+            pieces = self._spans(file, size, target)
+            stored = target if size.stored is None else max(size.stored, 1)
+            if len(pieces) > 1:
+                parts += [(piece,) for piece in pieces]
+                room = 0
+            elif stored <= room:
+                parts[-1] += (pieces[0],)
+                room -= stored
+            else:
+                parts.append((pieces[0],))
+                room = target - stored
         return parts
 
-    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
-        """The text of these files, each document closed by `END`."""
-        for file in shard:
-            yield from self._file(file, account)
+    def _spans(self, file: str, size: Size, target: int) -> list[Span]:
+        by_line = self._format(file) == "jsonl" or (self._format(file) == "text" and self.how.documents == "line")
+        if by_line and size.divisible and size.stored:
+            return spans(file, size.stored, target)
+        return [Span(file)]
 
-    def _file(self, file: str, account: Account) -> Iterator[str]:
-        read = FORMATS[self.format or SUFFIXES.get(suffix(file), "text")]
+    def _format(self, file: str) -> str:
+        return self.format or SUFFIXES.get(suffix(file), "text")
+
+    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
+        """The text of these files or parts of files, each document closed by `END`."""
+        for span in shard:
+            yield from self._span(span, account)
+
+    def _span(self, span: Span, account: Account) -> Iterator[str]:
+        read = FORMATS[self._format(span.file)]
         documents, closed = 0, True
         try:
-            with opened(file) as stream:
-                for fragment in read(stream, file, self.how, account):
+            with _part(span) as stream:
+                if stream is None:
+                    return
+                for fragment in read(stream, span.name, replace(self.how, at_start=not span.start), account):
                     yield fragment
                     documents, closed = documents + fragment.count(END), fragment.endswith(END)
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
                 raise
-            account.bad_file(file, error.message, documents)
+            account.bad_file(span.file, error.message, documents)
             if not closed:
                 yield END
 
@@ -140,17 +172,28 @@ class Texts:
             raise UsageError("one text where documents were expected", hint="write Texts([text])")
         object.__setattr__(self, "texts", tuple(self.texts))
 
-    def shards(self) -> list[tuple[str, ...]]:
+    def shards(self) -> list[Shard]:
         """Everything at once."""
         return [tuple(self.texts)]
 
-    def fragments(self, shard: tuple[str, ...], account: Account) -> Iterator[str]:
+    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
         """Each text as a document."""
         return map(document, shard)
 
     def to_dict(self) -> dict[str, Any]:
         """The choices that were made, for the record."""
         return {"files": 0, "documents": "in memory"}
+
+
+@contextmanager
+def _part(span: Span) -> Iterator[IO[bytes] | None]:
+    """The stream of a span; none where no line begins in it, which is not the same as an empty document."""
+    with opened(span.file) as stream:
+        if span.stop is None:
+            yield stream
+        else:
+            lines = lines_of(stream, span)
+            yield lines if lines.peek(1) else None
 
 
 def as_source(given: Paths | Source, **options: Any) -> Source:

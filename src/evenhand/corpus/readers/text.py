@@ -21,12 +21,13 @@ class How:
     documents: str = "file"
     field: str = "text"
     encoding_errors: str = "strict"
+    at_start: bool = True  # where a byte order mark may stand; elsewhere its bytes are text like any other
 
 
 def read_text(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
     """The whole file as one document, or one document a line; never more than a block in memory."""
     open_document = True  # so that an empty file is an empty document when documents are files
-    for block in _decoded(stream, name, how.encoding_errors):
+    for block in _decoded(stream, name, how):
         text = block.replace("\n", END) if how.documents == "line" else block
         yield text
         open_document = how.documents == "file" or not text.endswith(END)
@@ -51,8 +52,9 @@ def broken(where: str, error: UnicodeDecodeError) -> FormatError:
     )
 
 
-def _decoded(stream: IO[bytes], name: str, errors: str) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors)
+def _decoded(stream: IO[bytes], name: str, how: How) -> Iterator[str]:
+    errors = how.encoding_errors
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if how.at_start else "utf-8")(errors)
     line = 1
     while True:
         block = stream.read(BLOCK)

@@ -15,6 +15,11 @@ class Extremes:
         self.values: list[Vector64] = [np.empty(0) for _ in range(labels)]
         self.pairs: list[Rows] = [np.empty(0, dtype=np.int64) for _ in range(labels)]
 
+    def merge(self, other: Extremes) -> None:
+        """Those of other pairs; in which order does not matter."""
+        for label in range(len(self.values)):
+            self._keep(label, other.values[label], other.pairs[label])
+
     def add(self, pairs: Rows, probabilities: Matrix) -> None:
         """Numbers of pairs and their (pairs, labels) probabilities."""
         for label in range(len(self.values)):
@@ -27,7 +32,10 @@ class Extremes:
                 kept = np.flatnonzero(column >= least)
             else:
                 kept = np.arange(len(column))
-            values = np.concatenate([self.values[label], column[kept]])
-            numbers = np.concatenate([self.pairs[label], pairs[kept]])
-            order = np.lexsort((numbers, -values))[: self.k]
-            self.values[label], self.pairs[label] = values[order], numbers[order]
+            self._keep(label, column[kept], pairs[kept])
+
+    def _keep(self, label: int, values: Vector64, pairs: Rows) -> None:
+        values = np.concatenate([self.values[label], values])
+        numbers = np.concatenate([self.pairs[label], pairs])
+        order = np.lexsort((numbers, -values))[: self.k]
+        self.values[label], self.pairs[label] = values[order], numbers[order]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -52,6 +53,12 @@ class Resampled:
             drawn = _weights(int(sizes[number]), draws, seed)
             weights[:, self.member == number] = 1 if drawn is None else drawn
         return weights
+
+    def blank(self) -> Resampled:
+        """The same draws, nothing added up yet."""
+        made = copy(self)
+        made.sums = np.zeros_like(self.sums)
+        return made
 
     @property
     def membership(self) -> Matrix:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.arrays import Vector64
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.inference.columns import Columns
 from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
@@ -48,6 +49,7 @@ class ProbeResult:
     columns: Columns = field(repr=False)
     tables: Tables = field(repr=False)
     extremes: Mapping[str, tuple[tuple[int, float], ...]] = field(repr=False)
+    drawn: Mapping[str, Vector64] = field(default_factory=dict, repr=False)  # the headline in each bootstrap draw
 
     @property
     def probe(self) -> str:

@@ -7,10 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from evenhand.engines import Engine, opened
 from evenhand.errors import UsageError
 from evenhand.measures.inference import summary
 from evenhand.measures.inference.columns import SAYS, Columns
 from evenhand.measures.inference.covered import covered
+from evenhand.measures.inference.drawn import headline_draws
 from evenhand.measures.inference.gathering import Gathered, Progress, ask_all, ask_sample
 from evenhand.measures.inference.result import ProbeResult
 from evenhand.models.nli import LABELS, NLIModel
@@ -32,6 +34,7 @@ def probe(
     controls: bool = True,
     draws: int = RESAMPLES,
     force: bool = False,
+    engine: str | Engine = "local",
     progress: Progress | None = None,
 ) -> ProbeResult:
     """Ask a model about all pairs of a probe, or a stratified sample of about `sample`, and score the answers.
@@ -40,7 +43,7 @@ def probe(
     subject; the gap between groups tells which way it leans; E and d are those of Dawkins 2021. Intervals are a
     bootstrap over words and phrases (`draws` resamples, 0 for none). Fillers outside the model's vocabulary are left
     out and counted; more than a fifth of a slot is an error unless `force`. `controls` are pairs whose label is not
-    neutral.
+    neutral. `engine` is `local`, `ray` or one of `evenhand.engines`: where the parts of the probe are asked.
 
     What it does not tell you: anything about people outside the lists (binary gender, English, US names), nor whether
     a model is unbiased elsewhere. Templates share words, so that two million pairs are far fewer observations.
@@ -49,7 +52,10 @@ def probe(
     columns = Columns(tuple(thresholds))
     full = find_probe(probe)
     asked, coverage = covered(full, model, force=force)
-    gathered = _gather(model, asked, columns, sample=sample, draws=draws, seed=seed, progress=progress)
+    with opened(engine) as workers:
+        choices: dict[str, Any] = {"seed": seed, "engine": workers}
+        gathered = _gather(model, asked, columns, sample=sample, draws=draws, progress=progress, **choices)
+        right = _controls(model, asked, force=force, **choices) if controls else {}
     params = {"sample": sample, "draws": draws, "thresholds": list(columns.thresholds), "force": force}
     return ProbeResult(
         asked,
@@ -61,7 +67,7 @@ def probe(
         summary.gap(gathered, seed=seed),
         summary.marked_scores(gathered, seed=seed),
         accuracy(gathered),
-        _controls(model, asked, force=force, seed=seed) if controls else {},
+        right,
         coverage,
         gathered.resampled.over if gathered.resampled else (),
         {**params, "surface": asdict(asked.surface), "all_pairs": asked.n_pairs, **_strata(gathered)},
@@ -72,6 +78,7 @@ def probe(
             label: tuple(zip(pairs.tolist(), values.tolist(), strict=True))
             for label, pairs, values in zip(LABELS, gathered.extremes.pairs, gathered.extremes.values, strict=True)
         },
+        headline_draws(gathered),
     )
 
 
@@ -99,23 +106,26 @@ def _gather(
     sample: int | None,
     draws: int,
     seed: int,
+    engine: Engine,
     progress: Progress | None = None,
 ) -> Gathered:
     gathered = Gathered(asked, columns, draws=draws, seed=seed)
     if sample is None:
-        ask_all(gathered, model, progress)
+        ask_all(gathered, model, progress, engine)
     else:
-        ask_sample(gathered, model, stratified(asked, sample, seed=seed))
+        ask_sample(gathered, model, stratified(asked, sample, seed=seed), engine)
     return gathered
 
 
-def _controls(model: NLIModel | RecordedModel, asked: Probe, *, force: bool, seed: int) -> dict[str, float]:
+def _controls(
+    model: NLIModel | RecordedModel, asked: Probe, *, force: bool, seed: int, engine: Engine
+) -> dict[str, float]:
     """Accuracy on a sample of each control, in the surface form of the probe; recorded answers hold none."""
     found: dict[str, float] = {}
     for name in () if isinstance(model, RecordedModel) else asked.controls:
         control, _ = covered(find_probe(name).written(asked.surface), model, force=force)
         pairs = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
-        found[name] = accuracy(_gather(model, control, Columns(()), sample=pairs, draws=0, seed=seed))
+        found[name] = accuracy(_gather(model, control, Columns(()), sample=pairs, draws=0, seed=seed, engine=engine))
     return found
 
 

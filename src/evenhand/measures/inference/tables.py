@@ -25,6 +25,14 @@ class Tables:
         self.phrases[phrases] += values.sum(axis=(1, 2), dtype=np.float64)
         self.phrase_counts[phrases] += values.shape[1] * values.shape[2]
 
+    def merge(self, other: Tables, first: int) -> None:
+        """The sums over some phrases, the first of which has that number here."""
+        some = slice(first, first + len(other.phrases))
+        self.words += other.words
+        self.word_counts += other.word_counts
+        self.phrases[some] += other.phrases
+        self.phrase_counts[some] += other.phrase_counts
+
     def add_points(self, points: Points, values: Matrix) -> None:
         """Single pairs: (pairs, columns)."""
         np.add.at(self.words, (points.premise, points.hypothesis), values)

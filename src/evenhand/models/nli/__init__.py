@@ -3,14 +3,17 @@
 What is asked belongs in `words.probes`, what the answers say in `measures.inference`.
 """
 
+from evenhand.models.nli.bilstm import BiLSTM
 from evenhand.models.nli.decomposable import DecomposableAttention
 from evenhand.models.nli.function import CallableModel
+from evenhand.models.nli.loading import load
 from evenhand.models.nli.predictions import PredictionsFile
 from evenhand.models.nli.probabilities import LABELS, Probabilities
 from evenhand.models.nli.protocol import Grid, GridModel, NLIModel
 
 __all__ = [
     "LABELS",
+    "BiLSTM",
     "CallableModel",
     "DecomposableAttention",
     "Grid",
@@ -18,4 +21,5 @@ __all__ = [
     "NLIModel",
     "PredictionsFile",
     "Probabilities",
+    "load",
 ]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +36,10 @@ class Backend:
     pairs_at_once: int
     alone: Callable[[], AbstractContextManager[Any]]
     worker: Callable[[], AbstractContextManager[Any]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In another process it is made anew, for one core: there are as many such processes as cores.
+        return partial(backend, workers=1), (self.name,)
 
 
 def backend(name: str = "numpy", *, workers: int | None = None) -> Backend:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from evenhand.arrays import Rows
 from evenhand.models.nli.backend import Array, Backend
-from evenhand.models.nli.weights import Layer, Network, Weights
+from evenhand.models.nli.weights import FARTHEST, Layer, Network, Weights
 
 
 class Placed:
@@ -24,12 +27,14 @@ class Placed:
         self.attend, self.compare = network(weights.attend), network(weights.compare)
         self.aggregate, self.output = network(weights.aggregate), layer(weights.output)
         self.hidden = weights.hidden
+        self.intra = network(weights.intra.network) if weights.intra else None
+        self.distance = weights.intra.distance if weights.intra else None
 
 
 def probabilities(placed: Placed, premise: Array, hypothesis: Array) -> Array:
     """(pairs, 3) from vectors of the tokens: (pairs, premise length, dim) and (pairs, hypothesis length, dim)."""
     xp = placed.xp
-    p, h = premise @ placed.project, hypothesis @ placed.project
+    p, h = (within(placed, side @ placed.project) for side in (premise, hypothesis))
     scores = apply(placed.attend, p) @ apply(placed.attend, h).swapaxes(1, 2)
     to_h = softmax(scores, xp) @ h
     to_p = softmax(scores.swapaxes(1, 2), xp) @ p
@@ -37,6 +42,22 @@ def probabilities(placed: Placed, premise: Array, hypothesis: Array) -> Array:
     v_h = apply(placed.compare, xp.concatenate([h, to_p], -1)).sum(axis=1)
     weight, bias = placed.output
     return softmax(apply(placed.aggregate, xp.concatenate([v_p, v_h], -1)) @ weight + bias, xp)
+
+
+def within(placed: Placed, tokens: Array) -> Array:
+    """Each token beside what it attends to in its own sentence (Parikh et al. 2016, section 3.4), where asked for."""
+    if placed.intra is None or placed.distance is None:
+        return tokens
+    made = apply(placed.intra, tokens)
+    biases = placed.backend.put(placed.distance[distances(tokens.shape[1])])
+    attended = softmax(made @ made.swapaxes(1, 2) + biases, placed.xp) @ tokens
+    return placed.xp.concatenate([tokens, attended], -1)
+
+
+def distances(length: int) -> Rows:
+    """(length, length): which bias a token at i has for one at j, by i - j."""
+    places = np.arange(length)
+    return np.asarray(np.clip(places[:, None] - places, -FARTHEST, FARTHEST) + FARTHEST, dtype=np.int64)
 
 
 def apply(network: tuple[tuple[Array, Array], tuple[Array, Array]], x: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,13 @@ import numpy as np
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
-from evenhand.files import existing, writing
+from evenhand.models.nli import model_file
 from evenhand.models.nli.probabilities import LABELS
 
-FORMAT = 1
 KIND = "decomposable-attention"
-METADATA = "evenhand-nli"
+# Parikh et al. 2016, section 3.4: words more than 10 apart share one bias; before and after are told apart here.
+FARTHEST = 11
+DISTANCES = 2 * FARTHEST + 1
 
 
 class Layer(NamedTuple):
@@ -34,11 +34,19 @@ class Network(NamedTuple):
     second: Layer
 
 
+class Intra(NamedTuple):
+    """Attention of a sentence to itself: a network, and a bias for each distance from -FARTHEST to FARTHEST."""
+
+    network: Network
+    distance: Matrix  # (DISTANCES,)
+
+
 @dataclass(frozen=True)
 class Weights:
     """The parameters of attend, compare and aggregate (Parikh et al. 2016) over frozen vectors.
 
-    `project` has no bias; `oov` holds the vectors that stand in for words the table lacks.
+    `project` has no bias; `oov` holds the vectors that stand in for words the table lacks. With `intra` a token goes on
+    as its projection beside what it attends to in its own sentence, so that the next layers read twice the width.
     """
 
     project: Matrix  # (hidden, dim)
@@ -47,6 +55,7 @@ class Weights:
     aggregate: Network
     output: Layer
     oov: Matrix  # (spare vectors, dim)
+    intra: Intra | None = None
 
     @property
     def dim(self) -> int:
@@ -62,8 +71,11 @@ class Weights:
         """Every array by its name in the file."""
         found = {"project.weight": self.project, "oov": self.oov}
         layers = {"output": self.output}
-        for name in ("attend", "compare", "aggregate"):
-            network: Network = getattr(self, name)
+        networks = {name: getattr(self, name) for name in ("attend", "compare", "aggregate")}
+        if self.intra:
+            found["intra.distance"] = self.intra.distance
+            networks["intra"] = self.intra.network
+        for name, network in networks.items():
             layers |= {f"{name}.0": network.first, f"{name}.1": network.second}
         for name, layer in layers.items():
             found |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
@@ -88,6 +100,7 @@ class Weights:
                 network("aggregate"),
                 layer("output"),
                 kept["oov"],
+                Intra(network("intra"), kept["intra.distance"]) if "intra.distance" in kept else None,
             )
         except KeyError as error:
             raise FormatError(f"the weights lack the array {error.args[0]!r}") from error
@@ -95,10 +108,10 @@ class Weights:
         return made
 
     @classmethod
-    def random(cls, dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0) -> Weights:
+    def random(cls, dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0, intra: bool = False) -> Weights:
         """Weights of an untrained model whose answers still differ from pair to pair; for tests and benchmarks."""
         rng = np.random.default_rng(seed)
-        shapes = _shapes(dim, hidden, spare)
+        shapes = _shapes(dim, hidden, spare, intra)
         scaled = {name: rng.normal(0, np.sqrt(1.5 / shape[-1]), shape) for name, shape in shapes.items()}
         # Attention over a few hundred random coordinates would settle on one token, and the output on one label.
         for name, factor in (("attend.1.weight", 0.3), ("output.weight", 0.5), ("oov", 2.0)):
@@ -108,39 +121,24 @@ class Weights:
 
 def save(weights: Weights, path: Path, *, config: Mapping[str, Any], dtype: str = "float32") -> Path:
     """Write a safetensors file; `config` goes into its metadata."""
-    from safetensors.numpy import save as to_bytes
-
-    about = {"format": FORMAT, "kind": KIND, "labels": list(LABELS), "config": dict(config)}
-    tensors = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in weights.arrays().items()}
-    with writing(path) as out:
-        out.write(to_bytes(tensors, metadata={METADATA: json.dumps(about, sort_keys=True)}))
-    return path
+    return model_file.write(path, kind=KIND, arrays=weights.arrays(), config=config, dtype=dtype)
 
 
 def load(path: Path) -> tuple[Weights, dict[str, Any]]:
     """Read weights and config back; anything but a whole file of ours is a `FormatError` that names it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(existing(path, what="model file"), framework="numpy") as file:
-            metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        about = json.loads(metadata[METADATA])
-        if about["format"] != FORMAT or about["kind"] != KIND or about["labels"] != list(LABELS):
-            raise FormatError(f"{path}: a {about['kind']!r} of format {about['format']}, expected {KIND!r} of {FORMAT}")
-        return Weights.from_arrays(tensors), dict(about["config"])
-    except SafetensorError as error:
-        raise FormatError(f"{path}: not a whole safetensors file ({error})", hint="fetch or write it again") from error
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise FormatError(f"{path}: {error.message}", hint=error.hint) from error
-        raise FormatError(f"{path}: holds tensors but no NLI model of ours", hint="write it with save()") from error
+    found = model_file.read(path, kind=KIND)
+    with model_file.naming(path):
+        return Weights.from_arrays(found.arrays), found.config
 
 
-def _shapes(dim: int, hidden: int, spare: int) -> dict[str, tuple[int, ...]]:
+def _shapes(dim: int, hidden: int, spare: int, intra: bool = False) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"project.weight": (hidden, dim), "oov": (spare, dim)}
-    inputs = {"attend.0": hidden, "compare.0": 2 * hidden, "aggregate.0": 2 * hidden}
+    width = 2 * hidden if intra else hidden
+    inputs = {"attend.0": width, "compare.0": 2 * width, "aggregate.0": 2 * hidden}
     inputs |= {"attend.1": hidden, "compare.1": hidden, "aggregate.1": hidden}
+    if intra:
+        shapes["intra.distance"] = (DISTANCES,)
+        inputs |= {"intra.0": hidden, "intra.1": hidden}
     for name, width in inputs.items():
         shapes |= {f"{name}.weight": (hidden, width), f"{name}.bias": (hidden,)}
     return shapes | {"output.weight": (len(LABELS), hidden), "output.bias": (len(LABELS),)}
@@ -149,7 +147,7 @@ def _shapes(dim: int, hidden: int, spare: int) -> dict[str, tuple[int, ...]]:
 def _refuse_misfit(weights: Weights) -> None:
     if weights.project.ndim != 2 or weights.oov.ndim != 2 or not len(weights.oov):
         raise FormatError("the weights need a matrix project.weight and at least one spare vector in oov")
-    for name, shape in _shapes(weights.dim, weights.hidden, len(weights.oov)).items():
+    for name, shape in _shapes(weights.dim, weights.hidden, len(weights.oov), bool(weights.intra)).items():
         found = weights.arrays()[name]
         if found.shape != shape:
             raise FormatError(f"the array {name!r} has the shape {found.shape}, expected {shape}")

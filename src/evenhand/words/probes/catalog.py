@@ -30,6 +30,8 @@ class Listed:
     expected: str
     variants: tuple[str, ...]
     note: str
+    varies: str
+    source: str
 
 
 def probe(reference: str | Path | Probe) -> Probe:
@@ -96,5 +98,21 @@ def _built(shelf: _Shelf, reference: str) -> Probe:
 
 def _listed(name: str) -> Listed:
     found = probe(name)
-    variants = tuple(_shelf(SHIPPED).probes.child(name).table.get("variants", {}))
-    return Listed(name, found.n_pairs, found.expected, variants, found.note)
+    return Listed(name, found.n_pairs, found.expected, variants(name), found.note, _varies(found), _cited(found))
+
+
+def variants(name: str) -> tuple[str, ...]:
+    """What may be added to the id of a shipped probe."""
+    return tuple(_shelf(SHIPPED).probes.child(name).table.get("variants", {}))
+
+
+def _varies(found: Probe) -> str:
+    """The first word of each side, such as "accountant … → woman …"."""
+    sides = (found.premise, found.hypothesis)
+    return " → ".join(side[0].word + (" …" if len(side) > 1 else "") for side in sides)
+
+
+def _cited(found: Probe) -> str:
+    """Authors and year; the whole reference is in `evenhand show`."""
+    about = found.source
+    return f"{about.authors.partition(',')[0].partition(' and ')[0]} {about.year}" if about else ""

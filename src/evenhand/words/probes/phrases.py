@@ -69,6 +69,10 @@ class Phrases:
         before, _, after = self.surface.cased(with_articles(filled, self.surface.articles)).partition(HERE)
         return Phrase(before, mark[1] if mark else "", after)
 
+    def part(self, start: int, stop: int) -> Phrases:
+        """Consecutive phrases, numbered anew from 0."""
+        return _SomePhrases(self, start, stop)
+
     @cached_property
     def all(self) -> tuple[Phrase, ...]:
         """Every phrase: thousands where the pairs are millions."""
@@ -78,6 +82,25 @@ class Phrases:
     def slots(self) -> tuple[str, ...]:
         """The slots other than the differing one."""
         return tuple(dict.fromkeys(s for template in self.templates for s in template.slots if s != self.differs))
+
+
+class _SomePhrases(Phrases):
+    def __init__(self, whole: Phrases, start: int, stop: int) -> None:
+        super().__init__(whole.templates, whole.differs, whole.surface)
+        if not 0 <= start < stop <= len(whole):
+            raise UsageError(f"there are no phrases {start} to {stop}: they are numbered 0 to {len(whole) - 1}")
+        self._whole, self._start, self._stop = whole, start, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def words(self, number: int) -> dict[str, str]:
+        return self._whole.words(self._start + number)
+
+    def __getitem__(self, number: int) -> Phrase:
+        if not 0 <= number < len(self):
+            raise UsageError(f"there is no phrase {number}: they are numbered 0 to {len(self) - 1}")
+        return self._whole[self._start + number]
 
 
 def narrowed(templates: Sequence[Template], slots: dict[str, str | Words]) -> tuple[Template, ...]:

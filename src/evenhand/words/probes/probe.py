@@ -168,6 +168,12 @@ class Probe(Cited):
         kept = self.contrast if self.contrast and set(self.contrast) <= set(left.groups) else None
         return replace(left, contrast=kept)
 
+    def part(self, start: int, stop: int) -> Probe:
+        """The same probe with consecutive phrases only, numbered anew from 0: what a worker is asked."""
+        made = replace(self)
+        vars(made)["phrases"] = self.phrases.part(start, stop)
+        return made
+
     def written(self, surface: Surface | None = None, **choices: Any) -> Probe:
         """The same probe in another surface form: `written(articles="letter")`, `written(RELEASED)`."""
         return replace(self, surface=replace(surface or self.surface, **choices))

@@ -1,5 +1,7 @@
 """Exact evaluation of a whole probe by decomposable attention, in a fraction of the work of pair after pair.
 
+For the BiLSTM, where the order of words matters, see `recurrent`.
+
 Premise and hypothesis share a phrase R and differ in their subjects A and B. Attention has no order, so that a sentence
 is a bag of tokens, and with E = exp(attend . attend) the following holds without approximation:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def shapes(probe: Probe, lookup: Lookup) -> Iterator[Shape]:
         )
         common = _common([*premise, *hypothesis])
         kept = np.array([shared + common for _, shared in numbered], dtype=np.int64)
-        sides = (tuple(_by_length([_without(own, common) for own in side])) for side in (premise, hypothesis))
+        sides = (tuple(by_length([_without(own, common) for own in side])) for side in (premise, hypothesis))
         yield Shape(np.array([number for number, _ in numbered]), kept, *sides)
 
 
@@ -75,12 +76,12 @@ def _without(subject: Tokens, common: Tokens) -> Tokens:
     return tuple(left.elements())
 
 
-def _by_length(subjects: Sequence[Tokens]) -> Iterator[Subjects]:
+def by_length(subjects: Sequence[Tokens], *, at_once: int | None = None) -> Iterator[Subjects]:
+    """The subjects of a side in groups of equal length, none of them larger than so many."""
     lengths = np.array([len(own) for own in subjects])
     for length in np.unique(lengths):
         places = np.flatnonzero(lengths == length)
-        for start in range(0, len(places), FILLERS_AT_ONCE):
-            some = places[start : start + FILLERS_AT_ONCE]
+        for some in np.array_split(places, math.ceil(len(places) / (at_once or FILLERS_AT_ONCE))):
             yield Subjects(some, np.array([subjects[place] for place in some], dtype=np.int64))
 
 

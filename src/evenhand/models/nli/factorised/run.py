@@ -1,19 +1,17 @@
-"""A probe cut into blocks, the blocks shared out among threads, the answers put together."""
+"""A probe cut into blocks, their answers put together."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.arrays import Matrix, Rows
-from evenhand.models.nli.backend import Backend
 from evenhand.models.nli.factorised.kernel import Kernel, Side
 from evenhand.models.nli.factorised.layout import Shape, Subjects, renumbered, separable, shapes
+from evenhand.models.nli.factorised.threads import shared_out
 from evenhand.models.nli.factorised.words import words
 from evenhand.models.nli.probabilities import LABELS
 from evenhand.models.nli.protocol import Grid
@@ -40,7 +38,7 @@ def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
         for shape in found
         for start in range(0, len(shape.phrases), step)
     )
-    yield from _shared_out(jobs, model.backend)
+    yield from shared_out(jobs, model.backend)
 
 
 def _grid(kernel: Kernel, shape: Shape, some: slice, sizes: tuple[int, int, int]) -> Grid:
@@ -69,22 +67,6 @@ def _block(kernel: Kernel, shape: Shape, tokens: Rows, answers: Matrix) -> None:
             some = slice(start, start + step)
             place = np.ix_(np.arange(len(tokens)), p_places[some], h_places)
             answers[place] = backend.get(kernel.pairs(p, h, some))
-
-
-def _shared_out(jobs: Iterator[Callable[[], Grid]], backend: Backend) -> Iterator[Grid]:
-    """The jobs' results in order, a few of them in work at any time."""
-    if backend.workers < 2:
-        with backend.alone():
-            yield from (job() for job in jobs)
-        return
-    with backend.alone(), ThreadPoolExecutor(backend.workers) as pool:
-        waiting: deque[Future[Grid]] = deque()
-        for job in jobs:
-            waiting.append(pool.submit(job))
-            if len(waiting) > backend.workers + 1:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _plainly(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:

@@ -32,6 +32,8 @@ def refuse_foreign(start: bytes, path: Path) -> None:
     """Refuse a file that is empty, or that these first bytes show to be something else."""
     if not start:
         raise FormatError(f"{path}: the file is empty", hint="fetch it again")
+    if by_content(start) == "safetensors":  # it begins with a length, which may look like any magic number
+        return
     for magic, (what, hint) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
             raise FormatError(f"{path}: {what}", hint=hint)

@@ -1,0 +1,115 @@
+"""How the bias of texts looks on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evenhand.cli.screen import escape, note, show
+
+if TYPE_CHECKING:
+    from evenhand.corpus import Beta, CorpusBias
+
+
+def show_bias(result: CorpusBias, top: int, least: int) -> None:
+    """Mean, deviation, and the words that lean most to either side."""
+    from rich.table import Table
+
+    show(*_about(result))
+    show(f"[bold]mean |bias| {result.mu:.3f}[/]   sd {result.sigma:.3f}   words scored {result.n:,}")
+    if base := result.baseline:
+        low, high = base.interval
+        among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] in {base.permutations} labellings"
+        show(f"shuffled labels: mean |bias| {among}, p = {base.p_value:.3f}")
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for end in (result.positive, _other(result)):
+        table.add_column(escape(f"leaning {end}"), overflow="fold")
+        table.add_column("bias", justify="right")
+        table.add_column("count", justify="right")
+    for ends in zip(result.top(top, least=least), result.top(-top, least=least), strict=True):
+        table.add_row(*(text for word, value in ends for text in _cells(result, word, value)))
+    show(table)
+    show(*_notes(result, least))
+
+
+def _cells(result: CorpusBias, word: str, value: float) -> tuple[str, str, str]:
+    bounds = result.interval(word)
+    shown = f"{value:+.2f}" + (f"\n[dim]{bounds[0]:.2f} {bounds[1]:.2f}[/]" if bounds else "")
+    return escape(word), shown, f"{int(result.occurrences[result.words.index(word)]):,}"
+
+
+def _other(result: CorpusBias) -> str:
+    others = [name for name in result.groups if name != result.positive]
+    return others[0] if len(others) == 1 else "others"
+
+
+def _about(result: CorpusBias) -> list[str]:
+    window, decay = result.params["window"], result.params["decay"]
+    reach = f"decay {decay}" if decay else f"window {window} words each side"
+    documents = f"{result.documents:,} documents ({result.empty_documents:,} empty)"
+    lines = [f"{documents}, {result.tokens:,} tokens, {result.vocabulary:,} distinct words; {reach}"]
+    for name, words in result.groups.items():
+        absent = result.missing[name]
+        never = f", never seen: {', '.join(absent[:6])}{' ...' if len(absent) > 6 else ''}" if absent else ""
+        lines.append(escape(f"{name}: {result.hits[name]:,} occurrences of {len(words)} words{never}"))
+    return lines
+
+
+def _notes(result: CorpusBias, least: int) -> list[str]:
+    lost = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in result.lost.items())
+    params = result.params
+    lines = (
+        f"Above 0: company with {result.positive}; below 0: with {_other(result)}. Natural log of the ratio, "
+        f"{params['normalisation']}; shown are words with at least {least} occurrences.",
+        f"Not scored: {lost}.",
+        f"tokenizer {params['tokenizer']}, lower-cased {'yes' if params['lower'] else 'no'}, lists {params['lists']}, "
+        f"seed {result.seed}",
+    )
+    return [f"[dim]{escape(line)}[/]" for line in lines]
+
+
+def comparison_document(one: CorpusBias, other: CorpusBias, beta: Beta) -> dict[str, Any]:
+    """The same as plain data for JSON, with every point of the scatter."""
+    summaries = [{key: value for key, value in b.to_dict().items() if key != "items"} for b in (one, other)]
+    shared = [word for word in one.scores if word in other.scores]
+    points = [{"word": word, "first": one.scores[word], "second": other.scores[word]} for word in shared]
+    return {"first": summaries[0], "second": summaries[1], "beta": beta.to_dict(), "points": points}
+
+
+def show_comparison(one: CorpusBias, other: CorpusBias, beta: Beta, top: int, least: int) -> None:
+    """The regression of two texts, and the words that moved most."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("", "first", "second"):
+        table.add_column(column, justify="left" if not column else "right")
+    table.add_row("tokens", f"{one.tokens:,}", f"{other.tokens:,}")
+    table.add_row("words scored", f"{one.n:,}", f"{other.n:,}")
+    table.add_row("mean |bias|", f"{one.mu:.3f}", f"{other.mu:.3f}")
+    table.add_row("sd", f"{one.sigma:.3f}", f"{other.sigma:.3f}")
+    low, high = beta.theil_sen_interval
+    show(
+        table,
+        f"[bold]beta {beta.trimmed:.3f}[/] over {beta.words - beta.removed:,} words scored in both "
+        f"({beta.removed} outliers removed)",
+        f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
+        _moved(one, other, top, least),
+        f"[dim]beta: slope of the second text's scores on the first's; 1 as biased, above 1 amplified. Above 0 is "
+        f"{one.positive}. Noise in the first text pulls beta towards 0. seed {other.seed}[/]",
+    )
+    if not 0.8 <= one.tokens / max(other.tokens, 1) <= 1.25:
+        note("note: the texts differ in size; mean |bias|, sd and beta all change with it: compare equal sizes")
+
+
+def _moved(one: CorpusBias, other: CorpusBias, top: int, least: int) -> Any:
+    from rich.table import Table
+
+    rare = {word for b in (one, other) for word, count in zip(b.words, b.occurrences, strict=True) if count < least}
+    shared = [word for word in one.scores if word in other.scores and word not in rare]
+    shared.sort(key=lambda word: -abs(other.scores[word] - one.scores[word]))
+    table = Table(title="moved most", title_justify="left", box=None, header_style="dim", pad_edge=False)
+    for column in ("word", "first", "second", "change"):
+        table.add_column(column, justify="left" if column == "word" else "right")
+    for word in shared[:top]:
+        before, after = one.scores[word], other.scores[word]
+        table.add_row(escape(word), f"{before:+.2f}", f"{after:+.2f}", f"{after - before:+.2f}")
+    return table

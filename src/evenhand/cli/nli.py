@@ -1,0 +1,203 @@
+"""`evenhand nli`: train models of natural language inference over word vectors, and see how often they are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenhand.cli.options import Json, load, notes_on_stderr
+from evenhand.cli.screen import escape, note, progress, show, show_json
+from evenhand.errors import UsageError, require
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.evaluation import Accuracy
+    from evenhand.models.nli.labelled import LabelledPairs
+    from evenhand.models.nli.training import Trained
+    from evenhand.models.vectors import Vectors
+
+VectorsOption = Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")]
+MapOption = Annotated[Path | None, typer.Option("--map", help="A fitted map, applied to the vectors first.")]
+LabelOrder = Annotated[
+    str | None, typer.Option("--labels", help="What numbers as labels mean, in order, such as entailment,neutral,...")
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
+
+SETTINGS = (
+    *("architecture", "epochs", "patience", "hidden", "batch", "optimiser", "learning_rate", "weight_decay", "dropout"),
+    *("intra_attention", "lower", "normalise", "device", "precision", "stack"),
+)
+
+
+def train(
+    train_file: Annotated[Path, typer.Option("--train", help="Labelled pairs: SNLI, MultiNLI, .jsonl, .tsv, .csv.")],
+    dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs that decide when to stop.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for models, train.json and the checkpoint.")],
+    vectors: VectorsOption = "glove-embedded",
+    map_file: MapOption = None,
+    test_file: Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")] = None,
+    architecture: Annotated[str, typer.Option(help="decomposable or bilstm.")] = "decomposable",
+    seeds: Annotated[str, typer.Option(help="How many (0, 1, ...), or which: 3,4,7. One of its own: 7,")] = "5",
+    epochs: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better accuracy on --dev.")] = 5,
+    hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 200,
+    batch: Annotated[int, typer.Option(help="Pairs in a step.")] = 256,
+    optimiser: Annotated[str, typer.Option(help="adam or adagrad.")] = "adam",
+    learning_rate: Annotated[float, typer.Option(help="Step size.")] = 1e-3,
+    weight_decay: Annotated[float, typer.Option(help="Weight of the L2 penalty.")] = 0.0,
+    dropout: Annotated[float, typer.Option(help="Share of values left out in training.")] = 0.2,
+    intra_attention: Annotated[
+        bool, typer.Option("--intra-attention", help="Decomposable: word order matters.")
+    ] = False,
+    lower: Annotated[bool, typer.Option(help="Look words up in lower case.")] = True,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to length one.")] = False,
+    labels: LabelOrder = None,
+    device: Device = "auto",
+    precision: Annotated[str, typer.Option(help="float32, bf16 or auto (bf16 on a GPU).")] = "auto",
+    stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="cpu 1, GPU all")] = None,
+    dtype: Annotated[str, typer.Option(help="Of the files written: float32 or float16.")] = "float32",
+    as_json: Json = False,
+) -> None:
+    """Train one model for each seed; the same command goes on where it was stopped."""
+    given = locals()
+    settings = {name: given[name] for name in SETTINGS}
+    require("torch", extra="models")
+    if dtype not in ("float32", "float16"):
+        raise UsageError(f"models are written as float32 or float16, not {dtype!r}")
+    pairs, dev, *tests = (_read(path, labels) for path in (train_file, dev_file, *(test_file or [])))
+    for kind, some in (("train", pairs), ("dev", dev)):
+        note(f"{kind}: {len(some):,} pairs of {some.source}{_skipped(some.skipped)}")
+    models = _trained(pairs, dev, _vectors(vectors, map_file), _seeds(seeds), out, settings)
+    document = {"models": [_written(one, tests, out, dtype) for one in models]}
+    _keep(document, out / "train.json")
+    if as_json:
+        show_json(document)
+    else:
+        _show_models(document["models"])
+    note(f"wrote {len(models)} models and train.json to {out}")
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Any model that `evenhand probe` takes.")],
+    files: Annotated[list[Path], typer.Argument(help="Labelled pairs.", show_default=False)],
+    vectors: VectorsOption = "glove-embedded",
+    map_file: MapOption = None,
+    labels: LabelOrder = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """How often a model's likeliest label is the right one."""
+    from evenhand.cli.probe_models import chosen
+    from evenhand.models.nli.evaluation import evaluate as run
+
+    sets = [_read(path, labels, one_class=True) for path in files]
+    with notes_on_stderr(), progress(model) as told:
+        asked = chosen([model], vectors=vectors, map_file=map_file, device=device, labels=None)
+        found = [(one.name, run(one, pairs, progress=told)) for one in asked.models for pairs in sets]
+    if as_json:
+        show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in found]})
+    else:
+        for name, accuracy in found:
+            _show(name, accuracy)
+    if asked.reading:
+        note(f"note: {asked.reading}")
+
+
+def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
+    """The verbs as an app of their own; `guarded` turns errors into messages and exit codes."""
+    app = typer.Typer(name="nli", help="Models of natural language inference: train, evaluate.", no_args_is_help=True)
+    verbs: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate}
+    for name, verb in verbs.items():
+        app.command(name)(guarded(verb))
+    return app
+
+
+def _read(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:
+    from evenhand.models.nli.labelled import read_pairs
+
+    order = [part.strip() for part in labels.split(",")] if labels else None
+    return read_pairs(path, labels=order, one_class=one_class)
+
+
+def _vectors(source: str, map_file: Path | None) -> Vectors:
+    found = load(source)
+    if map_file is None:
+        return found
+    from evenhand.mitigations import VectorMap
+
+    return VectorMap.load(map_file)(found)
+
+
+def _seeds(text: str) -> list[int]:
+    """`5` is five seeds from 0 on; `3,4,7` and `7,` are these."""
+    parts = [part.strip() for part in text.split(",")]
+    if not parts[0].isdigit() or not all(part.isdigit() for part in parts if part) or text.strip() == "0":
+        raise UsageError(f"--seeds {text}: neither how many nor which", hint="write --seeds 5 or --seeds 3,4,7")
+    return list(range(int(text))) if len(parts) == 1 else [int(part) for part in parts if part]
+
+
+def _trained(
+    pairs: LabelledPairs, dev: LabelledPairs, vectors: Vectors, seeds: list[int], out: Path, settings: dict[str, Any]
+) -> tuple[Trained, ...]:
+    from evenhand.models.nli.training import train as run
+
+    try:
+        with notes_on_stderr(), progress("training") as told:
+            return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=told, **settings)
+    except KeyboardInterrupt as stopped:
+        note(str(stopped))
+        raise
+
+
+def _written(one: Trained, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
+    """Save a model, ask it about the test pairs, and say what it is."""
+    from evenhand.models.nli.evaluation import evaluate as run
+
+    record = {**one.to_dict(), "test": [run(one.model, pairs).to_dict() for pairs in tests]}
+    about = {key: record[key] for key in ("seed", "dev_accuracy", "epoch", "data", "words", "settings", "packages")}
+    path = one.model.save(out / f"seed-{one.seed}.safetensors", dtype=dtype, **about)
+    return {"file": path.name, **record}
+
+
+def _keep(document: dict[str, Any], path: Path) -> None:
+    import json
+
+    from evenhand.files import write_text
+
+    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _show_models(models: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    tests = [test["source"] for test in models[0]["test"]]
+    for column in ("file", "seed", "epoch", "dev", *tests):
+        table.add_column(escape(column), justify="left" if column == "file" else "right")
+    for one in models:
+        shares = [one["dev_accuracy"], *(test["accuracy"] for test in one["test"])]
+        table.add_row(one["file"], str(one["seed"]), str(one["epoch"]), *(f"{share:.1%}" for share in shares))
+    show(table, "[dim]Accuracy; dev chose the epoch, so it flatters. Chance is about 33 %.[/]")
+
+
+def _show(name: str, found: Accuracy) -> None:
+    from rich.table import Table
+
+    low, high = found.interval
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("label", "right", *(f"as {label}" for label in found.labels)):
+        table.add_column(column, justify="left" if column == "label" else "right")
+    for label, counts in zip(found.labels, found.confusion.tolist(), strict=True):
+        share = found.by_label[label]
+        table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
+    show(
+        f"[bold]{escape(name)}[/]  {escape(found.source)}: [bold]{found.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] of "
+        f"{found.n:,} pairs{_skipped(found.skipped)}",
+        table,
+    )
+
+
+def _skipped(counts: Any) -> str:
+    return "".join(f", {count:,} skipped ({reason})" for reason, count in counts.items())

@@ -1,0 +1,120 @@
+"""The scores of a probe on the terminal: one condition with its spread over seeds, or two and their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from evenhand.cli.screen import escape
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from evenhand.measures.inference import Comparison, SeedsResult, Spread
+
+NAMES = {"net_neutral": "net neutral", "fraction_neutral": "fraction neutral"}
+MEANINGS = (
+    "Better: net neutral (mean probability of neutral), fraction neutral (share of pairs called neutral) and T:tau "
+    "(share above tau) near 1; gaps between groups near 0, they tell which way a model leans; d and E (distance of the "
+    "groups' means from each other and from neutral) near 0."
+)
+COVER = (
+    "These sentences come from templates in US English; the gender probes know two genders. A high score is not the "
+    "absence of bias, and a model that always answers neutral would score 1: hence the controls."
+)
+
+
+def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[RenderableType]:
+    """Everything to print, in order."""
+    first = found[0].first
+    of_all = f" of {first.params['all_pairs']:,}" if first.params["sample"] else ""
+    yield f"[bold]{escape(first.probe)}[/]  {first.n_pairs:,}{of_all} pairs, expected answer: {first.asked.expected}"
+    yield from (f"[dim]{escape(_described(condition))}[/]" for condition in found)
+    yield _compared(both) if both else _alone(found[0])
+    yield from _asides(found)
+    over = ", ".join(found[0].interval_over) or "nothing"
+    gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
+    yield f"[dim]{escape(gaps)}95 % intervals over {over}.[/]"
+    yield f"[dim]{MEANINGS}[/]"
+    yield f"[dim]{COVER}[/]"
+
+
+def _described(condition: SeedsResult) -> str:
+    """Which models, and what they were trained on where that is known."""
+    from evenhand.measures.inference.embedded_models import TRAINED_ON
+
+    kind, _, trained = condition.condition.partition(":")
+    if kind == "embedded" and trained in TRAINED_ON:
+        return f"{trained}: {len(condition.results)} embedded models trained on {TRAINED_ON[trained]}"
+    return (
+        f"{condition.condition}: {len(condition.results)} models" if len(condition.results) > 1 else condition.condition
+    )
+
+
+def _label(name: str) -> str:
+    """A score as people call it."""
+    return NAMES.get(name, name.replace("_", " "))
+
+
+def _better(name: str) -> str:
+    return "→ 0" if name.startswith("gap_") or name in ("d", "E") else "→ 1"
+
+
+def _alone(found: SeedsResult) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    several = len(found.results) > 1
+    spread = ("mean", "sd", "min", "max") if several else ("value",)
+    for column in ("score", "better", *spread, "95 % interval"):
+        table.add_column(
+            column, justify="left" if column in ("score", "better") else "right", no_wrap=column != "score"
+        )
+    for name, score in found.scores.items():
+        ends = (f"{score.sd or 0:.3f}", f"{min(score.values):.3f}", f"{max(score.values):.3f}") if several else ()
+        row = (_label(name), _better(name), f"[bold]{score.mean:.3f}[/]", *ends, _interval(score))
+        table.add_row(*row)
+    return table
+
+
+def _compared(both: Comparison) -> RenderableType:
+    """Mean and standard deviation over seeds of each condition, and the paired difference."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    before, after = (side.condition.removeprefix("embedded:") for side in (both.before, both.after))
+    for column in ("score", "better", before, after, "difference", "95 % interval"):
+        table.add_column(
+            column, justify="left" if column in ("score", "better") else "right", no_wrap=column != "score"
+        )
+    for name, difference in both.differences.items():
+        cells = (_mean_and_sd(side.scores[name]) for side in (both.before, both.after))
+        change = f"[bold]{difference.mean:+.3f}[/]"
+        table.add_row(_label(name), _better(name), *cells, change, _interval(difference))
+    return table
+
+
+def _mean_and_sd(score: Spread) -> str:
+    return f"{score.mean:.3f}" + (f" ± {score.sd:.3f}" if score.sd is not None else "")
+
+
+def _interval(score: Spread) -> str:
+    return escape(f"[{score.interval[0]:.3f}, {score.interval[1]:.3f}]") if score.interval else ""
+
+
+def _asides(found: list[SeedsResult]) -> Iterator[str]:
+    """Controls, lost words, and the pair that the first model is surest about."""
+    for condition in found:
+        name = f"{condition.condition.removeprefix('embedded:')}: " if len(found) > 1 else ""
+        if condition.controls:
+            right = ", ".join(f"{control} {share:.1%}" for control, share in condition.controls.items())
+            yield f"[dim]{escape(name)}right on controls: {right}[/]"
+    coverage = found[0].coverage
+    lost = f" (lost: {', '.join(coverage.missing[:12])})" if coverage.missing else ""
+    yield f"[dim]fillers known: {escape(str(coverage) + lost)}[/]"
+    first = found[0].first
+    for wrong in ("entailment", "contradiction"):
+        if wrong != first.asked.expected:
+            pair = first.top(wrong, 1)[0]
+            text = f"highest {wrong} {pair[wrong]:.3f}: {pair['premise']} → {pair['hypothesis']}"
+            yield f"[dim]{escape(text)}[/]"

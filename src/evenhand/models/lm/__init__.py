@@ -1,0 +1,66 @@
+"""Language models: the word-level AWD-LSTM (training, text, perplexity), a loss term against bias, and causal models.
+
+Names are resolved on first use, so that nothing here loads torch before it is needed. What generated text says about
+bias belongs in `corpus`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from evenhand.errors import require
+
+_PUBLIC = {
+    "AWDLSTM": "awd_lstm",
+    "BiasRegulariser": "regulariser",
+    "LMCorpus": "corpus",
+    "Settings": "settings",
+    "TokenVocabulary": "vocabulary",
+    "TrainedLM": "trained",
+    "generate": "generation",
+    "load": "storage",
+    "perplexity": "likelihood",
+    "save": "storage",
+    "settings_of": "settings",
+    "train": "training",
+    "write_samples": "generation",
+}
+WITHOUT_TORCH = ("corpus", "settings", "vocabulary")
+__all__ = [
+    "AWDLSTM",
+    "BiasRegulariser",
+    "LMCorpus",
+    "Settings",
+    "TokenVocabulary",
+    "TrainedLM",
+    "generate",
+    "load",
+    "perplexity",
+    "save",
+    "settings_of",
+    "train",
+    "write_samples",
+]
+
+if TYPE_CHECKING:
+    from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.corpus import LMCorpus
+    from evenhand.models.lm.generation import generate, write_samples
+    from evenhand.models.lm.likelihood import perplexity
+    from evenhand.models.lm.regulariser import BiasRegulariser
+    from evenhand.models.lm.settings import Settings, settings_of
+    from evenhand.models.lm.storage import load, save
+    from evenhand.models.lm.trained import TrainedLM
+    from evenhand.models.lm.training import train
+    from evenhand.models.lm.vocabulary import TokenVocabulary
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _PUBLIC[name] not in WITHOUT_TORCH:
+        require("torch", extra="models")
+    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,86 @@
+"""One HTML file about two texts: the regression, its scatter, and the same as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from evenhand.corpus.comparison import Comparison
+from evenhand.files import write_text
+from evenhand.report.charts.scatter import bias_scatter, shown_points
+from evenhand.report.html import _picture
+
+MOVED = 25  # words in the table of those that moved most
+LEAST = 10  # occurrences in both texts that a word of that table has
+
+
+def write_comparison(
+    comparisons: Mapping[str, Comparison], path: Path, *, names: tuple[str, str], perplexity: str = ""
+) -> Path:
+    """Write the page, replacing an older one only when it is whole."""
+    write_text(path, comparison_page(comparisons, names=names, perplexity=perplexity))
+    return path
+
+
+def comparison_page(comparisons: Mapping[str, Comparison], *, names: tuple[str, str], perplexity: str = "") -> str:
+    """The page as text; each context of company is a section."""
+    environment = Environment(
+        loader=PackageLoader("evenhand.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
+    sections = [_section(name, comparison, names) for name, comparison in comparisons.items()]
+    template = environment.get_template("comparison.html")
+    return template.render(sections=sections, names=names, perplexity=perplexity, style=Markup(style))
+
+
+def _section(name: str, comparison: Comparison, names: tuple[str, str]) -> dict[str, Any]:
+    spec = bias_scatter(comparison, names)
+    params = comparison.second.params
+    reach = f"decay {params['decay']}" if params["decay"] else f"window of {params['window']} words"
+    return {
+        "title": f"{name.capitalize()} context ({reach})",
+        "svg": _picture(spec),
+        "alt": spec["description"],
+        "drawn": len(shown_points(comparison)),
+        "words": comparison.beta.words,
+        "table": _numbers(comparison),
+        "moved": _moved(comparison),
+        "positive": comparison.second.positive,
+    }
+
+
+def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
+    one, other, beta = comparison.first, comparison.second, comparison.beta
+    bases = [f"{b.baseline.mu:.3f}" if b.baseline else "" for b in (one, other)]
+    rows: list[tuple[str, str, str]] = [
+        ("tokens", f"{one.tokens:,}", f"{other.tokens:,}"),
+        ("words scored", f"{one.n:,}", f"{other.n:,}"),
+        ("mean |bias|", _with(comparison, "first_mu"), _with(comparison, "mu")),
+        ("... with shuffled labels", bases[0], bases[1]),
+        ("standard deviation", _with(comparison, "first_sigma"), _with(comparison, "sigma")),
+        ("beta", "", _with(comparison, "beta")),
+        ("... with outliers", "", f"{beta.untrimmed:.3f}"),
+        ("... Theil-Sen", "", f"{beta.theil_sen:.3f}"),
+    ]
+    return [row for row in rows if any(row[1:])]
+
+
+def _with(comparison: Comparison, name: str) -> str:
+    bounds = comparison.interval(name)
+    return f"{comparison.value(name):.3f}" + (f" [{bounds[0]:.3f}, {bounds[1]:.3f}]" if bounds else "")
+
+
+def _moved(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    counts = [dict(zip(b.words, b.occurrences.tolist(), strict=True)) for b in (comparison.first, comparison.second)]
+    points = [p for p in comparison.points() if min(count[p["word"]] for count in counts) >= LEAST]
+    points.sort(key=lambda point: -abs(point["second"] - point["first"]))
+    return [
+        (p["word"], f"{p['first']:+.2f}", f"{p['second']:+.2f}", f"{p['second'] - p['first']:+.2f}")
+        for p in points[:MOVED]
+    ]

@@ -1,0 +1,130 @@
+"""Tables 1 to 3 of Bordia & Bowman 2019: strength of the term against bias in generated text, and perplexity."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evenhand.reproduce.table import Table
+
+STATISTICS = ("mu", "sigma", "beta")
+CONTEXTS = ("fixed", "infinite")
+COLUMNS = ("lambda", "seeds", *(f"{context} {name}" for context in CONTEXTS for name in STATISTICS), "perplexity")
+PAIRS = {"ptb": "bordia2019-ptb", "wikitext-2": "bordia2019-wt2", "cnn-dailymail": "bordia2019-cnn-dm"}
+
+# Published: lambda (None: the training text), mu, sigma, beta with the fixed window, with infinite context, perplexity.
+_NONE = None
+PUBLISHED: Mapping[str, tuple[tuple[float | None, ...], ...]] = {
+    "ptb": (
+        (_NONE, 0.83, 1.00, _NONE, 3.81, 4.65, _NONE, _NONE),
+        (0.0, 0.74, 0.91, 0.40, 2.23, 2.90, 0.38, 62.56),
+        (0.001, 0.69, 0.88, 0.34, 2.43, 2.98, 0.35, 62.69),
+        (0.01, 0.63, 0.81, 0.31, 2.56, 3.40, 0.36, 62.83),
+        (0.1, 0.64, 0.82, 0.33, 2.30, 3.09, 0.24, 62.48),
+        (0.5, 0.70, 0.91, 0.39, 2.91, 3.76, 0.38, 62.5),
+        (0.8, 0.76, 0.96, 0.45, 3.43, 4.06, 0.26, 63.36),
+        (1.0, 0.84, 0.94, 0.38, 2.42, 3.02, -0.30, 62.63),
+    ),
+    "wikitext-2": (
+        (_NONE, 0.80, 1.00, _NONE, 3.70, 4.60, _NONE, _NONE),
+        (0.0, 0.70, 0.84, 0.29, 3.48, 4.29, 0.15, 67.67),
+        (0.001, 0.69, 0.84, 0.27, 2.32, 3.12, 0.16, 67.84),
+        (0.01, 0.61, 0.79, 0.20, 1.88, 2.69, 0.14, 67.78),
+        (0.1, 0.65, 0.82, 0.24, 2.26, 3.11, 0.06, 67.89),
+        (0.5, 0.70, 0.88, 0.31, 2.25, 3.17, 0.20, 69.07),
+        (0.8, 0.65, 0.84, 0.28, 2.07, 2.98, 0.18, 69.36),
+        (1.0, 0.74, 0.92, 0.27, 2.32, 3.21, -0.08, 69.56),
+    ),
+    "cnn-dailymail": (
+        (_NONE, 0.72, 0.94, _NONE, 0.77, 1.05, _NONE, _NONE),
+        (0.0, 0.51, 0.68, 0.22, 0.43, 0.59, 0.29, 118.01),
+        (0.1, 0.38, 0.52, 0.19, 0.85, 1.38, 0.22, 116.49),
+        (0.5, 0.34, 0.48, 0.14, 0.79, 1.31, 0.20, 116.19),
+        (0.8, 0.40, 0.56, 0.19, 0.96, 1.57, 0.23, 121.00),
+        (1.0, 0.62, 0.83, 0.21, 1.71, 2.65, 0.31, 120.55),
+    ),
+}
+TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # training tokens by which a corpus of the paper is known
+NOTES = (
+    "mu: mean |bias| of the scored words; sigma: their standard deviation; beta: slope on the training text's scores.",
+    "Ours: mean and, after ±, standard deviation over seeds. Published: one run each.",
+    "Both texts cut to the same number and length of documents: mu, sigma and beta all change with the size of a text.",
+    "beta of the training text: one half of it on the other, which is what a model that writes exactly as its text "
+    "could be expected to get; noise keeps it below 1.",
+)
+
+
+def summary(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each strength: every number with mean and standard deviation over the seeds."""
+    by_strength: dict[float, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_strength.setdefault(record["strength"], []).append(record)
+    return [_row(strength, by_strength[strength]) for strength in sorted(by_strength)]
+
+
+def _row(strength: float, cells: list[Mapping[str, Any]]) -> dict[str, Any]:
+    measured = {
+        context: {name: _spread([cell[context][name]["value"] for cell in cells]) for name in STATISTICS}
+        for context in CONTEXTS
+    }
+    rest = {name: _spread([cell[name] for cell in cells]) for name in ("test_perplexity", "valid_perplexity", "energy")}
+    seeds = [cell["seed"] for cell in cells]
+    return {"strength": strength, "seeds": seeds, **measured, **rest, "training": _training(cells)}
+
+
+def corpus_of(records: Iterable[Mapping[str, Any]], preset: str) -> str:
+    """Which corpus of the paper the models were trained on; none where it is another text.
+
+    CNN/Daily Mail cannot be known by its size, since the paper's sample of it is not published: there the preset tells.
+    """
+    sizes = {record["training_tokens"] for record in records}
+    known = TOKENS.get(sizes.pop(), "") if len(sizes) == 1 else ""
+    return known or (preset if preset == "cnn-dailymail" else "")
+
+
+def _training(cells: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of the training text at the size of the generated text; its beta is that of one half on the other."""
+    return {
+        context: {
+            **{name: _spread([cell[context]["first"][name] for cell in cells]) for name in ("mu", "sigma")},
+            "beta": _spread([cell[f"{context} ceiling"]["beta"]["value"] for cell in cells]),
+        }
+        for context in CONTEXTS
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float | None]:
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "sd": sd}
+
+
+def sweep_table(rows: list[dict[str, Any]], corpus: str = "") -> Table:
+    """Ours, and where the corpus is one of the paper's the published rows below."""
+    body: list[tuple[Any, ...]] = []
+    if rows:
+        first = rows[0]["training"]
+        cells = [_text(first[context][name]) for context in CONTEXTS for name in STATISTICS]
+        body.append(("training text", len(rows[0]["seeds"]), *cells, None))
+    for row in rows:
+        cells = [_text(row[context][name]) for context in CONTEXTS for name in STATISTICS]
+        body.append((f"{row['strength']:g}", len(row["seeds"]), *cells, _text(row["test_perplexity"])))
+    for strength, *numbers in PUBLISHED.get(corpus, ()):
+        told = "training text" if strength is None else f"{strength:g}"
+        body.append((f"published {told}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
+    return Table(f"Bordia & Bowman 2019, {corpus or 'own text'}", COLUMNS, tuple(body), NOTES)
+
+
+def markdown(table: Table) -> str:
+    """The table as Markdown, for a page."""
+    rule = [":--", *["--:"] * (len(table.columns) - 1)]
+    rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
+    lines = [f"| {' | '.join(row)} |" for row in (table.columns, rule, *rows)]
+    return "\n".join([f"# {table.title}", "", *lines, "", *(f"- {text}" for text in table.notes), ""])
+
+
+def _text(value: Mapping[str, float | None] | None, digits: int = 2) -> str | None:
+    if value is None or value["mean"] is None:
+        return None
+    sd = f" ± {value['sd']:.{digits}f}" if value["sd"] is not None else ""
+    return f"{value['mean']:.{digits}f}{sd}"

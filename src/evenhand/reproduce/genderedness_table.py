@@ -1,0 +1,200 @@
+"""Table 2 of Ethayarajh, Duvenaud & Hirst 2019: genderedness in the corpus against the embedding space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evenhand.corpus import Cooccurrence, cooccurrence
+from evenhand.corpus.counting import Progress
+from evenhand.data import catalog, fetch
+from evenhand.errors import UsageError
+from evenhand.models.vectors import Vectors
+from evenhand.reproduce.genderedness import Comparison, Group, Setting, compare
+from evenhand.reproduce.table import Table
+
+# Table 2 as printed: genderedness in the corpus, in the embedding space, change of the absolute value.
+PUBLISHED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
+    "appropriate": {
+        "mom": (-0.163, -0.648, 0.485),
+        "dad": (0.125, 0.217, 0.092),
+        "queen": (-0.365, -0.826, 0.462),
+        "king": (0.058, 0.200, 0.142),
+    },
+    "biased": {
+        "nurse": (-0.190, -1.047, 0.858),
+        "doctor": (-0.135, -0.059, -0.077),
+        "housekeeper": (-0.132, -0.927, 0.795),
+        "architect": (-0.063, 0.162, 0.099),
+    },
+    "neutral": {
+        "ballpark": (0.254, 0.050, -0.204),
+        "calf": (-0.039, 0.027, -0.012),
+        "hormonal": (-0.326, -0.551, 0.225),
+        "speed": (0.036, -0.005, -0.031),
+    },
+}
+# Number of words, mean of the absolute values, mean change and its p-value.
+MEANS: Mapping[str, tuple[int, float, float, float, str]] = {
+    "appropriate": (164, 0.231, 0.522, 0.291, "< .001"),
+    "biased": (68, 0.253, 0.450, 0.197, "< .001"),
+    "neutral": (200, 0.125, 0.119, -0.006, ".84"),
+}
+COLUMNS = (
+    *("group", "word", "corpus (paper)", "corpus", "vectors (paper)", "vectors", "change (paper)", "change"),
+    *("interval", "p (paper)", "p", "by chance"),
+)
+NOTES = (
+    "Male is above 0, as in the table; the paper's footnote has the pairs the other way round. Means are those of "
+    "absolute values; change is |vectors| - |corpus|, with a 95 % bootstrap interval over words and the p-value of a "
+    "paired t-test (the paper does not name its test).",
+    "By chance: the mean |genderedness| that neutral words would have in a text of this size, at least.",
+    "The paper's words are in no release: equalize and SemBias pairs stand in for them, without the words of the "
+    "defining pairs. Its text is a Wikipedia of unstated size and its training settings are not given.",
+    "word2vec draws negatives from p^0.75, so that products of word and context vectors reconstruct log p(w|x)/p(w|y) "
+    "+ 0.25 log p(x)/p(y); only ns_exponent=1 has the formula of the paper, which further supposes that context "
+    "vectors are lambda times the word vectors.",
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """How a corpus of the catalog is read and trained on."""
+
+    file: str
+    reading: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+
+CORPORA: Mapping[str, Known] = {
+    "enwik8": Known("enwik8", {"format": "mediawiki"}, {"min_count": 10, "epochs": 5}),
+    # Small: more epochs, and each paragraph is a document, as the file does not mark where articles end.
+    "wikitext-2": Known("train.txt", {"documents": "line"}, {"min_count": 5, "epochs": 10}),
+}
+
+
+def table_2(
+    corpus: Any,
+    vectors: Vectors | None = None,
+    *,
+    setting: Setting | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+    **training: Any,
+) -> Table:
+    """Table 2 on a text and on SGNS vectors trained on it.
+
+    Args:
+        corpus: an id of the catalog (enwik8, wikitext-2), files, or counts that `evenhand corpus cooccur` wrote.
+        vectors: trained on that text; None trains them (needs gensim, takes minutes).
+        setting: lists, constants and thresholds.
+        seed: of the training and of the neutral words.
+        progress: called with (done, total, what).
+        training: options of `train_sgns`, and of the reading where the corpus is given as files.
+    """
+    counts, trained = prepare(corpus, vectors, seed=seed, progress=progress, **training)
+    title = ", ".join(map(str, corpus)) if isinstance(corpus, (list, tuple)) else str(corpus)
+    return as_table(examples(counts, trained, setting=setting, seed=seed), title=title, seed=seed)
+
+
+def examples(counts: Cooccurrence, vectors: Vectors, *, setting: Setting | None = None, seed: int = 0) -> Comparison:
+    """The three groups, and the words that the paper prints as groups of their own, one defined pair being enough."""
+    main = compare(counts, vectors, setting=setting, seed=seed)
+    printed = {f"{group} (printed)": tuple(words) for group, words in PUBLISHED.items()}
+    c = main.constants
+    loose = replace(setting or Setting(), alpha=c.alpha, lambda_=c.lambda_, min_pairs=1, neutral=1)
+    shown = compare(counts, vectors, setting=loose, extra=printed, seed=seed)
+    return Comparison({**main.groups, **{name: shown.groups[name] for name in printed}}, c, main.pairs)
+
+
+def prepare(
+    corpus: Any, vectors: Vectors | None = None, *, seed: int = 0, progress: Progress = None, **training: Any
+) -> tuple[Cooccurrence, Vectors]:
+    """Counts of the text and vectors of it, with the same windows, minimum count and tokens."""
+    if isinstance(corpus, (str, Path)) and Path(corpus).suffix == ".safetensors":
+        if vectors is None:
+            raise UsageError(f"{corpus} holds counts, from which SGNS cannot be trained", hint="give the vectors too")
+        return Cooccurrence.load(corpus), vectors
+    paths, options = known_corpus(corpus)
+    options |= training
+    if vectors is None:
+        from evenhand.interop.sgns import train_sgns
+
+        vectors = train_sgns(paths, **options, seed=seed, progress=progress).words
+    about = vectors.source.get("sgns", {}).get("params", {})
+    reading = ("documents", "field", "encoding_errors", "skip_bad", "tokenizer", "lower", "min_count", "window")
+    same = {name: about.get(name, options.get(name)) for name in reading if name in about or name in options}
+    form = {"format": options["format"]} if "format" in options else {}
+    return cooccurrence(paths, weighting="dynamic", progress=progress, **{"min_count": 10, **same, **form}), vectors
+
+
+def known_corpus(corpus: Any) -> tuple[Any, dict[str, Any]]:
+    """The files that a name or paths mean, and how they are read and trained on."""
+    names = [corpus] if isinstance(corpus, (str, Path)) else list(corpus) if isinstance(corpus, Iterable) else []
+    if len(names) != 1 or str(names[0]) not in catalog():
+        return corpus, {}
+    name = str(names[0])
+    path = fetch(name)
+    known = CORPORA.get(name)
+    if known is None:
+        return path, {}
+    return (path if path.is_file() else path / known.file), {**known.reading, **known.training}
+
+
+def as_table(found: Comparison, *, title: str, seed: int = 0) -> Table:
+    """The comparison as the table of the paper, published values beside ours."""
+    rows = [row for name in MEANS for row in (*_printed(name, found), _mean(name, found.groups[name], seed))]
+    c = found.constants
+    used = ", ".join("/".join(two) for two in found.pairs)
+    notes = (
+        f"alpha {c.alpha:.3f}, lambda {c.lambda_:.3f} (paper: -1 and 1); they miss |x - y| by {c.error:.3f} (root mean "
+        f"square) over {c.pairs} pairs: {used}.",
+        *(_tests(name, found.groups[name], seed) for name in MEANS),
+        *NOTES,
+    )
+    return Table(
+        f"Ethayarajh et al. 2019, table 2: genderedness in corpus and embedding, {title}", COLUMNS, tuple(rows), notes
+    )
+
+
+def _printed(name: str, found: Comparison) -> list[tuple[Any, ...]]:
+    rows = []
+    for word, paper in PUBLISHED[name].items():
+        ours = found.groups[f"{name} (printed)"].values(word) or (None, None, None)
+        beside = [value for two in zip(paper, ours, strict=True) for value in two]
+        rows.append((name, word, *beside, "", "", None, None))
+    return rows
+
+
+def _mean(name: str, group: Group, seed: int) -> tuple[Any, ...]:
+    n, corpus, embedding, change, p = MEANS[name]
+    ours = group.summary(seed)
+    low_high = ours["interval"]
+    interval = f"{low_high[0]:.3f} to {low_high[1]:.3f}" if low_high else ""
+    label = f"mean of {len(group.words)} ({n} in the paper)"
+    cells = (corpus, ours["corpus"], embedding, ours["embedding"], change, ours["change"])
+    return (name, label, *cells, interval, p, ours["t_test"], group.chance)
+
+
+def _tests(name: str, group: Group, seed: int) -> str:
+    ours = group.summary(seed)
+    if ours["change"] is None:
+        return f"{name}: {len(group.words)} words with a value, too few to compare; {len(group.lost)} lost."
+    return (
+        f"{name}: Wilcoxon p {ours['wilcoxon']:.3g}, correlation of corpus and vectors {ours['correlation']:.2f}, "
+        f"{len(group.lost)} words lost (too rare, or too few pairs defined)."
+    )
+
+
+def record(found: Comparison, *, seed: int = 0) -> dict[str, Any]:
+    """Everything as plain data for JSON: constants, summaries of the three groups, and both values of every word."""
+    groups: dict[str, dict[str, Any]] = {
+        name: {"lost": dict(group.lost), "words": {word: group.values(word) for word in group.words}}
+        for name, group in found.groups.items()
+    }
+    for name in MEANS:
+        group = found.groups[name]
+        groups[name] = {**group.summary(seed), "n": len(group.words), "by_chance": group.chance, **groups[name]}
+    return {"constants": asdict(found.constants), "pairs": found.pairs, "groups": groups}

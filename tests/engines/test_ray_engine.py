@@ -1,0 +1,104 @@
+"""Ray on this machine: the same results as the local engine, retried when a worker dies."""
+
+import os
+import socket
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from evenhand.engines import RayEngine
+from evenhand.errors import FormatError, UsageError, WorkerError
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.xdist_group("ray")
+
+
+def test_results_come_in_the_order_of_the_jobs(ray_engine):
+    factor = 3
+    assert list(ray_engine.map(lambda number: factor * number, range(20))) == [3 * n for n in range(20)]
+
+
+def test_jobs_are_taken_as_they_are_needed_and_given_up(ray_engine):
+    taken = []
+
+    def endless():
+        for number in count():
+            taken.append(number)
+            yield number
+
+    results = ray_engine.map(str, endless())
+    assert list(islice(results, 3)) == ["0", "1", "2"]
+    assert len(taken) <= 3 + 2 * 2
+    results.close()
+
+
+def test_an_error_of_a_job_arrives_as_it_is(ray_engine):
+    def refuse(number):
+        raise FormatError(f"{number} is bad", hint="give another")
+
+    with pytest.raises(FormatError, match=r"^5 is bad\n  hint: give another$") as caught:
+        list(ray_engine.map(refuse, [5]))
+    assert type(caught.value) is FormatError
+
+
+def dying(times: int, folder: Path):
+    """A job that takes its worker down the first `times` times."""
+
+    def job(number):
+        if number == 1:
+            tries = len(list(folder.iterdir()))
+            (folder / str(tries)).touch()
+            if tries < times:
+                os._exit(1)
+        return number * number
+
+    return job
+
+
+def test_a_job_whose_worker_dies_is_done_again(ray_engine, tmp_path):
+    assert list(ray_engine.map(dying(1, tmp_path), range(4))) == [0, 1, 4, 9]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_job_that_always_kills_its_worker_is_an_error(ray_engine, tmp_path):
+    with pytest.raises(WorkerError, match=r"tried 4 times.*\n.*memory"):
+        list(ray_engine.map(dying(99, tmp_path), range(2)))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_a_worker_cannot_import_is_named(ray_engine):
+    with pytest.raises(WorkerError, match=r"No module named 'test_ray_engine'\)\n.*importable on the workers"):
+        list(ray_engine.map(_refused, [1]))
+
+
+def test_a_worker_with_another_version_is_refused(ray_engine, monkeypatch):
+    monkeypatch.setattr("evenhand.engines.ray._version", lambda: "0.0.0")
+    with pytest.raises(UsageError, match=r"on a worker, 0\.0\.0 here"):
+        list(ray_engine.map(str, [1]))
+
+
+def test_a_cluster_that_was_there_stays(ray_engine):
+    import ray
+
+    list(ray_engine.map(str, [1]))
+    other = RayEngine(workers=1)
+    assert list(other.map(str, range(4))) == list("0123")
+    other.close()
+    assert ray.is_initialized()
+
+
+def test_no_cluster_at_the_address(monkeypatch):
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(WorkerError, match=rf"no Ray cluster at '{address}' \(.*refused\)\n.*--address"):
+            list(RayEngine(address).map(str, [1]))
+    monkeypatch.setattr("ray.init", _refused)
+    with pytest.raises(WorkerError, match=r"no Ray cluster at 'auto' \(nobody there\)\n.*RAY_AUTH_TOKEN"):
+        list(RayEngine("auto").map(str, [1]))
+
+
+def _refused(**options):
+    raise ConnectionError("a long story\nnobody there")

@@ -1,0 +1,66 @@
+"""The page about two texts, and its scatter."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.cli.corpus import sub_app
+from evenhand.corpus import Texts
+from evenhand.corpus.comparison import compare
+from evenhand.report import charts
+from evenhand.report.charts.scatter import bias_scatter, shown_points
+from evenhand.report.comparison_page import comparison_page
+
+GROUPS = {"female": ["she"], "male": ["he"]}
+
+
+def text(seed: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [f"{rng.choice(['she', 'he'])} met w{rng.integers(15)} and <b>{rng.integers(3)}" for _ in range(800)]
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(Texts(text(1)), Texts(text(2)), GROUPS, tokenizer="whitespace", window=4, permutations=2)
+
+
+def test_the_scatter_has_every_word_and_the_fitted_line(comparison) -> None:
+    spec = bias_scatter(comparison, ("one", "other"))
+    dots, lines = spec["layer"]
+    assert {p["word"] for p in dots["data"]["values"]} == set(comparison.first.scores) & set(comparison.second.scores)
+    fitted = [p for p in lines["data"]["values"] if p["line"].startswith("beta")]
+    slope = (fitted[1]["y"] - fitted[0]["y"]) / (fitted[1]["x"] - fitted[0]["x"])
+    assert slope == pytest.approx(comparison.beta.trimmed)
+    assert "<svg" in charts.svg(spec)
+    json.dumps(spec)
+
+
+def test_many_points_are_sampled_the_same_way_each_time(comparison) -> None:
+    few = shown_points(comparison, 5)
+    assert len(few) == 5
+    assert few == shown_points(comparison, 5)
+    assert all(point in comparison.points() for point in few)
+
+
+def test_the_page_has_numbers_intervals_and_words_and_escapes_them(comparison) -> None:
+    page = comparison_page({"fixed": comparison}, names=("<training>", "generated"))
+    assert "Fixed context (window of 4 words)" in page
+    assert f"{comparison.value('mu'):.3f} [" in page
+    assert "&lt;training&gt;" in page
+    assert "&lt;b&gt;0" in page
+    assert "<b>0" not in page
+    assert "with shuffled labels" in page
+    assert page.count("<svg") == 1
+
+
+def test_corpus_compare_writes_the_page(tmp_path) -> None:
+    for name, seed in (("a.txt", 1), ("b.txt", 2)):
+        (tmp_path / name).write_text("\n".join(text(seed)))
+    options = ["--groups", "female=she", "--groups", "male=he", "--decay", "0.9", "--html", str(tmp_path / "page.html")]
+    arguments = ["compare", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--documents", "line", *options]
+    result = CliRunner().invoke(sub_app(), arguments)
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert "page.html" in result.stderr
+    assert "Infinite context (decay 0.9)" in (tmp_path / "page.html").read_text()
