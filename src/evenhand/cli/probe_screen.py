@@ -95,7 +95,8 @@ def _compared(both: Comparison) -> RenderableType:
 
 
 def _mean_and_sd(score: Spread) -> str:
-    return f"{score.mean:.3f}" + (f" ± {score.sd:.3f}" if score.sd is not None else "")
+    """Short, so that two conditions, their difference and its interval fit into 80 columns."""
+    return f"{score.mean:.3f}" + (f" ±{score.sd:.3f}".replace("±0", "±") if score.sd is not None else "")
 
 
 def _interval(score: Spread) -> str:
