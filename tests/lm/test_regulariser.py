@@ -231,3 +231,25 @@ def test_nan_weights_give_nan_and_no_crash(detach: bool) -> None:
 def test_bad_arguments(call, error, says) -> None:
     with pytest.raises(error, match=says):
         call()
+
+
+@pytest.mark.parametrize("options", [{}, {"normalise": True}, {"detach": False}, {"variant": "released"}])
+def test_what_was_expected_changes_nothing(options):
+    weight = torch.randn(30, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    term = BiasRegulariser([(0, 1), (2, 3), (4, 5)], **options)
+    plain = term(weight)
+    term.expect(weight)
+    early = term(weight)
+    assert torch.equal(early, plain)
+    assert torch.equal(*(torch.autograd.grad(value, weight)[0] for value in (early, plain)))
+
+
+def test_an_expectation_of_other_weights_is_dropped():
+    weight = torch.randn(30, 6, generator=torch.Generator().manual_seed(3))
+    term = BiasRegulariser([(0, 1), (2, 3), (4, 5)])
+    term.expect(weight)
+    weight.add_(torch.randn(30, 6, generator=torch.Generator().manual_seed(4)))  # as an optimiser does
+    assert torch.equal(term(weight), BiasRegulariser([(0, 1), (2, 3), (4, 5)])(weight))
+    term.expect(weight)
+    other = weight.flip(0)
+    assert torch.equal(term(other), BiasRegulariser([(0, 1), (2, 3), (4, 5)])(other))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.models.lm.embeddings import Where, checked, distinct_weights
-from evenhand.models.lm.spectrum import Leading, LeadingInverse, directions, leading
+from evenhand.models.lm.spectrum import Copy, Leading, LeadingInverse, directions, leading
 
 Reduction = Literal["sum", "mean"]
 Variant = Literal["paper", "released"]
@@ -70,6 +70,7 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
         self.strength, self.share, self.normalise, self.detach = float(strength), share, normalise, detach
         self.reduction, self.variant = reduction, variant
         self._last = spared[-1]  # kept here, since asking a tensor on a device means waiting for it
+        self._coming: tuple[int, int, Copy] | None = None
         self.lost: tuple[tuple[str, str], ...] = ()
         self.k = 0
 
@@ -92,14 +93,25 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
         """The term for a table (rows, dimensions)."""
         return self.strength * self.energy(weight)
 
+    @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
+    def expect(self, weight: Tensor) -> None:
+        """Optional, at the beginning of a training step: a GPU then need not pause when the term itself is asked for.
+
+        What the subspace is computed from is sent to the processor while the model works. The result is the same.
+        """
+        self._follow(weight)
+        with torch.autocast(weight.device.type, enabled=False):
+            differences = self._differences(_exact(weight))
+            self._coming = id(weight), weight._version, Copy(differences @ differences.T)
+
     def energy(self, weight: Tensor) -> Tensor:
         """The term without its strength: ||N B||_F^2, or its mean over the rows of N."""
         self._follow(weight)
+        coming, self._coming = self._coming, None
+        expected = coming[2] if coming and coming[:2] == (id(weight), weight._version) else None
         # In half precision the sum of many small squares would be rounded away.
         with torch.autocast(weight.device.type, enabled=False):
-            table = weight if weight.dtype in (torch.float32, torch.float64) else weight.float()
-            by_row = self._by_row(table)
-            kept = by_row.index_fill(0, self.spared, 0.0).sum()
+            kept = self._by_row(_exact(weight), expected).index_fill(0, self.spared, 0.0).sum()
         return kept / (len(weight) - len(self.spared)) if self.reduction == "mean" else kept
 
     def on(self, where: Where = "input") -> EmbeddingTerm:
@@ -114,34 +126,33 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
         choices = f"share={self.share:g}, normalise={self.normalise}, reduction={self.reduction}, detach={self.detach}"
         return f"pairs={len(self.first)}, strength={self.strength:g}, {choices}, variant={self.variant}"
 
-    def _by_row(self, table: Tensor) -> Tensor:
+    def _by_row(self, table: Tensor, expected: Copy | None) -> Tensor:
         """The squared length of each row's projection on the subspace."""
-        lengths = torch.linalg.vector_norm(table, dim=1).clamp_min(1e-12) if self.normalise else None
-        squares = self._onto_constant(table, lengths) if self.detach else self._onto(table, lengths)
-        return squares if lengths is None else squares / lengths.square()
+        squares = (self._onto_constant if self.detach else self._onto)(table, expected)
+        return squares / _lengths(table).square() if self.normalise else squares
 
-    def _onto_constant(self, table: Tensor, lengths: Tensor | None) -> Tensor:
+    def _onto_constant(self, table: Tensor, expected: Copy | None) -> Tensor:
         with torch.no_grad():
-            differences = self._differences(table, lengths)
-            found = self._leading(differences @ differences.T)
+            differences = self._differences(table)
+            found = self._leading(expected or Copy(differences @ differences.T))
             basis = directions(differences, found) if found else table.new_full((table.shape[1], 1), math.nan)
         return (table @ basis).square().sum(dim=1)
 
-    def _onto(self, table: Tensor, lengths: Tensor | None) -> Tensor:
-        differences = self._differences(table, lengths)
+    def _onto(self, table: Tensor, expected: Copy | None) -> Tensor:
+        differences = self._differences(table)
         gram = differences @ differences.T
         along = table @ differences.T
-        found = self._leading(gram)
+        found = self._leading(expected or Copy(gram))
         inverse = LeadingInverse.apply(gram, found) if found else gram * math.nan
         return ((along @ inverse) * along).sum(dim=1)
 
-    def _differences(self, table: Tensor, lengths: Tensor | None) -> Tensor:
+    def _differences(self, table: Tensor) -> Tensor:
         one, other = table[self.first], table[self.second]
-        if lengths is not None:
-            one, other = one / lengths[self.first, None], other / lengths[self.second, None]
+        if self.normalise:
+            one, other = one / _lengths(one)[:, None], other / _lengths(other)[:, None]
         return (one - other) / 2
 
-    def _leading(self, gram: Tensor) -> Leading | None:
+    def _leading(self, gram: Copy) -> Leading | None:
         found = leading(gram, self.share, only_first=self.variant == "released")
         self.k = found.k if found else 0
         return found
@@ -166,6 +177,12 @@ class EmbeddingTerm:
         rows = hashlib.sha256(str((regulariser.first.tolist(), regulariser.second.tolist())).encode()).hexdigest()
         self.description = f"BiasRegulariser({regulariser.extra_repr()}, where={where}, rows={rows[:8]})"
 
+    def expect(self, model: nn.Module) -> None:
+        """As `BiasRegulariser.expect`, where there is one table."""
+        tables = distinct_weights(model, self.where)
+        if len(tables) == 1:
+            self.regulariser.expect(tables[0])
+
     def __call__(self, model: nn.Module) -> Tensor:
         """The sum over the tables, each once."""
         terms = [self.regulariser(weight) for weight in distinct_weights(model, self.where)]
@@ -180,6 +197,14 @@ def regularised(
     Where gradients of several batches are accumulated, divide the result by their number as you do with the loss.
     """
     return lambda *args, **kwargs: loss(*args, **kwargs) + term(model)
+
+
+def _exact(weight: Tensor) -> Tensor:
+    return weight if weight.dtype in (torch.float32, torch.float64) else weight.float()
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1).clamp_min(1e-12)
 
 
 def _check(rows: list[tuple[int, int]], strength: float, share: float, reduction: str, variant: str) -> None:

@@ -60,6 +60,8 @@ class Run:
     def advance(self) -> None:
         """One step: a stretch of text, its loss, its gradient, new weights."""
         start, length = self.starts[self.step], self.lengths[self.step]
+        if expect := getattr(self.term, "expect", None):
+            expect(self.model)
         out: Output = self.model(
             self.text[start : start + length], self.state, dtype=self.dtype, generator=self.generator
         )

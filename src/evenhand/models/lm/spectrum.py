@@ -32,12 +32,31 @@ def smallest_k(squares: Vector64, share: float) -> int:
     return int(np.searchsorted(reached, share - ROUNDING)) + 1
 
 
-def leading(gram: torch.Tensor, share: float, *, only_first: bool = False) -> Leading | None:
+class Copy:
+    """A small matrix on its way from the device to the processor: asked for early, it has arrived when it is needed."""
+
+    def __init__(self, matrix: torch.Tensor) -> None:
+        on_gpu = matrix.is_cuda
+        self._here = torch.empty(matrix.shape, dtype=matrix.dtype, pin_memory=on_gpu)
+        self._here.copy_(matrix.detach(), non_blocking=True)
+        self._arrival = torch.cuda.Event() if on_gpu else None
+        if self._arrival is not None:
+            self._arrival.record()
+
+    def arrived(self) -> Matrix64:
+        """The matrix, in double precision; waits for its arrival, not for what the device was asked to do since."""
+        if self._arrival is not None:
+            self._arrival.synchronize()
+        return np.asarray(self._here.double().numpy())
+
+
+def leading(gram: Copy, share: float, *, only_first: bool = False) -> Leading | None:
     """Decompose a Gram matrix in double precision on the processor; None where training has run into NaN.
 
-    torch waits for the device in `eigh` and `svd` anyway, so that copying a matrix of this size costs nothing more.
+    torch waits for the device in `eigh` and `svd` anyway; a copy that was asked for before the model's own work was
+    queued does not.
     """
-    table = gram.detach().double().cpu().numpy()
+    table = gram.arrived()
     if not np.isfinite(table).all():
         return None
     squares, vectors = np.linalg.eigh(table)
