@@ -235,3 +235,12 @@ def test_no_decompressor_reads_before_it_is_asked_to(opener: Callable[[io.BytesI
     raw = io.BytesIO(b"not compressed at all")
     opener(raw).close()
     assert raw.tell() == 0
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_plain_file(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OutputError, match=r"pipe: could not be written \(it is no plain file\)"):
+        write(path, b"new")
+    assert path.is_fifo()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]

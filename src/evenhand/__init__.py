@@ -1,4 +1,4 @@
-"""evenhand measures social bias in word vectors, removes it, and shows what the removal did and what it cost.
+"""evenhand measures social bias in word vectors, text and language models, removes it, and shows what that cost.
 
 Names are resolved on first use, so that `import evenhand` costs little more than numpy.
 """
@@ -27,6 +27,7 @@ _PUBLIC = {
     "WordSet": "evenhand.words:WordSet",
     "concept": "evenhand.words:concept",
     "corpus": "evenhand.corpus",
+    "engines": "evenhand.engines",
     "measures": "evenhand.measures",
     "mitigations": "evenhand.mitigations",
     "pairs": "evenhand.words:pairs",
@@ -54,6 +55,7 @@ __all__ = [
     "__version__",
     "concept",
     "corpus",
+    "engines",
     "measures",
     "mitigations",
     "pairs",
@@ -66,7 +68,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from evenhand import corpus, measures, mitigations, stats, subspaces, words
+    from evenhand import corpus, engines, measures, mitigations, stats, subspaces, words
     from evenhand.audit import Audit
     from evenhand.errors import EvenhandError, EvenhandWarning
     from evenhand.measures import Measurement

@@ -159,6 +159,8 @@ def replacing(path: Path) -> Iterator[Path]:
     with told_as_output(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if target.exists() and not target.is_file():  # /dev/null, a pipe: renaming would put a plain file in its place
+            raise OSError(errno.EINVAL, "it is no plain file")
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(partial_name(target))
         # Not mkstemp, which makes files private: the kernel applies the umask, which can be read only by setting it.

@@ -99,7 +99,7 @@ def test_a_truncated_gzip_in_the_middle_of_a_folder(tmp_path):
     whole = scored(tmp_path, documents="line")
     bad = tmp_path / "1.txt.gz"
     bad.write_bytes(bad.read_bytes()[:-20])
-    with pytest.raises(FormatError, match=r"1\.txt\.gz"):
+    with pytest.raises(FormatError, match=r"1\.txt\.gz.*\n.*fetch .*skip-bad"):
         scored(tmp_path, documents="line")
     rest = scored(tmp_path, documents="line", skip_bad=True)
     (found,) = rest.account["bad_files"]
@@ -143,6 +143,13 @@ def test_a_list_without_a_hit_names_its_words_and_what_to_look_at(tmp_path):
     done = CliRunner().invoke(app, ["corpus", "bias", str(tmp_path)])
     assert done.exit_code == 4
     assert "none of the words of group 'female'" in done.stderr
+    assert "7 words were read" in done.stderr
+
+
+def test_a_list_without_a_hit_says_when_nothing_could_be_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"body": "she"}\n{"body": "he"}\n')
+    with pytest.raises(VocabularyError, match=r"0 words were read, 2 records .* left out .*line 1: no field 'text'"):
+        scored(tmp_path, skip_bad=True)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand.cli.corpus import sub_app
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 
 
 def run(*arguments):
@@ -50,12 +50,34 @@ def test_own_groups_and_decay(text):
     assert isinstance(refused.exception, UsageError)
 
 
+def test_groups_of_a_file_are_pairs_or_a_concept(text, tmp_path):
+    lists = tmp_path / "own.toml"
+    lists.write_text('[concept.jobs]\ngroups = { care = ["nurse"], cure = ["doctor"] }\n')
+    record = json.loads(run("bias", text, "--groups", lists, "--json").stdout)
+    assert record["groups"] == {"care": ["nurse"], "cure": ["doctor"]}
+    lists.write_text('[pairs.jobs]\npoles = ["care", "cure"]\npairs = [["nurse", "doctor"]]\n')
+    assert json.loads(run("bias", text, "--groups", lists, "--json").stdout)["groups"] == record["groups"]
+    lists.write_text('[wordset.jobs]\nwords = ["nurse"]\n')
+    refused = run("bias", text, "--groups", lists)
+    assert "neither one concept nor one list of pairs" in str(refused.exception)
+    assert "did you mean: gender" in str(run("bias", text, "--groups", "gendre").exception)
+
+
 def test_bad_files_are_named_on_stderr(text):
     (text.parent / "b.jsonl").write_text('{"body": "x"}\n')
     result = run("bias", text.parent, "--skip-bad")
     assert result.exit_code == 0, result.output
-    assert "1 records left out" in result.stderr
-    assert "b.jsonl, line 1" in result.stderr
+    counted = run("cooccur", text.parent, "--skip-bad", "--out", text.parent / "counts.safetensors")
+    for told in (result.stderr, counted.stderr):
+        assert "1 records left out" in told
+        assert "b.jsonl, line 1" in told
+
+
+def test_too_little_text_is_an_error_and_no_half_table(tmp_path):
+    (tmp_path / "a.txt").write_text("she nurse he")
+    result = run("bias", tmp_path)
+    assert isinstance(result.exception, DegenerateError)
+    assert result.stdout == ""
 
 
 def test_compare_prints_the_regression(text, tmp_path):
@@ -68,7 +90,8 @@ def test_compare_prints_the_regression(text, tmp_path):
     for part in ("beta", "Theil-Sen", "mean |bias|", "moved most", "outliers removed"):
         assert part in result.stdout
     record = json.loads(run("compare", text, other, "--window", "2", "--json").stdout)
-    assert set(record) == {"first", "second", "beta", "points"}
+    assert set(record) == {"first", "second", "mu", "sigma", "beta", "errors", "points"}
+    assert record["beta"]["value"] == record["beta"]["trimmed"]
     assert record["beta"]["words"] == len(record["points"])
 
 

@@ -142,3 +142,12 @@ def test_genderedness_takes_the_pairs_of_the_paper_unless_told():
     (found,) = corpus.genderedness(table, "nurse", alpha=0.0)
     assert set(found.by_pair) | set(found.lost) == set(words.pairs("ethayarajh2019-pairs"))
     assert set(found.by_pair) == {("she", "he")}
+
+
+def test_the_same_counts_are_the_same_bytes(tmp_path):
+    table = counted([["she", "nurse", "he"], ["he", "doctor"]], 2)
+    for number in range(8):  # metadata of several entries would come in one of two orders
+        table.save(tmp_path / str(number))
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    corpus.Cooccurrence.load(tmp_path / "0").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "0").read_bytes()

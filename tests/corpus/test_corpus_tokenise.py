@@ -11,7 +11,7 @@ from evenhand.corpus.pieces import END
 from evenhand.corpus.stopwords import ENGLISH, stop_list
 from evenhand.corpus.tokenise import tokeniser
 from evenhand.corpus.vocabulary import Vocabulary
-from evenhand.errors import InputMissingError, UsageError
+from evenhand.errors import FormatError, InputMissingError, UsageError
 
 
 def words(name, text, **options):
@@ -108,3 +108,23 @@ def test_stop_lists(tmp_path):
         stop_list("englsh")
     with pytest.raises(UsageError, match="list of words"):
         stop_list([1])
+
+
+def test_a_hugging_face_tokenizer_by_its_file_or_folder(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "she": 1, "he": 2, "nurse": 3}, unk_token="?"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    file = tmp_path / "tokenizer.json"
+    made.save(str(file))
+    source = corpus.Texts(["she nurse he", "he ran"])
+    for given_ in (str(file), str(tmp_path)):
+        b = corpus.bias(source, {"f": ["she"], "m": ["he"]}, tokenizer=given_)
+        assert set(b.scores) == {"nurse"}
+        assert b.params["tokenizer"] == given_
+        assert b.lost["zero_count"] == 1
+    file.write_text("{}")
+    with pytest.raises(FormatError, match=r"tokenizer\.json: no tokenizer"):
+        tokeniser(str(file))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"unknown tokenizer '.*empty'\n.*tokenizer\.json"):
+        tokeniser(str(tmp_path / "empty"))

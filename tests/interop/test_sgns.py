@@ -44,6 +44,13 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert one.words != other.words
 
 
+def test_the_same_training_is_the_same_files(tmp_path: Path) -> None:
+    for name in "ab":
+        small().save(tmp_path / name)
+    for file in (WORDS, CONTEXTS):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "from evenhand.interop.sgns import train_sgns; from evenhand.corpus import Texts;"

@@ -218,6 +218,8 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--preset", "brown"], "brown"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--sweep-lambda", "0;1"], "0;1"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--sweep-lambda", "0,1"], "test text"),
+        (["train", "x.txt", "--valid", "v", "--out", "o", "--definition", "relased"], "did you mean: released"),
+        (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
         (["generate", "nothing-here", "--out", "o"], "no model at 'nothing-here'"),
     ],
@@ -245,6 +247,17 @@ def test_untied_embeddings_and_where(texts, tmp_path) -> None:
     record = json.loads(result.stdout)
     assert record["settings"]["tied"] is False
     assert "where=both" in record["regulariser"]
+
+
+def test_the_definition_of_the_term_is_chosen_and_recorded(texts, tmp_path) -> None:
+    options = ["--epochs", "1", "--lambda", "0.1", "--definition", "released", "--reduction", "mean", *RUN, "--json"]
+    told = json.loads(run("train", texts, "--out", tmp_path, *options).stdout)["regulariser"]
+    for part in ("normalise=True", "reduction=mean", "detach=False", "variant=released"):
+        assert part in told
+    sweep = ["--sweep-lambda", "0.1", "--time-limit", "0", "--reduction", "mean", *RUN, "--json"]
+    record = json.loads(run("train", texts, "--out", tmp_path / "sweep", *sweep).stdout)
+    assert record["plan"]["options"] == [["reduction", "mean"]]
+    assert "differs from the printed one: reduction mean." in (tmp_path / "sweep" / "table.md").read_text()
 
 
 def test_generate_and_measure_with_a_model_of_transformers(texts, tmp_path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch")
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
 from evenhand.models.lm import LMCorpus, Settings, TokenVocabulary, train  # noqa: E402
 from evenhand.models.lm import watch as watching  # noqa: E402
+from evenhand.models.lm.interrupt import asked_to_stop  # noqa: E402
 from evenhand.models.lm.run import Run  # noqa: E402
 
 SETTINGS = Settings(
@@ -193,6 +195,54 @@ def test_an_interrupt_leaves_the_checkpoint_of_the_last_epoch(corpus: LMCorpus, 
         train(corpus, settings=SETTINGS, regulariser=interrupted, epochs=3, device="cpu", checkpoint=path)
     twice = train(corpus, settings=SETTINGS, regulariser=interrupted, epochs=3, device="cpu", checkpoint=path)
     assert [epoch.number for epoch in twice.history] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", [3, 0])
+def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monkeypatch: Any, step: int) -> None:
+    """Within an epoch, or while the last one is validated: where it goes on, nothing is lost and nothing differs."""
+    path = tmp_path / "c.safetensors"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    plain = Run.advance if step else Run.close_epoch
+
+    def pressed(run: Run, *args: Any) -> Any:
+        if (run.epoch, run.step) == (2, step or len(run.lengths)):
+            signal.raise_signal(signal.SIGINT)
+        return plain(run, *args)
+
+    options = {"settings": SETTINGS, "epochs": 2, "device": "cpu"}
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, plain.__name__, pressed)
+            with pytest.raises(KeyboardInterrupt, match=r"interrupted in epoch \d; run again to go on from .*c\.safet"):
+                train(corpus, **options, checkpoint=path, save_every=math.inf)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    once, twice = train(corpus, **options), train(corpus, **options, checkpoint=path)
+    assert same(once, twice)
+    assert numbers(once) == numbers(twice)
+
+
+def test_a_second_ctrl_c_does_not_wait() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with asked_to_stop() as asked:
+            signal.raise_signal(signal.SIGINT)
+            assert asked()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_program_with_its_own_handler_keeps_it() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with asked_to_stop() as asked:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert not asked()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_checkpoint_of_another_training_is_refused(corpus: LMCorpus, tmp_path: Path) -> None:

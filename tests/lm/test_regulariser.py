@@ -253,3 +253,14 @@ def test_an_expectation_of_other_weights_is_dropped():
     term.expect(weight)
     other = weight.flip(0)
     assert torch.equal(term(other), BiasRegulariser([(0, 1), (2, 3), (4, 5)])(other))
+
+
+def test_every_public_name_of_the_language_models_resolves() -> None:
+    from evenhand.models import lm
+    from evenhand.models.lm.causal import CausalLM
+
+    names = [name for name in lm.__all__ if name != "BiasRegulariserCallback"]  # its module needs transformers
+    assert all(callable(getattr(lm, name)) for name in names)
+    assert lm.CausalLM is CausalLM
+    pytest.importorskip("transformers")
+    assert lm.BiasRegulariserCallback.__name__ == "BiasRegulariserCallback"

@@ -76,6 +76,7 @@ PROBES = {
     "same subject": Probe("same", (TEMPLATE,), GENDERED, GENDERED),
     "part of the other": Probe("part", (TEMPLATE,), (Filler("person"),), POLARITY),
     "joined to the slot": Probe("joined", (Template("j", "The {subject}'s apron"),), NOUNS, GENDERED),
+    "several words": Probe("several", (TEMPLATE,), (Filler("rude nurse girl"),), (Filler("thai man"), Filler("emma"))),
     "nothing shared": Probe("bare", (Template("b", "{subject}"),), NOUNS, GENDERED),
 }
 
@@ -100,6 +101,15 @@ def test_factorised_equals_pair_by_pair(name, backend):
     found = factorised(asker, PROBES[name])
     assert np.abs(found - plain(asker, PROBES[name])).max() < 1e-5
     assert found.std(axis=(0, 1, 2)).min() > 1e-4  # answers that do not vary would agree by themselves
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_attention_that_is_all_but_certain(name):
+    """Exponents far beyond single precision, several of them in one softmax where subjects have several words."""
+    arrays = Weights.random(12, 16).arrays()
+    sharp = Weights.from_arrays({**arrays, "attend.1.weight": 30 * arrays["attend.1.weight"]})
+    asker = DecomposableAttention(sharp, vectors())
+    assert np.abs(factorised(asker, PROBES[name]) - plain(asker, PROBES[name])).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -201,6 +211,22 @@ def test_weights_that_do_not_fit():
         model(backend="jax")
     with pytest.raises(UsageError, match="empty sentence"):
         model().predict([""], ["x"])
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_a_device_that_is_not_here(device):
+    pytest.importorskip("torch")
+    with pytest.raises(UsageError, match=device) as caught:
+        model(backend=f"torch:{device}")
+    assert "auto" in caught.value.hint
+
+
+def test_products_are_whole_single_precision():
+    """TF32 would change every probability on a GPU in the third digit."""
+    torch = pytest.importorskip("torch")
+    model(backend="torch").predict(["the nurse slept ."], ["the man slept ."])
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_lost_fillers_are_left_out_and_counted():

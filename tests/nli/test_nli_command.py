@@ -1,6 +1,10 @@
 """`evenhand nli train` and `eval`: files, JSON on stdout, resuming, errors with their exit codes."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -29,11 +33,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def training(folder, *more):
+def options(folder, *more):
     files = [option for name in ("train", "dev", "test") for option in (f"--{name}", str(folder / "pairs.jsonl"))]
     small = ["--hidden", "4", "--batch", "8", "--epochs", "2", "--device", "cpu", "--seeds", "2"]
     out = ["--vectors", str(folder / "v.txt"), "--out", str(folder / "out")]
-    return runner.invoke(app, ["nli", "train", *files, *out, *small, *more])
+    return ["nli", "train", *files, *out, *small, *more]
+
+
+def training(folder, *more):
+    return runner.invoke(app, options(folder, *more))
 
 
 def test_train_then_eval(folder):
@@ -143,8 +151,8 @@ def test_eval_without_torch(folder):
     model = DecomposableAttention(Weights.random(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
     path = model.save(folder / "tiny.safetensors")
     (folder / "hans.txt").write_text("The man ate.\tThe man slept.\t1\n", encoding="utf-8")
-    options = [str(folder / "hans.txt"), "--vectors", str(folder / "v.txt")]
-    done = runner.invoke(app, ["nli", "eval", str(path), *options])
+    asked = [str(folder / "hans.txt"), "--vectors", str(folder / "v.txt")]
+    done = runner.invoke(app, ["nli", "eval", str(path), *asked])
     assert done.exit_code == 0, done.output
     assert "tiny" in done.stdout
     assert "non-entailment" in done.stdout
@@ -156,3 +164,22 @@ def test_eval_of_predictions(folder):
     (folder / "said.jsonl").write_text("\n".join(rows), encoding="utf-8")
     done = runner.invoke(app, ["nli", "eval", str(folder / "said.jsonl"), str(folder / "pairs.jsonl"), "--json"])
     assert json.loads(done.stdout)["results"][0]["accuracy"] == pytest.approx(1 / 3)
+
+
+def test_a_real_interrupt_keeps_the_checkpoint(folder):
+    """The signal of Ctrl-C to a process of its own, after its first epoch; the same command then ends as if never."""
+    pytest.importorskip("torch")
+    long = ("--epochs", "60", "--patience", "60", "--json")
+    expected = [one["history"] for one in json.loads(training(folder, *long).stdout)["models"]]
+    first = folder / "out" / "checkpoint" / "stack-0.safetensors"
+    for path in first.parent.iterdir():
+        path.unlink()
+    command = [sys.executable, "-c", "from evenhand.cli.app import main; main()", *options(folder, *long)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        while not first.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "run the same again to go on" in said
+    assert [one["history"] for one in json.loads(training(folder, *long).stdout)["models"]] == expected

@@ -1,6 +1,9 @@
 """The protocol, functions and prediction files as models, and what they refuse."""
 
+import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.inference import probe as run
+from evenhand.models import nli
 from evenhand.models.nli import LABELS, CallableModel, NLIModel, PredictionsFile, Probabilities
 from evenhand.words import probes
 from evenhand.words.probes import stratified
@@ -183,3 +187,23 @@ def test_prediction_files_of_other_kinds(tmp_path):
         PredictionsFile(tmp_path / "x.txt")
     with pytest.raises(UsageError, match="maps"):
         PredictionsFile(tmp_path / "x.csv", {"yes": "no"})
+
+
+def test_a_table_that_is_none(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text('entailment,neutral,contradiction\n"' + 200_000 * "0", encoding="utf-8")
+    before = csv.field_size_limit(131_072)  # the limit is one for the whole process; readers of corpora raise it
+    try:
+        with pytest.raises(FormatError, match=r"p\.csv: field larger"):
+            run(PredictionsFile(path), "mab-explicit")
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_the_transformer_is_read_when_it_is_asked_for():
+    code = "import sys, evenhand.models.nli as nli; assert not {'torch', 'transformers'} & set(sys.modules); "
+    code += "assert 'evenhand.models.nli.transformer' not in sys.modules; print(nli.TransformerNLI.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "TransformerNLI"
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        getattr(nli, "Other")  # noqa: B009

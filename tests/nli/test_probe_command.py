@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -105,6 +106,53 @@ def test_a_map_is_for_test_time_only(tmp_path, glove: eh.Vectors):
     assert json.loads(plain.stdout)["net_neutral"] != json.loads(mapped.stdout)["net_neutral"]
 
 
+def test_the_note_says_what_the_models_were_trained_on(tmp_path, glove: eh.Vectors):
+    span = eh.mitigations.Span().fit(glove, "gender")
+    fitted = span.save(tmp_path / "span.safetensors")
+    paths = {}
+    for name, vectors in (("before", glove), ("after", span(glove))):
+        model = DecomposableAttention(Weights.random(glove.dim, 8), vectors, name=name)
+        history = [dict(step) for step in vectors.history]
+        paths[name] = model.save(tmp_path / f"{name}.safetensors", words={"history": history})
+
+    def note(name, *extra):
+        done = run(paths[name], "-p", "mab-explicit", "--sample", "100", "--json", *extra)
+        return json.loads(done.stdout)["read"][0]
+
+    assert note("before") == ""
+    assert "test time only" in note("before", "--map", fitted)
+    assert "trained on vectors mapped by the same map" in note("after", "--map", fitted)
+    assert "after span" in note("after")
+    assert "give the same --map" in note("after")
+
+
+def test_some_words_thresholds_and_another_surface():
+    options = ("-p", "nationality-polarity", "--only", "premise=rude", "--only", "hypothesis=iraqi,thai")
+    options += ("--only", "verb=met", "--tau", "0.2", "--tau", "0.9", "--surface", "articles=letter,case=lower")
+    found = json.loads(run(*options, "--json").stdout)
+    assert found["n_pairs"] == 2 * 89
+    assert set(found["threshold"]) == {"0.2", "0.9"}
+    rows = found["models"][0]["by_word"]
+    assert {row["word"] for row in rows if row["slot"] == "hypothesis"} == {"iraqi", "thai"}
+    assert found["models"][0]["top"]["entailment"][0]["premise"].startswith("the rude person met a")
+
+
+def test_the_released_surface_is_exported(tmp_path):
+    out = tmp_path / "pairs.csv"
+    options = ("--only", "premise=nurse", "--only", "hypothesis=man", "--surface", "released", "--export", out)
+    done = run(*options, "--json")
+    assert json.loads(done.stdout) == {"probe": "gender-occupation", "pairs": 1968, "written": str(out)}
+    assert "A nurse bought a SUV ." in out.read_text(encoding="utf-8")
+
+
+def test_a_sample_shows_where_all_pairs_lie():
+    few = ("-p", "mab-explicit", "--only", "verb=met,ate")
+    assert "all pairs instead of this sample, 95 %: net neutral [0." in " ".join(
+        run(*few, "--sample", "300").stdout.split()
+    )
+    assert "all pairs instead" not in run(*few).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,6 +164,15 @@ def test_a_map_is_for_test_time_only(tmp_path, glove: eh.Vectors):
         (["--vectors", "missing.txt"], "missing.txt"),
         (["--map", "missing.safetensors"], "missing.safetensors"),
         (["--sample", "1"], "at least 2"),
+        (["--only", "premise"], "no name and value"),
+        (["--only", "premise=nurze"], "nurse"),
+        (["--only", "verbs=met"], "verb"),
+        (["--surface", "tense=past"], "no choice of --surface"),
+        (["--surface", "case=upper"], "lower"),
+        (["--tau", "1"], "between 0 and 1"),
+        (["p.jsonl", "--map", "m.safetensors"], "--map changes nothing"),
+        (["p.csv", "--vectors", "v.txt"], "--vectors changes nothing"),
+        (["p.jsonl", "--labels", "e,n,c"], "Hugging Face"),
     ],
 )
 def test_misuse_is_told(arguments, words, tmp_path, monkeypatch):
@@ -170,3 +227,14 @@ def test_the_whole_probe_on_all_seeds():
     found = json.loads(run("--json").stdout)
     assert found["n_pairs"] == 1_936_512
     assert len(found["models"]) == 3
+
+
+def test_the_probe_file_of_the_page_is_a_probe(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "nli-models.md"
+    mine = tmp_path / "mine.toml"
+    mine.write_text(page.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    done = run("-p", mine, "--surface", "released", "--json")
+    found = json.loads(done.stdout)
+    assert found["n_pairs"] == 8
+    assert found["groups"] == ["female", "male"]
+    assert found["interval_over"] == ["seeds"]

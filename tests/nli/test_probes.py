@@ -163,6 +163,7 @@ def test_a_mistake_in_a_probe_file_is_told_with_its_place(tmp_path, old, new, er
     with pytest.raises(error, match=match) as caught:
         probe(path)
     assert "mine.toml" in str(caught.value)
+    assert ("expected:" in str(caught.value)) == (match == "maybe")  # the key at fault, no other
 
 
 def test_unknown_probes_variants_and_fillers_suggest_near_ones():

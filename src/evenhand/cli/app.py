@@ -43,9 +43,12 @@ VERBS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "reproduce": reproduce,
 }
+TOLD = (
+    "Measure social bias in word vectors, inference models, language models and text; remove it; see what the removal "
+    "did and what it cost."
+)
 app = typer.Typer(
     name="evenhand",
-    help="Measure social bias in word vectors, remove it, and see what the removal did and what it cost.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -88,13 +91,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=TOLD)
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Measure social bias in word vectors, remove it, and see what the removal did and what it cost."""
+    """The command without a verb."""
 
 
 def main() -> None:

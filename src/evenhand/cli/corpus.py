@@ -29,10 +29,10 @@ from evenhand.cli.corpus_options import (
     Top,
     Window,
 )
-from evenhand.cli.corpus_screen import comparison_document, show_bias, show_comparison
+from evenhand.cli.corpus_screen import note_bad, show_bias, show_comparison
 from evenhand.cli.corpus_vectors import cooccur, sgns
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
-from evenhand.cli.screen import note, progress, show_json
+from evenhand.cli.screen import progress, show_json
 from evenhand.engines import opened
 from evenhand.errors import UsageError
 
@@ -104,16 +104,18 @@ def compare(
 ) -> None:
     """Regress the scores of the second text on those of the first: how much of the bias is found again."""
     options = {**locals()}
+    from evenhand.corpus import Comparison
+
     for name in ("first", "second", "groups", "top", "least", "address", "workers", "html", "as_json"):
         options.pop(name)
     with opened(engine, address=address, workers=workers) as options["engine"]:
         one, other = (_scored([path], groups, options) for path in (first, second))
-    beta = other.beta(one, seed=seed)
-    write_page(html, one, other, beta, (first, second))
+    found = Comparison(one, other, other.beta(one, seed=seed))
+    write_page(html, found, (first, second))
     if as_json:
-        show_json(comparison_document(one, other, beta))
+        show_json(found.to_dict())
     else:
-        show_comparison(one, other, beta, top, least)
+        show_comparison(found, top, least)
 
 
 def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
@@ -130,10 +132,7 @@ def _scored(files: list[str], groups: list[str] | None, options: dict[str, Any])
 
     with progress("corpus") as bar, notes_on_stderr():
         result = corpus.bias(files, **_groups(groups or []), **options, progress=bar)
-    for bad in result.account["bad_files"]:
-        note(f"note: {bad['reason']} (read up to the break: {bad['documents_before']} documents)")
-    if records := result.account["bad_records"]:
-        note(f"note: {records:,} records left out; the first: {result.account['first_bad_records'][0]}")
+    note_bad(result.account)
     return result
 
 

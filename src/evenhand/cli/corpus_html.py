@@ -10,18 +10,17 @@ import typer
 from evenhand.cli.screen import note
 
 if TYPE_CHECKING:
-    from evenhand.corpus import Beta, CorpusBias
+    from evenhand.corpus import Comparison
 
 Html = Annotated[Path | None, typer.Option("--html", help="A page with the regression and its scatter.")]
 
 
-def write_page(path: Path | None, one: CorpusBias, other: CorpusBias, beta: Beta, names: tuple[str, str]) -> None:
+def write_page(path: Path | None, found: Comparison, names: tuple[str, str]) -> None:
     """Write it, where a path was given."""
     if path is None:
         return
-    from evenhand.corpus.comparison import Comparison
     from evenhand.report.comparison_page import write_comparison
 
-    context = "infinite" if other.params["decay"] else "fixed"
-    write_comparison({context: Comparison(one, other, beta)}, path, names=names)
+    context = "infinite" if found.second.params["decay"] else "fixed"
+    write_comparison({context: found}, path, names=names)
     note(f"page: {path}")

@@ -17,7 +17,9 @@ Groups = Annotated[
         show_default="bordia2019-cnn-dm",
     ),
 ]
-TokenizerOption = Annotated[str, typer.Option("--tokenizer", help="words, or whitespace for text that is tokenised.")]
+TokenizerOption = Annotated[
+    str, typer.Option("--tokenizer", help="words; whitespace for tokenised text; or a tokenizer.json.")
+]
 Lower = Annotated[bool | None, typer.Option(help="Lower-case the text.", show_default="yes for words")]
 StopWords = Annotated[str, typer.Option(help="Words that are not scored: english, none, or a file.")]
 MinCount = Annotated[int, typer.Option(help="Words that occur less often are not scored.")]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.screen import escape, note, show
 
 if TYPE_CHECKING:
-    from evenhand.corpus import Beta, CorpusBias
+    from evenhand.corpus import Comparison, CorpusBias
 
 
 def show_bias(result: CorpusBias, top: int, least: int) -> None:
     """Mean, deviation, and the words that lean most to either side."""
     from rich.table import Table
 
-    show(*_about(result))
-    show(f"[bold]mean |bias| {result.mu:.3f}[/]   sd {result.sigma:.3f}   words scored {result.n:,}")
+    spread = f"[bold]mean |bias| {result.mu:.3f}[/]   sd {result.sigma:.3f}   words scored {result.n:,}"
+    show(*_about(result), spread)
     if base := result.baseline:
         low, high = base.interval
         among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] in {base.permutations} labellings"
@@ -67,18 +68,19 @@ def _notes(result: CorpusBias, least: int) -> list[str]:
     return [f"[dim]{escape(line)}[/]" for line in lines]
 
 
-def comparison_document(one: CorpusBias, other: CorpusBias, beta: Beta) -> dict[str, Any]:
-    """The same as plain data for JSON, with every point of the scatter."""
-    summaries = [{key: value for key, value in b.to_dict().items() if key != "items"} for b in (one, other)]
-    shared = [word for word in one.scores if word in other.scores]
-    points = [{"word": word, "first": one.scores[word], "second": other.scores[word]} for word in shared]
-    return {"first": summaries[0], "second": summaries[1], "beta": beta.to_dict(), "points": points}
+def note_bad(account: Mapping[str, Any]) -> None:
+    """What was left out because it could not be read."""
+    for bad in account["bad_files"]:
+        note(f"note: {bad['reason']} (read up to the break: {bad['documents_before']} documents)")
+    if records := account["bad_records"]:
+        note(f"note: {records:,} records left out; the first: {account['first_bad_records'][0]}")
 
 
-def show_comparison(one: CorpusBias, other: CorpusBias, beta: Beta, top: int, least: int) -> None:
+def show_comparison(found: Comparison, top: int, least: int) -> None:
     """The regression of two texts, and the words that moved most."""
     from rich.table import Table
 
+    one, other, beta = found.first, found.second, found.beta
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("", "first", "second"):
         table.add_column(column, justify="left" if not column else "right")
@@ -92,7 +94,7 @@ def show_comparison(one: CorpusBias, other: CorpusBias, beta: Beta, top: int, le
         f"[bold]beta {beta.trimmed:.3f}[/] over {beta.words - beta.removed:,} words scored in both "
         f"({beta.removed} outliers removed)",
         f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
-        _moved(one, other, top, least),
+        _moved(found, top, least),
         f"[dim]beta: slope of the second text's scores on the first's; 1 as biased, above 1 amplified. Above 0 is "
         f"{one.positive}. Noise in the first text pulls beta towards 0. seed {other.seed}[/]",
     )
@@ -100,16 +102,13 @@ def show_comparison(one: CorpusBias, other: CorpusBias, beta: Beta, top: int, le
         note("note: the texts differ in size; mean |bias|, sd and beta all change with it: compare equal sizes")
 
 
-def _moved(one: CorpusBias, other: CorpusBias, top: int, least: int) -> Any:
+def _moved(found: Comparison, top: int, least: int) -> Any:
     from rich.table import Table
 
-    rare = {word for b in (one, other) for word, count in zip(b.words, b.occurrences, strict=True) if count < least}
-    shared = [word for word in one.scores if word in other.scores and word not in rare]
-    shared.sort(key=lambda word: -abs(other.scores[word] - one.scores[word]))
     table = Table(title="moved most", title_justify="left", box=None, header_style="dim", pad_edge=False)
     for column in ("word", "first", "second", "change"):
         table.add_column(column, justify="left" if column == "word" else "right")
-    for word in shared[:top]:
-        before, after = one.scores[word], other.scores[word]
-        table.add_row(escape(word), f"{before:+.2f}", f"{after:+.2f}", f"{after - before:+.2f}")
+    for point in found.moved(top, least=least):
+        before, after = point["first"], point["second"]
+        table.add_row(escape(point["word"]), f"{before:+.2f}", f"{after:+.2f}", f"{after - before:+.2f}")
     return table

@@ -17,8 +17,9 @@ from evenhand.cli.corpus_options import (
     SkipBad,
     TokenizerOption,
 )
+from evenhand.cli.corpus_screen import note_bad
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
-from evenhand.cli.screen import note, progress, show, show_json
+from evenhand.cli.screen import progress, show, show_json
 from evenhand.engines import opened
 
 Reach = Annotated[int, typer.Option("--window", help="Words on each side.")]
@@ -53,6 +54,7 @@ def cooccur(
     with progress("co-occurrence") as bar, notes_on_stderr(), found as options["engine"]:
         counts = corpus.cooccurrence(files, **options, progress=bar)
     counts.save(out)
+    note_bad(counts.params)
     about = {"words": len(counts.words), "pairs": int(counts.matrix.nnz), "tokens": int(counts.occurrences.sum())}
     _tell(out, {**about, "params": dict(counts.params)}, as_json=as_json)
 
@@ -85,8 +87,7 @@ def sgns(
     with progress("sgns") as bar, notes_on_stderr():
         model = train_sgns(files, **options, progress=bar)
     model.save(out)
-    for bad in model.manifest["bad_files"]:
-        note(f"note: {bad['reason']} (read up to the break: {bad['documents_before']} documents)")
+    note_bad(model.manifest)
     about = {"words": len(model.words), "dimensions": model.words.dim, "tokens": model.manifest["tokens"]}
     _tell(out, {**about, "params": dict(model.params), "manifest": dict(model.manifest)}, as_json=as_json)
 

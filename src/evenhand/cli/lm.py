@@ -10,7 +10,17 @@ import typer
 
 from evenhand.cli.lm_measure import measure
 from evenhand.cli.lm_models import opened
-from evenhand.cli.lm_options import Batch, Device, Pairs, Precision, Samples, Temperature, Tokens
+from evenhand.cli.lm_options import (
+    Batch,
+    Definition,
+    Device,
+    Pairs,
+    Precision,
+    Reduction,
+    Samples,
+    Temperature,
+    Tokens,
+)
 from evenhand.cli.options import Json, Seed, notes_on_stderr
 from evenhand.cli.screen import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
@@ -33,6 +43,8 @@ def train(
     seeds: Annotated[int, typer.Option(help="In a sweep: so many seeds from --seed on.")] = 1,
     jobs: Annotated[int, typer.Option(help="In a sweep: models trained side by side.")] = 1,
     pairs: Pairs = None,
+    definition: Definition = "printed",
+    reduction: Reduction = "sum",
     where: Annotated[str, typer.Option(help="Embeddings that the term looks at: input, output or both.")] = "input",
     untied: Annotated[bool, typer.Option("--untied", help="Input and output embeddings of their own.")] = False,
     samples: Samples = 2000,
@@ -49,7 +61,8 @@ def train(
 
     planned = plan(
         text, valid, test, preset=preset, changes=_changes(change or [], untied), epochs=epochs, pairs=pairs,
-        where=where, samples=samples, tokens=tokens, permutations=permutations, device=device, precision=precision,
+        definition=definition, reduction=reduction, where=where, samples=samples, tokens=tokens,
+        permutations=permutations, device=device, precision=precision,
     )  # fmt: skip
     if where != "input" and not untied:
         note("note: input and output embeddings are one matrix here, so that --where changes nothing; try --untied")

@@ -104,33 +104,37 @@ def _told(perplexity: dict[str, Any] | None) -> str:
 def _show(found: dict[str, Comparison], perplexity: dict[str, Any] | None) -> None:
     from rich.table import Table
 
-    told = {name: comparison for name, comparison in found.items() if not name.endswith(CEILING)}
+    contexts = [name for name in found if not name.endswith(CEILING)]
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("")
-    for name in told:
+    for name in contexts:
         table.add_column(f"{name} context", justify="right")
-    rows = {
-        "tokens each": [f"{c.second.tokens:,}" for c in told.values()],
-        "training: mean |bias|": [_cell(c, "first_mu") for c in told.values()],
-        "generated: mean |bias|": [_cell(c, "mu") for c in told.values()],
-        "  shuffled labels": [_base(c) for c in told.values()],
-        "training: sd": [_cell(c, "first_sigma") for c in told.values()],
-        "generated: sd": [_cell(c, "sigma") for c in told.values()],
-        "[bold]beta[/]": [_cell(c, "beta") for c in told.values()],
-        "  words in both": [f"{c.beta.words:,}" for c in told.values()],
-        "  training text on itself": [_cell(found[name + CEILING], "beta") for name in told],
-    }
-    for name, cells in rows.items():
+    for name, cells in _rows(found, contexts).items():
         table.add_row(name, *map(escape, cells))
     show(table)
     if perplexity:
         show(f"perplexity {_told(perplexity)}")
-    positive = next(iter(found.values())).second.positive
+    first, halves = found[contexts[0]], found[contexts[0] + CEILING]
     show(
-        f"[dim]95 % intervals over documents. Above 0: {escape(positive)}. beta: slope of the generated text's scores "
-        "on the training text's. Both texts have the same size. Noise pulls beta towards 0: training text on itself is "
-        f"one half of it on the other, {found[next(iter(told)) + CEILING].second.tokens:,} tokens each.[/]"
+        f"[dim]95 % intervals over documents. Above 0: {escape(first.second.positive)}. beta: slope of the generated "
+        "text's scores on the training text's. Both texts have the same size. Noise pulls beta towards 0: training "
+        f"text on itself is one half of it on the other, {halves.second.tokens:,} tokens each.[/]"
     )
+
+
+def _rows(found: dict[str, Comparison], contexts: list[str]) -> dict[str, list[str]]:
+    told = [found[name] for name in contexts]
+    return {
+        "tokens each": [f"{c.second.tokens:,}" for c in told],
+        "training: mean |bias|": [_cell(c, "first_mu") for c in told],
+        "generated: mean |bias|": [_cell(c, "mu") for c in told],
+        "  shuffled labels": [_base(c) for c in told],
+        "training: sd": [_cell(c, "first_sigma") for c in told],
+        "generated: sd": [_cell(c, "sigma") for c in told],
+        "[bold]beta[/]": [_cell(c, "beta") for c in told],
+        "  words in both": [f"{c.beta.words:,}" for c in told],
+        "  training text on itself": [_cell(found[name + CEILING], "beta") for name in contexts],
+    }
 
 
 def _cell(comparison: Comparison, name: str) -> str:

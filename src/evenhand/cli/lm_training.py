@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,25 +15,27 @@ from evenhand.errors import InputMissingError, UsageError
 from evenhand.files import write_text
 from evenhand.models import lm
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import CHECKPOINT, Cell, Outcome, Plan, cells, run_cells, train_cell
+from evenhand.reproduce.lambda_sweep import CHECKPOINT, Cell, Outcome, Plan, cells, run_cells, term_options, train_cell
 
 TABLE, RECORD = "table.md", "sweep.json"
 
 
 def plan(
-    text: str, valid: str | None, test: str | None, *, changes: dict[str, Any], pairs: str | None, **rest: Any
-) -> Plan:
+    text: str, valid: str | None, test: str | None, *, changes: dict[str, Any], pairs: str | None,
+    definition: str = "printed", reduction: str = "sum", **rest: Any,
+) -> Plan:  # fmt: skip
     """The plan of a run: files found, settings checked, and pairs chosen by the preset."""
     lm.settings_of(rest["preset"], **changes)
     train, valid, test = _parts(text, valid, test)
     chosen = pairs or bordia2019.PAIRS.get(rest["preset"], "bordia2019-cnn-dm")
-    return Plan(train, valid, test, pairs=chosen, changes=tuple(sorted(changes.items())), **rest)
+    options = term_options(definition, reduction)
+    return Plan(train, valid, test, pairs=chosen, changes=tuple(sorted(changes.items())), options=options, **rest)
 
 
 def train_one(planned: Plan, strength: float, seed: int, out: Path, *, time_limit: float | None, as_json: bool) -> None:
     """Train a model into a folder, from its checkpoint if there is one."""
     corpus = planned.corpus()
-    with notes_on_stderr(), progress("lm train") as bar:
+    with _told_how_to_go_on(), notes_on_stderr(), progress("lm train") as bar:
         cell = Cell(strength, seed)
         trained = train_cell(planned, cell, corpus, out / CHECKPOINT, time_limit=time_limit, progress=bar)
     trained.save(out)
@@ -60,7 +64,7 @@ def run_sweep(
         raise UsageError("a sweep needs a test text for the perplexities", hint="give --test")
     wanted = cells(strengths, seeds)
     outcomes: list[Outcome] = []
-    with notes_on_stderr(), progress("sweep") as bar:
+    with _told_how_to_go_on(), notes_on_stderr(), progress("sweep") as bar:
         for outcome in run_cells(planned, wanted, out, jobs=jobs, time_limit=time_limit, progress=bar):
             outcomes.append(outcome)
             note(f"{outcome.cell.name}: {outcome.reason or 'finished'}")
@@ -70,6 +74,16 @@ def run_sweep(
         show_json(record)
     else:
         _show(record, out)
+
+
+@contextmanager
+def _told_how_to_go_on() -> Iterator[None]:
+    """Ctrl-C brings a message along that says what was kept."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        note(str(stopped) or "the same command goes on with what was kept")
+        raise
 
 
 def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
@@ -86,7 +100,9 @@ def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
 
 def _table(record: dict[str, Any]) -> Any:
     table = bordia2019.sweep_table(record["rows"], record["corpus"])
-    lines = [f"Not in the table: {name} ({reason})." for name, reason in record["unfinished"].items()]
+    term = ", ".join(f"{name} {value}" for name, value in record["plan"]["options"])
+    lines = [f"The term differs from the printed one: {term}."] if term else []
+    lines += [f"Not in the table: {name} ({reason})." for name, reason in record["unfinished"].items()]
     return replace(table, notes=(*table.notes, *lines))
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Json, load, notes_on_stderr
-from evenhand.cli.screen import escape, note, progress, show, show_json
+from evenhand.cli.nli_screen import show_accuracy, show_models, skipped
+from evenhand.cli.options import Json, notes_on_stderr
+from evenhand.cli.probe_vectors import mapped
+from evenhand.cli.screen import note, progress, show_json
 from evenhand.errors import UsageError, require
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.evaluation import Accuracy
     from evenhand.models.nli.labelled import LabelledPairs
     from evenhand.models.nli.training import Trained
     from evenhand.models.vectors import Vectors
@@ -68,14 +69,14 @@ def train(
         raise UsageError(f"models are written as float32 or float16, not {dtype!r}")
     pairs, dev, *tests = (_read(path, labels) for path in (train_file, dev_file, *(test_file or [])))
     for kind, some in (("train", pairs), ("dev", dev)):
-        note(f"{kind}: {len(some):,} pairs of {some.source}{_skipped(some.skipped)}")
-    models = _trained(pairs, dev, _vectors(vectors, map_file), _seeds(seeds), out, settings)
+        note(f"{kind}: {len(some):,} pairs of {some.source}{skipped(some.skipped)}")
+    models = _trained(pairs, dev, mapped(vectors, map_file), _seeds(seeds), out, settings)
     document = {"models": [_written(one, tests, out, dtype) for one in models]}
     _keep(document, out / "train.json")
     if as_json:
         show_json(document)
     else:
-        _show_models(document["models"])
+        show_models(document["models"])
     note(f"wrote {len(models)} models and train.json to {out}")
 
 
@@ -85,6 +86,12 @@ def evaluate(
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
     labels: LabelOrder = None,
+    outputs: Annotated[
+        str | None,
+        typer.Option(
+            "--outputs", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"
+        ),
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -94,13 +101,13 @@ def evaluate(
 
     sets = [_read(path, labels, one_class=True) for path in files]
     with notes_on_stderr(), progress(model) as told:
-        asked = chosen([model], vectors=vectors, map_file=map_file, device=device, labels=None)
+        asked = chosen([model], vectors=vectors, map_file=map_file, device=device, labels=outputs)
         found = [(one.name, run(one, pairs, progress=told)) for one in asked.models for pairs in sets]
     if as_json:
         show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in found]})
     else:
         for name, accuracy in found:
-            _show(name, accuracy)
+            show_accuracy(name, accuracy)
     if asked.reading:
         note(f"note: {asked.reading}")
 
@@ -119,15 +126,6 @@ def _read(path: Path, labels: str | None, *, one_class: bool = False) -> Labelle
 
     order = [part.strip() for part in labels.split(",")] if labels else None
     return read_pairs(path, labels=order, one_class=one_class)
-
-
-def _vectors(source: str, map_file: Path | None) -> Vectors:
-    found = load(source)
-    if map_file is None:
-        return found
-    from evenhand.mitigations import VectorMap
-
-    return VectorMap.load(map_file)(found)
 
 
 def _seeds(text: str) -> list[int]:
@@ -167,37 +165,3 @@ def _keep(document: dict[str, Any], path: Path) -> None:
     from evenhand.files import write_text
 
     write_text(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _show_models(models: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    tests = [test["source"] for test in models[0]["test"]]
-    for column in ("file", "seed", "epoch", "dev", *tests):
-        table.add_column(escape(column), justify="left" if column == "file" else "right")
-    for one in models:
-        shares = [one["dev_accuracy"], *(test["accuracy"] for test in one["test"])]
-        table.add_row(one["file"], str(one["seed"]), str(one["epoch"]), *(f"{share:.1%}" for share in shares))
-    show(table, "[dim]Accuracy; dev chose the epoch, so it flatters. Chance is about 33 %.[/]")
-
-
-def _show(name: str, found: Accuracy) -> None:
-    from rich.table import Table
-
-    low, high = found.interval
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("label", "right", *(f"as {label}" for label in found.labels)):
-        table.add_column(column, justify="left" if column == "label" else "right")
-    for label, counts in zip(found.labels, found.confusion.tolist(), strict=True):
-        share = found.by_label[label]
-        table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
-    show(
-        f"[bold]{escape(name)}[/]  {escape(found.source)}: [bold]{found.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] of "
-        f"{found.n:,} pairs{_skipped(found.skipped)}",
-        table,
-    )
-
-
-def _skipped(counts: Any) -> str:
-    return "".join(f", {count:,} skipped ({reason})" for reason, count in counts.items())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
+from evenhand.cli.probe_asked import asked as probe_asked
 from evenhand.cli.probe_models import Chosen, chosen, refuse_compare
 from evenhand.cli.screen import note, progress, show, show_json
 
@@ -29,6 +30,23 @@ def probe(
     which: Annotated[
         str, typer.Option("--probe", "-p", help="A probe: an id of `evenhand list probes`, or a file.")
     ] = "gender-occupation",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", help="Some words of a slot only, such as premise=rude,evil; may be repeated.", show_default=False
+        ),
+    ] = None,
+    surface: Annotated[
+        str | None,
+        typer.Option(
+            help="How sentences are written: released (as the code of Dev et al. has them), or choices with commas "
+            "between, such as articles=letter,case=lower.",
+            show_default="as the probe says",
+        ),
+    ] = None,
+    tau: Annotated[
+        list[float] | None, typer.Option("--tau", help="A threshold of T:tau; may be repeated.", show_default="0.5 0.7")
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option("--compare", help="Also the embedded models retrained without the he-she direction."),
@@ -36,7 +54,11 @@ def probe(
     vectors: Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")] = "glove-embedded",
     map_file: Annotated[
         Path | None,
-        typer.Option("--map", help="A fitted map, applied to the vectors at test time only.", show_default=False),
+        typer.Option(
+            "--map",
+            help="A fitted map, applied to the vectors first: at test time only, unless the model was trained with it.",
+            show_default=False,
+        ),
     ] = None,
     labels: Annotated[
         str | None,
@@ -52,7 +74,11 @@ def probe(
     force: Annotated[bool, typer.Option("--force", help="Go on though many fillers are not in the vectors.")] = False,
     export: Annotated[
         Path | None,
-        typer.Option("--export", help="Only write the pairs (.jsonl, .csv, .parquet); no model is asked."),
+        typer.Option(
+            "--export",
+            help="Only write the pairs: .jsonl, .csv, .parquet, or without suffix a folder that "
+            "datasets.load_dataset reads; no model is asked.",
+        ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -63,13 +89,15 @@ def probe(
     from evenhand.measures.inference import compare as against
     from evenhand.words import probes
 
-    asked = probes.probe(which)
+    asked = probe_asked(which, only=only or [], surface=surface)
     if export:
         count = probes.export(asked, export, sample=sample, seed=seed)
+        if as_json:
+            show_json({"probe": asked.name, "pairs": count, "written": str(export)})
         note(f"wrote {count:,} pairs to {export}")
         return
     refuse_compare(compare, model)
-    options = {"sample": sample, "seed": seed, "force": force}
+    options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     texts = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
     with notes_on_stderr(), opened(engine, workers=workers, address=address) as where:
         sets = [chosen(some, vectors=vectors, map_file=map_file, device=device, labels=labels) for some in texts]

@@ -32,9 +32,10 @@ def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[Render
     yield from (f"[dim]{escape(_described(condition))}[/]" for condition in found)
     yield _compared(both) if both else _alone(found[0])
     yield from _asides(found)
-    over = ", ".join(found[0].interval_over) or "nothing"
+    over = ", ".join(found[0].interval_over)
+    intervals = f"95 % intervals over {over}." if over else "Too few words, phrases and models for intervals."
     gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
-    yield f"[dim]{escape(gaps)}95 % intervals over {over}.[/]"
+    yield f"[dim]{escape(gaps)}{intervals}[/]"
     yield f"[dim]{MEANINGS}[/]"
     yield f"[dim]{COVER}[/]"
 
@@ -110,6 +111,7 @@ def _asides(found: list[SeedsResult]) -> Iterator[str]:
         if condition.controls:
             right = ", ".join(f"{control} {share:.1%}" for control, share in condition.controls.items())
             yield f"[dim]{escape(name)}right on controls: {right}[/]"
+        yield from _sampled(condition, name)
     coverage = found[0].coverage
     lost = f" (lost: {', '.join(coverage.missing[:12])})" if coverage.missing else ""
     yield f"[dim]fillers known: {escape(str(coverage) + lost)}[/]"
@@ -119,3 +121,11 @@ def _asides(found: list[SeedsResult]) -> Iterator[str]:
             pair = first.top(wrong, 1)[0]
             text = f"highest {wrong} {pair[wrong]:.3f}: {pair['premise']} → {pair['hypothesis']}"
             yield f"[dim]{escape(text)}[/]"
+
+
+def _sampled(condition: SeedsResult, name: str) -> Iterator[str]:
+    """Where the scores over all pairs lie, when a sample was asked."""
+    reaches = {_label(score): spread.sampling for score, spread in condition.scores.items() if spread.sampling}
+    if reaches:
+        shown = ", ".join(f"{score} [{low:.3f}, {high:.3f}]" for score, (low, high) in reaches.items())
+        yield f"[dim]{escape(f'{name}all pairs instead of this sample, 95 %: {shown}')}[/]"

@@ -119,5 +119,8 @@ def _mean(scored: Scored, company: NDArray[Any], words: slice) -> float:
     values = scored.values(company, 0)[words]
     values = values[np.isfinite(values)]
     if not len(values):
-        raise DegenerateError("with shuffled labels no word meets both groups: too little text for a baseline")
+        raise DegenerateError(
+            "with shuffled labels no word meets both groups: too little text for a baseline",
+            hint="give more text, or permutations=0 (--permutations 0) to do without it",
+        )
     return float(np.abs(values).mean())

@@ -14,7 +14,8 @@ from evenhand.corpus.beta import Beta
 from evenhand.corpus.bias import WINDOW, bias
 from evenhand.corpus.counting import Progress
 from evenhand.corpus.jackknife import REACH, left_out, slope_error
-from evenhand.corpus.readers.source import Source
+from evenhand.corpus.readers.places import Paths
+from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.tokenise import Tokenizer
 
@@ -54,6 +55,13 @@ class Comparison:
         shared = [word for word in self.first.scores if word in self.second.scores]
         return [{"word": w, "first": self.first.scores[w], "second": self.second.scores[w]} for w in shared]
 
+    def moved(self, count: int, *, least: int = 1) -> list[dict[str, Any]]:
+        """The points that differ most, among words that occur at least so often in both texts."""
+        texts = (self.first, self.second)
+        rare = {word for b in texts for word, seen in zip(b.words, b.occurrences, strict=True) if seen < least}
+        common = [point for point in self.points() if point["word"] not in rare]
+        return sorted(common, key=lambda point: -abs(point["second"] - point["first"]))[:count]
+
     def to_dict(self, *, points: bool = True) -> dict[str, Any]:
         """Plain data for JSON."""
         texts = [{k: v for k, v in one.to_dict().items() if k != "items"} for one in (self.first, self.second)]
@@ -69,8 +77,8 @@ class Comparison:
 
 
 def compare(
-    first: Source,
-    second: Source,
+    first: Paths | Source,
+    second: Paths | Source,
     groups: grouping.Groups = None,
     *,
     lists: str | Path | None = None,
@@ -83,17 +91,22 @@ def compare(
     permutations: int = 0,
     seed: int = 0,
     progress: Progress = None,
+    **reading: Any,
 ) -> Comparison:
-    """Score two texts with the same choices (those of `corpus.bias`), and regress the second on the first."""
+    """Score two texts with the same choices (those of `corpus.bias`), and regress the second on the first.
+
+    The standard errors take a second pass over each text.
+    """
     reach = WINDOW if window is None and decay is None else window
     options: dict[str, Any] = {
         "groups": groups, "lists": lists, "window": reach, "decay": decay, "tokenizer": tokenizer, "lower": lower,
         "stop_words": stop_words, "min_count": min_count,
     }  # fmt: skip
     run: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": progress}
-    one, other = (bias(source, **options, **run) for source in (first, second))
+    sources = [as_source(given, **reading) for given in (first, second)]
+    one, other = (bias(source, **options, **run) for source in sources)
     beta = other.beta(one, seed=seed)
-    without = [left_out(source, options) for source in (first, second)]
+    without = [left_out(source, options) for source in sources]
     errors = {
         "mu": without[1].spread(_mu),
         "sigma": without[1].spread(_sigma),

@@ -91,7 +91,8 @@ class Cooccurrence:
             "lengths": np.array([len(text) for text in texts], dtype=np.int64),
         }
         with writing(Path(path)) as out:
-            out.write(to_bytes(tensors, metadata={"layout": LAYOUT, "params": json.dumps(dict(self.params))}))
+            # One entry of metadata: safetensors writes several in an order that changes from one process to the next.
+            out.write(to_bytes(tensors, metadata={LAYOUT: json.dumps(dict(self.params), sort_keys=True)}))
 
     @classmethod
     def load(cls, path: str | Path) -> Cooccurrence:
@@ -102,9 +103,9 @@ class Cooccurrence:
             with safe_open(existing(Path(path)), framework="numpy") as file:
                 about = dict(file.metadata() or {})
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            if about.get("layout") != LAYOUT:
+            if LAYOUT not in about:
                 raise FormatError(f"{path}: holds no co-occurrence counts", hint="they are written by save")
-            return _rebuilt(cls, tensors, json.loads(about["params"]))
+            return _rebuilt(cls, tensors, json.loads(about[LAYOUT]))
         except (SafetensorError, KeyError, ValueError, UnicodeDecodeError) as error:
             if isinstance(error, FormatError):
                 raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from evenhand.errors import UsageError
+from evenhand.errors import UnknownNameError, UsageError, unknown_name
 from evenhand.words import Concept, Pairs, WordSet, concept, ids, pairs
 from evenhand.words.wordset import checked_words
 
@@ -29,8 +29,16 @@ def resolve(groups: Groups, lists: str | Path | None, *, lower: bool) -> tuple[d
 
 
 def _named(name: str | Path) -> Concept | Pairs:
-    """Pairs before concepts: the lists of the paper are pairs."""
-    return concept(name) if str(name) in ids("concept") else pairs(name)
+    """What an id means, or a word file that holds one list of pairs or one concept."""
+    reasons = []
+    for find in (concept, pairs):
+        try:
+            return find(name)
+        except (UsageError, UnknownNameError) as error:
+            reasons.append(error.message)
+    if "." not in Path(name).name:
+        raise unknown_name("concept or list of pairs", str(name), (*ids("concept"), *ids("pairs")))
+    raise UsageError(f"neither one concept nor one list of pairs: {'; '.join(reasons)}", hint="say which: FILE#ID")
 
 
 def _sides(given: Groups) -> Mapping[str, WordSet | Iterable[str]]:

@@ -45,10 +45,11 @@ class Scored:
         seen = dict(zip(self.plan.group_words, own.tolist(), strict=True))
         for name, words in self.plan.groups.items():
             if not any(seen[word] for word in words):
-                how = self.plan.tokeniser
+                how, read = self.plan.tokeniser, int(self.counts.occurrences[1:].sum())
                 raise VocabularyError(
                     f"none of the words of group {name!r} occurs in the text ({', '.join(words[:8])})",
-                    hint=f"check the lists, the tokenizer ({how.name}) and lower={how.lower}",
+                    hint=f"check the lists, the tokenizer ({how.name}) and lower={how.lower}; {read:,} words were read"
+                    f"{self.counts.account.told()}",
                 )
         return FrozenMap({name: tuple(w for w in words if not seen[w]) for name, words in self.plan.groups.items()})
 

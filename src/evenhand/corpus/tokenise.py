@@ -1,14 +1,15 @@
-"""From text to words: at blanks as the paper, Unicode words (the default), or by a function or tokenizer object."""
+"""From text to words: at blanks as the paper, Unicode words (the default), or by a function or tokenizer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evenhand.corpus.pieces import END
-from evenhand.errors import UsageError
+from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
 # Letters, marks, digits and _ of any script; an apostrophe joins what stands on both its sides (don't).
 WORD = r"\w+(?:['’]\w+)*"
@@ -18,6 +19,7 @@ OTHER_BLANKS = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
+FILE = "tokenizer.json"
 Tokenizer: TypeAlias = "Literal['words', 'whitespace'] | Callable[[str], Iterable[str]] | Any"
 
 
@@ -42,11 +44,26 @@ def tokeniser(given: Tokenizer = "words", *, lower: bool | None = None) -> Token
     """
     if isinstance(given, str):
         if given not in NAMED:
-            raise UsageError(f"unknown tokenizer {given!r}", hint=f"use {', '.join(NAMED)}, or a function")
+            return replace(tokeniser(_from_file(Path(given)), lower=lower), name=given)
         return Tokeniser(given, given == "words" if lower is None else lower, NAMED[given])
     function = _function(given)
     name = getattr(given, "name_or_path", "") or getattr(given, "__name__", "") or type(given).__name__
     return Tokeniser(str(name), bool(lower), partial(_called, function, str(name)))
+
+
+def _from_file(path: Path) -> Any:
+    """A Hugging Face tokenizer by its file, or by the folder of its model."""
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(
+            f"unknown tokenizer {str(path)!r}", hint=f"use {', '.join(NAMED)}, a {FILE} or its folder, or a function"
+        )
+    try:
+        return require("tokenizers", extra="models").Tokenizer.from_file(str(file))
+    except MissingExtraError:
+        raise
+    except Exception as error:  # what the package raises is of no narrower type
+        raise FormatError(f"{file}: no tokenizer can be read from it ({error})", hint=f"name a {FILE}") from error
 
 
 def _function(given: Any) -> Callable[[str], Iterable[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -34,7 +33,7 @@ class SGNS:
     params: Mapping[str, Any] = field(default_factory=dict)
     """Everything that was chosen."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    """What was read and how it went: tokens, documents, versions, seconds."""
+    """What was read, and with which versions; nothing that changes from one run to the next."""
 
     def __post_init__(self) -> None:
         if self.words.words != self.contexts.words or self.words.dim != self.contexts.dim:
@@ -97,7 +96,6 @@ def train_sgns(
         "sample": sample, "ns_exponent": ns_exponent, "seed": seed, "workers": workers,
         "tokenizer": cut.name, "lower": cut.lower, "rate": [RATE, LAST_RATE], **source.to_dict(),
     }  # fmt: skip
-    started = time.perf_counter()
     with spooled(source, cut, min_count=min_count, progress=progress) as spool:
         model = word2vec(
             vector_size=dim, window=window, negative=negative, sample=sample, ns_exponent=ns_exponent, seed=seed,
@@ -108,7 +106,7 @@ def train_sgns(
         text = _Text(spool, epochs, progress)
         model.train(text, total_words=spool.kept, epochs=epochs)
         text.raise_failure()
-        manifest = _manifest(spool, time.perf_counter() - started)
+        manifest = _manifest(spool)
         return _kept(spool.words, model, {"params": params, "manifest": manifest}, name)
 
 
@@ -152,7 +150,7 @@ def _kept(words: tuple[str, ...], model: Any, about: dict[str, Any], name: str) 
     return SGNS(sides[0], sides[1], about["params"], about["manifest"])
 
 
-def _manifest(spool: Spool, seconds: float) -> dict[str, Any]:
+def _manifest(spool: Spool) -> dict[str, Any]:
     return {
         "tokens": spool.tokens,
         "tokens_kept": spool.kept,
@@ -160,7 +158,6 @@ def _manifest(spool: Spool, seconds: float) -> dict[str, Any]:
         "vocabulary": len(spool.words),
         "gensim": version("gensim"),
         "numpy": version("numpy"),
-        "seconds": round(seconds, 1),
         **spool.account.to_dict(),
     }
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from evenhand.corpus.comparison import Comparison
 from evenhand.files import write_text
 from evenhand.report.charts.scatter import bias_scatter, shown_points
-from evenhand.report.html import _picture
+from evenhand.report.html import picture
 
 MOVED = 25  # words in the table of those that moved most
 LEAST = 10  # occurrences in both texts that a word of that table has
@@ -45,7 +45,7 @@ def _section(name: str, comparison: Comparison, names: tuple[str, str]) -> dict[
     reach = f"decay {params['decay']}" if params["decay"] else f"window of {params['window']} words"
     return {
         "title": f"{name.capitalize()} context ({reach})",
-        "svg": _picture(spec),
+        "svg": picture(spec),
         "alt": spec["description"],
         "drawn": len(shown_points(comparison)),
         "words": comparison.beta.words,
@@ -77,10 +77,7 @@ def _with(comparison: Comparison, name: str) -> str:
 
 
 def _moved(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    counts = [dict(zip(b.words, b.occurrences.tolist(), strict=True)) for b in (comparison.first, comparison.second)]
-    points = [p for p in comparison.points() if min(count[p["word"]] for count in counts) >= LEAST]
-    points.sort(key=lambda point: -abs(point["second"] - point["first"]))
     return [
         (p["word"], f"{p['first']:+.2f}", f"{p['second']:+.2f}", f"{p['second'] - p['first']:+.2f}")
-        for p in points[:MOVED]
+        for p in comparison.moved(MOVED, least=LEAST)
     ]

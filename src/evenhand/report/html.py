@@ -69,7 +69,7 @@ def _figures(audit: Audit, rows: list[Row]) -> list[dict[str, Any]]:
     if any(cell.value is not None for row in weat for cell in row.cells.values()):
         spec = charts.effect_forest(weat, "WEAT effect size")
         figures.append(
-            {"title": "Association tests, before and after", "svg": _picture(spec), "alt": spec["description"]}
+            {"title": "Association tests, before and after", "svg": picture(spec), "alt": spec["description"]}
         )
     # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
     on_an_axis = [row for name in ON_AN_AXIS for row in rows if row.case.measure == name and row.original.items]
@@ -82,7 +82,7 @@ def _tradeoff_figure(audit: Audit) -> dict[str, Any]:
     shares = [[f"{100 * p.bias_left:.0f} %", f"{100 * p.quality_kept:.0f} %"] for p in places]
     return {
         "title": "Bias left against quality kept",
-        "svg": _picture(spec),
+        "svg": picture(spec),
         "alt": spec["description"],
         "columns": ["method", "bias left", "quality kept"],
         "table": [[place.method, *cells] for place, cells in zip(places, shares, strict=True)],
@@ -96,14 +96,14 @@ def _axis_figure(row: Row) -> dict[str, Any]:
     table = [[word, *(numbers.number(values.get((word, stage))) for stage in row.cells)] for word in chosen]
     return {
         "title": f"Words at the two ends of an axis ({row.label})",
-        "svg": _picture(spec),
+        "svg": picture(spec),
         "alt": spec["description"],
         "columns": ["word", *row.cells],
         "table": table,
     }
 
 
-def _picture(spec: dict[str, Any]) -> Markup:
+def picture(spec: dict[str, Any]) -> Markup:
     """The SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions."""
     opening, _, rest = charts.svg(spec).partition(">")
     width = re.search(r' width="([\d.]+)"', opening)

@@ -11,6 +11,11 @@ from evenhand.reproduce.table import Table
 STATISTICS = ("mu", "sigma", "beta")
 CONTEXTS = ("fixed", "infinite")
 COLUMNS = ("lambda", "seeds", *(f"{context} {name}" for context in CONTEXTS for name in STATISTICS), "perplexity")
+# The term as the paper prints it, and as its released code computes it.
+DEFINITIONS: Mapping[str, Mapping[str, Any]] = {
+    "printed": {},
+    "released": {"normalise": True, "variant": "released", "detach": False},
+}
 PAIRS = {"ptb": "bordia2019-ptb", "wikitext-2": "bordia2019-wt2", "cnn-dailymail": "bordia2019-cnn-dm"}
 
 # Published: lambda (None: the training text), mu, sigma, beta with the fixed window, with infinite context, perplexity.
@@ -104,11 +109,11 @@ def sweep_table(rows: list[dict[str, Any]], corpus: str = "") -> Table:
     body: list[tuple[Any, ...]] = []
     if rows:
         first = rows[0]["training"]
-        cells = [_text(first[context][name]) for context in CONTEXTS for name in STATISTICS]
+        cells = [shown(first[context][name]) for context in CONTEXTS for name in STATISTICS]
         body.append(("training text", len(rows[0]["seeds"]), *cells, None))
     for row in rows:
-        cells = [_text(row[context][name]) for context in CONTEXTS for name in STATISTICS]
-        body.append((f"{row['strength']:g}", len(row["seeds"]), *cells, _text(row["test_perplexity"])))
+        cells = [shown(row[context][name]) for context in CONTEXTS for name in STATISTICS]
+        body.append((f"{row['strength']:g}", len(row["seeds"]), *cells, shown(row["test_perplexity"])))
     for strength, *numbers in PUBLISHED.get(corpus, ()):
         told = "training text" if strength is None else f"{strength:g}"
         body.append((f"published {told}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
@@ -123,7 +128,8 @@ def markdown(table: Table) -> str:
     return "\n".join([f"# {table.title}", "", *lines, "", *(f"- {text}" for text in table.notes), ""])
 
 
-def _text(value: Mapping[str, float | None] | None, digits: int = 2) -> str | None:
+def shown(value: Mapping[str, float | None] | None, digits: int = 2) -> str | None:
+    """A mean over seeds and, where there are several, their standard deviation."""
     if value is None or value["mean"] is None:
         return None
     sd = f" ± {value['sd']:.{digits}f}" if value["sd"] is not None else ""

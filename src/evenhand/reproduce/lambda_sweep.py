@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from evenhand import words
 from evenhand.corpus import Corpus
 from evenhand.corpus.generated import against_training
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.files import open_bytes, write_text
 from evenhand.models import lm
+from evenhand.reproduce.bordia2019 import DEFINITIONS
 
 if TYPE_CHECKING:
     from evenhand.models.lm import LMCorpus, TrainedLM
 
 Progress: TypeAlias = Callable[[int, int, str], None] | None
+REDUCTIONS = ("sum", "mean")
 RESULT, CHECKPOINT, SAMPLES, MODEL = "result.json", "checkpoint.safetensors", "samples.txt.zst", "model"
 
 
@@ -95,6 +97,15 @@ class Outcome:
     cell: Cell
     record: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+
+
+def term_options(definition: str = "printed", reduction: str = "sum") -> tuple[tuple[str, Any], ...]:
+    """The options of `BiasRegulariser` for a definition by name, as a plan keeps them."""
+    for given, what, known in ((definition, "definition", DEFINITIONS), (reduction, "reduction", REDUCTIONS)):
+        if given not in known:
+            raise unknown_name(what, given, known)
+    chosen = {**DEFINITIONS[definition], **({} if reduction == "sum" else {"reduction": reduction})}
+    return tuple(sorted(chosen.items()))
 
 
 def cells(strengths: list[float], seeds: list[int]) -> list[Cell]:

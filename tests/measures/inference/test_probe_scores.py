@@ -251,6 +251,10 @@ def crossed(premises=12, phrases=30, members=9, seed=0):
 def test_resamples_are_weighted_means_however_the_answers_come(members, premises, phrases):
     asked, table = crossed(premises, phrases, members)
     whole = gathered(asked, table, draws=40)
+    if max(members, premises, phrases) < 8:
+        assert whole.resampled is None  # draws that are all alike would look like certainty
+        assert summary.neutrality(whole).net_neutral.interval is None
+        return
     pieces = Gathered(asked, Columns(), draws=40, seed=0)
     for start in range(0, phrases, 7):
         some = np.arange(start, min(start + 7, phrases))[::-1]
@@ -310,12 +314,17 @@ def test_a_clustered_interval_is_much_wider_than_one_over_single_pairs():
     assert found.net_neutral.interval[1] - found.net_neutral.interval[0] > 3 * naive
 
 
+def distances(found):
+    return found.distance, found.error, found.sentence_error
+
+
 @pytest.mark.parametrize("size", [60, 500, 2_000])
 def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
     asked, table = crossed(premises=6, phrases=80, members=4)
     whole = gathered(asked, table)
     value, gap = summary.neutrality(whole), summary.gap(whole, seed=0)
-    hits = np.zeros(3)
+    marked = summary.marked_scores(whole, seed=0)
+    hits = np.zeros(6)
     runs = 300
     for seed in range(runs):
         sample = stratified(asked, size, seed=seed)
@@ -326,11 +335,12 @@ def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
             (scores.net_neutral, value.net_neutral),
             (scores.fraction_neutral, value.fraction_neutral),
             (summary.gap(found, seed=0).entailment, gap.entailment),
+            *zip(distances(summary.marked_scores(found, seed=0)), distances(marked), strict=True),
         )
         hits += [some.sampling[0] <= full.value <= some.sampling[1] for some, full in pairs]
     # 95 % nominal; three standard deviations of the simulation are 3.8 %
     assert (hits / runs > 0.91).all()
-    assert (hits / runs < 0.99).all()
+    assert (hits[:3] / runs < 0.99).all()  # those of d and E are bounds, and rather too wide
 
 
 def test_the_clustered_interval_of_a_sample_covers_too():

@@ -1,6 +1,7 @@
 """Several seeds of one condition, and two conditions: by hand, and the coverage of their intervals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy.stats import t as student
 
 from evenhand.errors import UsageError
 from evenhand.measures.inference import compare, over_seeds, probe, probe_seeds
-from evenhand.measures.inference.seeds import bounds, gathered, spread
+from evenhand.measures.inference.seeds import gathered
+from evenhand.measures.inference.spread import bounds, spread
 from evenhand.models.nli import LABELS, CallableModel
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -69,17 +71,19 @@ def test_the_interval_covers_words_and_seeds():
     rng, hits, runs = np.random.default_rng(0), 0, 1_500
     for _ in range(runs):
         values = 0.5 + rng.normal(0, 0.02) + rng.normal(0, 0.02, 3)
-        low, high = spread(values, values[:, None] + rng.normal(0, 0.02, 400), "net_neutral").interval
+        low, high = spread(values, values[:, None] + rng.normal(0, 0.02, 400), (0, 1)).interval
         hits += low < 0.5 < high
     assert 0.93 < hits / runs < 0.99
 
 
 def test_intervals_stay_inside_what_is_possible():
-    found = spread([0.0, 0.9], None, "net_neutral")
+    found = spread([0.0, 0.9], None, (0, 1))
     assert found.interval == (0.0, 1.0)
     assert bounds("gap_entailment") == (-1, 1)
     assert bounds("d") == (0, pytest.approx(2**0.5))
-    assert bounds("net_neutral-") == (-1, 1)
+    before = probe_seeds([model(gap=-0.1), model()], asked(), draws=0)
+    after = probe_seeds([model(gap=0.5), model(gap=0.1)], asked(), draws=0)
+    assert compare(before, after).differences["gap_entailment"].interval == (-2, 2)
 
 
 def test_gaps_between_different_groups_are_not_averaged():
@@ -124,6 +128,9 @@ def test_what_is_no_set_of_seeds():
     results = [probe(model(), asked(premises=size), draws=0) for size in (8, 9)]
     with pytest.raises(UsageError, match="different fillers"):
         gathered(results)
+    renamed = replace(asked(), premise=tuple(Filler(f"q{i}") for i in range(8)))
+    with pytest.raises(UsageError, match="different fillers"):  # as many, but others
+        gathered([probe(model(), some, draws=0) for some in (asked(), renamed)])
 
 
 def test_the_record_has_means_first_and_every_model():
@@ -141,3 +148,23 @@ def test_progress_runs_over_all_models():
     probe_seeds([model(), model()], asked(), draws=0, progress=lambda *where: told.append(where))
     assert told[-1] == (16, 16, "small, 2 of 2")
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+
+
+def test_a_sample_says_where_the_mean_over_all_pairs_lies():
+    models = [model(0.0), model(0.2)]
+    whole = probe_seeds(models, asked(), draws=0).scores["net_neutral"]
+    assert whole.sampling is None
+    assert "sampling" not in whole.to_dict()
+    hits = 0
+    for seed in range(60):
+        low, high = probe_seeds(models, asked(), sample=400, draws=0, seed=seed).scores["net_neutral"].sampling
+        hits += low < whole.mean < high
+        assert high - low < 0.03
+    assert hits >= 52  # 57 expected
+
+
+def test_progress_of_a_sample(monkeypatch):
+    monkeypatch.setattr("evenhand.measures.inference.gathering.PAIRS_AT_ONCE", 100)
+    told = []
+    probe(model(), asked(), sample=256, draws=0, controls=False, progress=lambda *where: told.append(where))
+    assert told == [(100, 256, "small"), (200, 256, "small"), (256, 256, "small")]

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenhand.errors import FormatError
+from evenhand.errors import FormatError, InputMissingError
 
 SHOWN = 20
+LEAVE_OUT = "skip_bad=True (--skip-bad) to leave it out, counted"
+
+
+def leave_out_told(error: FormatError | InputMissingError) -> FormatError | InputMissingError:
+    """The same error, with the way out in its hint."""
+    hint = "; or ".join(part for part in (error.hint.removesuffix(f"; or {LEAVE_OUT}"), LEAVE_OUT) if part)
+    return type(error)(error.message, hint=hint)
 
 
 @dataclass
@@ -22,9 +29,7 @@ class Account:
     def bad_record(self, where: str, what: str, hint: str) -> None:
         """A record that cannot be used: counted with `skip_bad`, an error otherwise."""
         if not self.skip_bad:
-            raise FormatError(
-                f"{where}: {what}", hint=f"{hint}; or skip_bad=True (--skip-bad) to leave it out, counted"
-            )
+            raise FormatError(f"{where}: {what}", hint=f"{hint}; or {LEAVE_OUT}")
         self.bad_records += 1
         if len(self.first_bad) < SHOWN:
             self.first_bad.append(f"{where}: {what}")
@@ -38,6 +43,12 @@ class Account:
         self.bad_files += other.bad_files
         self.bad_records += other.bad_records
         self.first_bad = (self.first_bad + other.first_bad)[:SHOWN]
+
+    def told(self) -> str:
+        """What was left out, to follow on other words; nothing where all could be read."""
+        reasons = [*(bad["reason"] for bad in self.bad_files), *self.first_bad]
+        left = f"{self.bad_records:,} records and the rest of {len(self.bad_files):,} files"
+        return f", {left} left out (the first: {reasons[0]})" if reasons else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from evenhand.corpus.pieces import END, document
-from evenhand.corpus.readers.account import Account
+from evenhand.corpus.readers.account import Account, leave_out_told
 from evenhand.corpus.readers.columns import read_arrow, read_parquet
 from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.places import Paths, Size, expand, opened, size_of, suffix
@@ -144,7 +144,7 @@ class Corpus:
                     documents, closed = documents + fragment.count(END), fragment.endswith(END)
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
-                raise
+                raise leave_out_told(error) from error
             account.bad_file(span.file, error.message, documents)
             if not closed:
                 yield END

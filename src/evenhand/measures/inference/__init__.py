@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.result import ProbeResult
     from evenhand.measures.inference.run import probe
     from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
-    from evenhand.measures.inference.seeds import SeedsResult, Spread, over_seeds, probe_seeds
+    from evenhand.measures.inference.seeds import SeedsResult, over_seeds, probe_seeds
+    from evenhand.measures.inference.spread import Spread
 
 MEASURES = {
     "nli-neutrality": "neutrality:nli_neutrality",
@@ -30,7 +31,8 @@ _WHERE = {
     "result": ("ProbeResult",),
     "run": ("probe",),
     "scores": ("Gap", "Group", "Marked", "Neutrality", "Score", "Triple"),
-    "seeds": ("SeedsResult", "Spread", "over_seeds", "probe_seeds"),
+    "seeds": ("SeedsResult", "over_seeds", "probe_seeds"),
+    "spread": ("Spread",),
 }
 _PUBLIC = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [

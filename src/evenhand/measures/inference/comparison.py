@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import UsageError
-from evenhand.measures.inference.seeds import SeedsResult, Spread, spread
+from evenhand.measures.inference.seeds import SeedsResult
+from evenhand.measures.inference.spread import Spread, bounds, spread
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ def compare(before: SeedsResult, after: SeedsResult) -> Comparison:
 
 def _refuse_other_pairs(before: SeedsResult, after: SeedsResult) -> None:
     one, other = before.first, after.first
-    same = one.probe == other.probe and one.asked.shape == other.asked.shape and one.seed == other.seed
-    if not same or one.params["sample"] != other.params["sample"]:
+    same = one.asked == other.asked and one.seed == other.seed and one.params["sample"] == other.params["sample"]
+    if not same:
         raise UsageError(
             f"{one.probe} and {other.probe} were not asked about the same pairs",
             hint="use the same probe, vocabulary, sample and seed for both",
@@ -58,4 +59,5 @@ def _difference(before: SeedsResult, after: SeedsResult, name: str) -> Spread:
     ]
     rows = [a - b for b, a in pairs if a is not None and b is not None]
     draws = np.stack(rows) if len(rows) == len(pairs) else None
-    return spread(values, draws, f"{name}-")
+    low, high = bounds(name)
+    return spread(values, draws, (low - high, high - low))

@@ -34,6 +34,10 @@ class Extremes:
                 kept = np.arange(len(column))
             self._keep(label, column[kept], pairs[kept])
 
+    def listed(self, label: int) -> tuple[tuple[int, float], ...]:
+        """Numbers and probabilities of the pairs kept for a label, the highest first."""
+        return tuple(zip(self.pairs[label].tolist(), self.values[label].tolist(), strict=True))
+
     def _keep(self, label: int, values: Vector64, pairs: Rows) -> None:
         values = np.concatenate([self.values[label], values])
         numbers = np.concatenate([self.pairs[label], pairs])

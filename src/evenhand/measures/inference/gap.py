@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.inference.answered import SAMPLE, answered
 from evenhand.measures.inference.seeds import SeedsResult
-from evenhand.measures.inference.tables import divided
+from evenhand.measures.inference.tables import Tables, divided
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
@@ -82,13 +83,12 @@ def nli_gap(
 def _items(found: SeedsResult, label: int, first: str, second: str) -> tuple[dict[str, Any], ...]:
     """The gap of each filler of the side without groups, where the sample has pairs of both groups."""
     asked = found.first.asked
-    other = "hypothesis" if asked.grouped == "premise" else "premise"
-    words = [filler.word for filler in asked.side("hypothesis" if other == "hypothesis" else "premise")]
-    gaps = np.mean([_gaps(r.tables, asked, label, first, second) for r in found.results], axis=0)
+    words = [filler.word for filler in asked.side("hypothesis" if asked.grouped == "premise" else "premise")]
+    gaps = np.mean([_gaps(result.tables, asked, label, first, second) for result in found.results], axis=0)
     return tuple({"word": word, "value": float(gap)} for word, gap in zip(words, gaps, strict=True) if np.isfinite(gap))
 
 
-def _gaps(tables: Any, asked: Probe, label: int, first: str, second: str) -> Any:
+def _gaps(tables: Tables, asked: Probe, label: int, first: str, second: str) -> Vector64:
     sums, counts = tables.words, tables.word_counts
     if asked.grouped == "premise":
         sums, counts = sums.swapaxes(0, 1), counts.T
@@ -96,4 +96,4 @@ def _gaps(tables: Any, asked: Probe, label: int, first: str, second: str) -> Any
         divided(sums[:, places].sum(axis=1), counts[:, places].sum(axis=1))[:, label]
         for places in (list(asked.groups[name]) for name in (first, second))
     )
-    return one - other
+    return np.asarray(one - other)

@@ -13,7 +13,7 @@ from evenhand.arrays import Matrix, Matrix64, as_float64
 from evenhand.engines import Engine, LocalEngine
 from evenhand.measures.inference.columns import Columns
 from evenhand.measures.inference.extremes import Extremes
-from evenhand.measures.inference.resampling import Resampled
+from evenhand.measures.inference.resampling import resampled
 from evenhand.measures.inference.sampled import SampledValues
 from evenhand.measures.inference.tables import Tables
 from evenhand.models.nli import LABELS, Grid, GridModel, NLIModel
@@ -48,7 +48,7 @@ class Gathered:
         self.probe, self.columns = probe, columns
         self.tables = Tables(probe.shape, len(columns.names))
         self.extremes = Extremes(len(LABELS), KEPT_EXTREMES)
-        self.resampled = Resampled(probe, len(columns.names), draws, seed=seed) if draws else None
+        self.resampled = resampled(probe, len(columns.names), draws, seed=seed)
         self.sampled: SampledValues | None = None
         self.first = 0
 
@@ -143,7 +143,11 @@ def _asked(model: NLIModel, gathered: Gathered, tell: Callable[[int], None] | No
 
 
 def ask_sample(
-    gathered: Gathered, model: NLIModel | RecordedModel, sample: Sample, engine: Engine | None = None
+    gathered: Gathered,
+    model: NLIModel | RecordedModel,
+    sample: Sample,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Put a stratified sample of the probe to the model."""
     if isinstance(model, RecordedModel):
@@ -153,7 +157,12 @@ def ask_sample(
     else:
         starts = range(0, len(sample), PAIRS_AT_ONCE)
         points = [Points(*(place[start : start + PAIRS_AT_ONCE] for place in sample.points)) for start in starts]
-        found = np.concatenate(list((engine or LocalEngine()).map(partial(answers, model, gathered.probe), points)))
+        answered: list[Matrix] = []
+        for some in (engine or LocalEngine()).map(partial(answers, model, gathered.probe), points):
+            answered.append(some)
+            if progress:
+                progress(sum(map(len, answered)), len(sample), gathered.probe.name)
+        found = np.concatenate(answered)
     gathered.add_sample(sample, found)
 
 

@@ -23,6 +23,9 @@ class Resampled:
     fillers were drawn. Fillers that belong to groups are drawn inside their group, so that groups keep their size. An
     axis, or a group, of fewer than 8 members is not drawn; `over` says what was. The sum over a block of pairs is a
     product of matrices, so that the cost is that of a few thousand multiplications for each pair.
+
+    What it does not tell you: phrases are drawn one by one, though many share their verb or object. Other verbs would
+    move a score more than other phrases of the same verbs.
     """
 
     def __init__(self, probe: Probe, columns: int, draws: int, *, seed: int = 0) -> None:
@@ -118,6 +121,12 @@ class Resampled:
     def means(self) -> Matrix64:
         """(draws, columns) over all pairs, those outside every group included."""
         return _means(self.sums.sum(axis=1))
+
+
+def resampled(probe: Probe, columns: int, draws: int, *, seed: int) -> Resampled | None:
+    """Empty resamples; None where nothing is to be drawn, since draws that are all alike would look like certainty."""
+    made = Resampled(probe, columns, draws, seed=seed) if draws else None
+    return made if made and made.over else None
 
 
 def _weights(size: int, draws: int, seed: np.random.SeedSequence) -> Matrix | None:

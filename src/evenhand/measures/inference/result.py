@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.inference.columns import Columns
+from evenhand.measures.inference.columns import Columns, threshold_name
 from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
 from evenhand.measures.inference.tables import Tables, divided
 from evenhand.models.nli import LABELS
@@ -59,13 +59,18 @@ class ProbeResult:
     @property
     def headline(self) -> dict[str, float]:
         """The numbers that are compared between models."""
-        found = {"net_neutral": self.neutrality.net_neutral.value}
-        found["fraction_neutral"] = self.neutrality.fraction_neutral.value
-        found |= {f"T:{tau:g}": score.value for tau, score in self.neutrality.threshold.items()}
+        return {name: score.value for name, score in self.headline_scores.items()}
+
+    @property
+    def headline_scores(self) -> dict[str, Score]:
+        """The same numbers with their uncertainties."""
+        whole = self.neutrality
+        found = {"net_neutral": whole.net_neutral, "fraction_neutral": whole.fraction_neutral}
+        found |= {threshold_name(tau): score for tau, score in whole.threshold.items()}
         if self.gap:
-            found |= {f"gap_{label}": getattr(self.gap, label).value for label in LABELS}
+            found |= {f"gap_{label}": getattr(self.gap, label) for label in LABELS}
         if self.marked:
-            found |= {"d": self.marked.distance.value, "E": self.marked.error.value}
+            found |= {"d": self.marked.distance, "E": self.marked.error}
         return found
 
     @cached_property
@@ -156,17 +161,13 @@ class ProbeResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, the headline first."""
-
-        def plain(score: Score) -> float:
-            return score.value
-
         return {
             "probe": self.probe,
             "model": self.model,
             "n_pairs": self.n_pairs,
-            "net_neutral": plain(self.neutrality.net_neutral),
-            "fraction_neutral": plain(self.neutrality.fraction_neutral),
-            "threshold": {f"{tau:g}": plain(score) for tau, score in self.neutrality.threshold.items()},
+            "net_neutral": self.neutrality.net_neutral.value,
+            "fraction_neutral": self.neutrality.fraction_neutral.value,
+            "threshold": {f"{tau:g}": score.value for tau, score in self.neutrality.threshold.items()},
             "neutrality": self.neutrality.to_dict(),
             "word_pair": self.word_pair.to_dict(),
             "groups": {name: group.to_dict() for name, group in self.groups.items()},
@@ -178,6 +179,7 @@ class ProbeResult:
             "coverage": self.coverage.to_dict(),
             "interval_over": list(self.interval_over),
             "top": {label: list(self.top(label, LISTED)) for label in ("entailment", "contradiction")},
+            "by_word": list(self.by_word),
             "params": dict(self.params),
             "seed": self.seed,
         }

@@ -74,10 +74,7 @@ def probe(
         seed,
         columns,
         gathered.tables,
-        {
-            label: tuple(zip(pairs.tolist(), values.tolist(), strict=True))
-            for label, pairs, values in zip(LABELS, gathered.extremes.pairs, gathered.extremes.values, strict=True)
-        },
+        {label: gathered.extremes.listed(place) for place, label in enumerate(LABELS)},
         headline_draws(gathered),
     )
 
@@ -113,7 +110,7 @@ def _gather(
     if sample is None:
         ask_all(gathered, model, progress, engine)
     else:
-        ask_sample(gathered, model, stratified(asked, sample, seed=seed), engine)
+        ask_sample(gathered, model, stratified(asked, sample, seed=seed), progress, engine)
     return gathered
 
 

@@ -43,7 +43,8 @@ class Neutrality:
 
     NN is the mean probability of neutral, FN the share of units whose most probable label is neutral (a tie counts),
     T:tau the share whose probability of neutral exceeds tau. With `unit="word_pair"` probabilities are first averaged
-    over the phrases of each pair of fillers, as the released evaluation does.
+    over the phrases of each pair of fillers, as the released evaluation does; of a sample these are means of few
+    phrases, and FN and T:tau lie between those of sentences and those over all pairs.
 
     What it does not tell you: which way a model leans, and whether it is any good. A model that always answers neutral
     scores 1: see the controls.

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
 from evenhand.measures.inference.gathering import Progress
 from evenhand.measures.inference.result import ProbeResult
 from evenhand.measures.inference.run import probe as ask
-from evenhand.measures.inference.scores import Interval
+from evenhand.measures.inference.spread import Spread, bounds, spread
 from evenhand.models.nli import NLIModel
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.vectors import Coverage
-from evenhand.stats import interval
-from evenhand.stats.bootstrap import LEVEL
 from evenhand.words.probes import Probe
 from evenhand.words.probes import probe as find_probe
 
 GROUPED = ("gap_entailment", "gap_neutral", "gap_contradiction", "d", "E")  # scores between two groups
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A score over models that differ in their seed: mean, standard deviation (ddof 1), and each value.
-
-    `interval` is of the mean, over words, phrases and seeds: each bootstrap draw of words and phrases gives a mean over
-    the models, to which a draw of Student's error of a mean of so many seeds is added. Without bootstrap draws it is
-    Student's interval over the seeds alone, with a single model the interval over words and phrases alone.
-    """
-
-    mean: float
-    sd: float | None
-    interval: Interval
-    values: tuple[float, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        ends = {"min": min(self.values), "max": max(self.values)}
-        plain = asdict(self) | {"values": list(self.values)}
-        return plain | ends | {"interval": list(self.interval) if self.interval else None}
 
 
 @dataclass(frozen=True)
@@ -129,7 +105,7 @@ def gathered(results: Sequence[ProbeResult], *, condition: str = "") -> SeedsRes
         raise UsageError("no model to ask", hint="give at least one")
     if len({result.probe for result in results}) > 1:
         raise UsageError(f"results of different probes: {sorted({result.probe for result in results})}")
-    if len({result.asked.shape for result in results}) > 1:
+    if any(result.asked != results[0].asked for result in results):
         raise UsageError(
             "the models know different fillers, so that they were asked different pairs",
             hint="give models over the same vectors, or ask each on its own",
@@ -138,8 +114,17 @@ def gathered(results: Sequence[ProbeResult], *, condition: str = "") -> SeedsRes
     names = [name for name in results[0].headline if all(name in found.headline for found in results)]
     # Where each model chose the two groups that differ most in it, the gaps of several models are not the same thing.
     names = [name for name in names if kept.groups or name not in GROUPED]
-    scores = {name: spread([r.headline[name] for r in results], _draws(results, name), name) for name in names}
-    return SeedsResult(condition, tuple(results), scores)
+    return SeedsResult(condition, tuple(results), {name: _over_models(results, name) for name in names})
+
+
+def _over_models(results: Sequence[ProbeResult], name: str) -> Spread:
+    found = spread([result.headline[name] for result in results], _draws(results, name), bounds(name))
+    reaches = [result.headline_scores[name].sampling for result in results]
+    if any(reach is None for reach in reaches):
+        return found
+    # All models were asked the same pairs, so that their errors may all add up: the error of the mean is at most this.
+    low, high = np.mean([reach for reach in reaches if reach], axis=0).tolist()
+    return replace(found, sampling=(low, high))
 
 
 def over_seeds(results: Sequence[ProbeResult]) -> Mapping[str, Spread]:
@@ -147,36 +132,6 @@ def over_seeds(results: Sequence[ProbeResult]) -> Mapping[str, Spread]:
     if len(results) < 2:
         raise UsageError(f"a spread over seeds needs at least 2 results, got {len(results)}")
     return gathered(results).scores
-
-
-def spread(values: Sequence[float], draws: Matrix64 | None, name: str) -> Spread:
-    """Mean, deviation and interval of one score; `draws` has a row for each model, `name` says how far it can reach."""
-    count, mean = len(values), float(np.mean(values))
-    sd = float(np.std(values, ddof=1)) if count > 1 else None
-    reach: Interval = None
-    if draws is not None:
-        reach = interval(draws.mean(axis=0) + _seed_error(draws))
-    elif sd is not None:
-        half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * sd / count**0.5
-        reach = mean - half, mean + half
-    low, high = bounds(name)
-    return Spread(mean, sd, (max(reach[0], low), min(reach[1], high)) if reach else None, tuple(values))
-
-
-def bounds(name: str) -> tuple[float, float]:
-    """The smallest and largest value that a score, or a difference of two (`name` ends in "-"), can have."""
-    most = 2**0.5 if name.rstrip("-") in ("d", "E") else 1.0
-    return (-most if name.startswith("gap") or name.endswith("-") else 0.0), most
-
-
-def _seed_error(draws: Matrix64) -> Vector64:
-    """Student's error of the mean over seeds, one for each draw: evenly spaced quantiles in a shuffled order."""
-    count, size = draws.shape
-    if count < 2:
-        return np.zeros(size)
-    quantiles = stdtrit(count - 1, (np.arange(size) + 0.5) / size)
-    shuffled = np.random.default_rng(0).permutation(quantiles)
-    return np.asarray(shuffled * draws.std(axis=0, ddof=1) / count**0.5)
 
 
 def _draws(results: Sequence[ProbeResult], name: str) -> Matrix64 | None:

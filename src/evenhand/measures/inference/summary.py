@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,7 +25,8 @@ def neutrality(gathered: Gathered) -> Neutrality:
 
     def score(name: str) -> Score:
         place = columns.at(name)
-        return Score(float(means[place]), _middle(drawn, place), _sampling(means[place], reaches, place))
+        value = float(means[place])
+        return Score(value, _middle(drawn, place), _sampling(value, reaches, place))
 
     found = Neutrality(
         score("neutral"),
@@ -74,15 +75,8 @@ def groups(gathered: Gathered) -> Mapping[str, Group]:
     for number, (name, places) in enumerate(gathered.probe.groups.items()):
         if not np.isfinite(means[number, 0]):
             continue
-        reaches = _group_reach(gathered, places)
-        shares = [
-            Score(
-                float(means[number, label]),
-                _middle(drawn[:, number] if drawn is not None else None, label),
-                _sampling(means[number, label], reaches, label),
-            )
-            for label in range(len(LABELS))
-        ]
+        draws = drawn[:, number] if drawn is not None else None
+        shares = _scores(means[number, : len(LABELS)], draws, _group_reach(gathered, places))
         found[name] = Group(name, len(places), *shares)
     return found
 
@@ -97,11 +91,8 @@ def gap(gathered: Gathered, *, seed: int) -> Gap | None:
     drawn = gathered.resampled.group_means() if gathered.resampled else None
     one, other = (_group_reach(gathered, gathered.probe.groups[name]) for name in names)
     reaches = np.hypot(one, other) if one is not None and other is not None else None
-    shares = []
-    for label in range(len(LABELS)):
-        value = float(means[first, label] - means[second, label])
-        draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
-        shares.append(Score(value, _middle(draws, label), _sampling(value, reaches, label)))
+    draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
+    shares = _scores((means[first] - means[second])[: len(LABELS)], draws, reaches)
     chosen = gathered.probe.contrast is None and len(gathered.probe.groups) > 2
     sides = [word_triples(gathered, name)[:, 0] for name in names]
     test = permutation_test(*sides, alternative="two-sided", seed=seed) if min(map(len, sides)) > 1 else None
@@ -115,28 +106,32 @@ def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
     if names is None:
         return None
     places = [list(gathered.probe.groups).index(name) for name in names]
-    means = group_means(gathered)
-    off = gathered.columns.at(OFF)
-    drawn = gathered.resampled.group_means()[:, places] if gathered.resampled else None
-    first, second = means[places, : len(LABELS)]
+    sizes = np.array([len(gathered.probe.groups[name]) for name in names])
+    shares, off = sizes / sizes.sum(), gathered.columns.at(OFF)
+    values = _marked_values(group_means(gathered)[places], shares, off)
+    draws = _marked_values(gathered.resampled.group_means()[:, places], shares, off) if gathered.resampled else None
+    reaches = _marked_reach([_group_reach(gathered, gathered.probe.groups[name]) for name in names], shares, off)
     sides = [word_triples(gathered, name) for name in names]
     test = marked.gap_test(sides[0], sides[1], seed=seed) if min(map(len, sides)) > 1 else None
-    by_group = np.array([len(gathered.probe.groups[name]) for name in names], dtype=np.float64)
-    sentence = float(means[places, off] @ by_group / by_group.sum())
-    draws: list[Interval] = [None, None, None]
-    if drawn is not None:
-        triples = drawn[..., 0, : len(LABELS)], drawn[..., 1, : len(LABELS)]
-        draws = [interval(marked.gender_gap(*triples)), interval(marked.error(*triples))]
-        draws.append(interval(drawn[..., off] @ by_group / by_group.sum()))
-    return Marked(
-        *names,
-        Score(float(marked.gender_gap(first, second)), draws[0]),
-        Score(float(marked.error(first, second)), draws[1]),
-        Score(sentence, draws[2]),
-        test.p_value if test else None,
-        test.partitions if test else 0,
-        test.exact if test else False,
-    )
+    d, by_group, by_sentence = _scores(values, draws, reaches)
+    p_value, partitions, exact = (test.p_value, test.partitions, test.exact) if test else (None, 0, False)
+    return Marked(*names, d, by_group, by_sentence, p_value, partitions, exact)
+
+
+def _marked_values(means: Matrix64, shares: Vector64, off: int) -> Matrix64:
+    """(..., 3): d, E, and E over sentences, from the (..., 2, columns) means of the two groups."""
+    first, second = means[..., 0, : len(LABELS)], means[..., 1, : len(LABELS)]
+    return np.stack([marked.gender_gap(first, second), marked.error(first, second), means[..., off] @ shares], axis=-1)
+
+
+def _marked_reach(reaches: Sequence[Vector64 | None], shares: Vector64, off: int) -> Vector64 | None:
+    """How far those of a sample may be off: a distance changes by no more than its ends move."""
+    known = [reach for reach in reaches if reach is not None]
+    if len(known) < len(reaches):
+        return None
+    moved = [float(np.linalg.norm(reach[: len(LABELS)])) for reach in known]
+    sentences = np.linalg.norm(shares * [reach[off] for reach in known])
+    return np.array([np.linalg.norm(moved), np.mean(moved), sentences])
 
 
 def contrast(gathered: Gathered) -> tuple[str, str] | None:
@@ -177,6 +172,12 @@ def _group_reach(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None
     return gathered.sampled.reach(rows) if len(rows) else None
 
 
+def _scores(values: Vector64, drawn: Matrix64 | None, reaches: Vector64 | None) -> list[Score]:
+    """Values with their two intervals; draws and reaches may go on after the last of them."""
+    pairs = enumerate(values.tolist())
+    return [Score(value, _middle(drawn, place), _sampling(value, reaches, place)) for place, value in pairs]
+
+
 def _middle(drawn: Matrix64 | None, column: int) -> Interval:
     return interval(drawn[:, column]) if drawn is not None else None
 
@@ -184,4 +185,4 @@ def _middle(drawn: Matrix64 | None, column: int) -> Interval:
 def _sampling(value: float, reaches: Vector64 | None, column: int) -> Interval:
     if reaches is None or not np.isfinite(reaches[column]):
         return None
-    return float(value - reaches[column]), float(value + reaches[column])
+    return value - float(reaches[column]), value + float(reaches[column])

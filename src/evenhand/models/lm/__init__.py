@@ -14,6 +14,8 @@ from evenhand.errors import require
 _PUBLIC = {
     "AWDLSTM": "awd_lstm",
     "BiasRegulariser": "regulariser",
+    "BiasRegulariserCallback": "trainer_callback",
+    "CausalLM": "causal",
     "LMCorpus": "corpus",
     "Settings": "settings",
     "TokenVocabulary": "vocabulary",
@@ -30,6 +32,8 @@ WITHOUT_TORCH = ("corpus", "settings", "vocabulary")
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
+    "BiasRegulariserCallback",
+    "CausalLM",
     "LMCorpus",
     "Settings",
     "TokenVocabulary",
@@ -45,6 +49,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.corpus import LMCorpus
     from evenhand.models.lm.generation import generate, write_samples
     from evenhand.models.lm.likelihood import perplexity
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from evenhand.models.lm.settings import Settings, settings_of
     from evenhand.models.lm.storage import load, save
     from evenhand.models.lm.trained import TrainedLM
+    from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
     from evenhand.models.lm.training import train
     from evenhand.models.lm.vocabulary import TokenVocabulary
 
@@ -61,6 +67,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _PUBLIC[name] not in WITHOUT_TORCH:
         require("torch", extra="models")
+    if _PUBLIC[name] == "trainer_callback":
+        require("transformers", extra="models")
     value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
     globals()[name] = value
     return value

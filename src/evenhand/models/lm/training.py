@@ -14,6 +14,7 @@ from evenhand.errors import DegenerateError
 from evenhand.models.lm.arithmetic import PRECISIONS, device_of, dtype_of
 from evenhand.models.lm.checkpoint import take_up
 from evenhand.models.lm.corpus import LMCorpus
+from evenhand.models.lm.interrupt import asked_to_stop
 from evenhand.models.lm.run import Run, Term
 from evenhand.models.lm.settings import Settings
 from evenhand.models.lm.trained import Epoch, TrainedLM
@@ -54,7 +55,7 @@ def train(
         time_limit: seconds for this call; it stops before an epoch that would not fit, or else in the middle of one.
         checkpoint: file to go on from if it exists, and to write to.
         save_every: least seconds between two checkpoints at the ends of epochs. Within long epochs one is written
-            every ten minutes at the latest, and one whenever training ends.
+            every ten minutes at the latest, and one whenever training ends, by Ctrl-C too (after the step under way).
         stop: asked after each epoch with the history so far; True ends the training (early stopping).
         progress: called with (step, steps, what).
 
@@ -69,8 +70,9 @@ def train(
     if path and path.exists():
         take_up(run, path, identity)
     total = epochs if epochs is not None else chosen.epochs
-    watch = Watch(run, time_limit, path, save_every, identity, progress)
-    stopped = _until(run, total, watch, stop)
+    with asked_to_stop() as interrupted:
+        watch = Watch(run, time_limit, path, save_every, identity, progress, interrupted)
+        stopped = _until(run, total, watch, stop)
     manifest = {**identity, "corpus": corpus.describe(), "stopped_by": stopped, **_made(run)}
     return TrainedLM(run.finished(), corpus.vocabulary, tuple(run.history), manifest)
 
@@ -90,35 +92,39 @@ def _until(run: Run, total: int, watch: Watch, stop: Stop | None) -> str:
             if stop and stop(run.history):
                 stopped = "stop"
                 break
+        watch.save()
+        if watch.interrupted():
+            raise KeyboardInterrupt
     except DegenerateError as error:
         raise DegenerateError(error.message, hint=_remedy(watch.path)) from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted in epoch {run.epoch}, step {run.step}; {_remedy(watch.path)}") from None
-    watch.save()
+        raise KeyboardInterrupt(f"interrupted in epoch {run.epoch}; {_kept(watch.path)}") from None
     return stopped
 
 
 def _read_text(run: Run, watch: Watch) -> bool:
-    """The steps that an epoch still has; False when time ran out before its end."""
+    """The steps that an epoch still has; False when time ran out, or somebody asked to stop, before its end."""
     spent = run.seconds - watch.elapsed()
-    while run.step < len(run.lengths):
+    in_time = True
+    while in_time and run.step < len(run.lengths):
         run.advance()
         watch.look()
-        if not watch.has_time_for(0):
-            run.refuse_broken()
-            run.seconds = spent + watch.elapsed()
-            return False
+        in_time = watch.has_time_for(0) and not watch.interrupted()
     run.refuse_broken()
     run.seconds = spent + watch.elapsed()
-    return True
+    return in_time
 
 
 def _remedy(path: Path | None) -> str:
+    if path is None or not path.exists():
+        return f"{_kept(path)}; a lower learning rate or strength may help"
+    return f"{path} holds the last good state; run again to go on from it, or change learning rate or strength"
+
+
+def _kept(path: Path | None) -> str:
     if path is None:
         return "nothing was kept: give a checkpoint to be able to go on"
-    if not path.exists():
-        return f"it was too early for a checkpoint at {path}; a lower learning rate or strength may help"
-    return f"{path} holds the last good state; run again to go on from it, or change learning rate or strength"
+    return f"run again to go on from {path}" if path.exists() else f"it was too early for a checkpoint at {path}"
 
 
 def _identity(corpus: LMCorpus, run: Run, regulariser: Term | None) -> dict[str, Any]:

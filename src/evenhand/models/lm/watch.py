@@ -26,8 +26,10 @@ class Watch:
         save_every: float,
         identity: Mapping[str, Any],
         progress: Progress,
+        interrupted: Callable[[], bool],
     ) -> None:
         self.run, self.path, self.identity, self.progress = run, path, identity, progress
+        self.interrupted = interrupted
         self.limit = float("inf") if limit is None else limit
         self.save_every = save_every
         # What an epoch takes, for the decision whether another fits.

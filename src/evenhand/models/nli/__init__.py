@@ -3,6 +3,8 @@
 What is asked belongs in `words.probes`, what the answers say in `measures.inference`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from evenhand.models.nli.bilstm import BiLSTM
 from evenhand.models.nli.decomposable import DecomposableAttention
 from evenhand.models.nli.function import CallableModel
@@ -10,6 +12,9 @@ from evenhand.models.nli.loading import load
 from evenhand.models.nli.predictions import PredictionsFile
 from evenhand.models.nli.probabilities import LABELS, Probabilities
 from evenhand.models.nli.protocol import Grid, GridModel, NLIModel
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.transformer import TransformerNLI
 
 __all__ = [
     "LABELS",
@@ -21,5 +26,15 @@ __all__ = [
     "NLIModel",
     "PredictionsFile",
     "Probabilities",
+    "TransformerNLI",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The transformer's modules, read when somebody asks for one."""
+    if name != "TransformerNLI":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from evenhand.models.nli.transformer import TransformerNLI
+
+    return TransformerNLI

@@ -81,7 +81,7 @@ def _numpy(workers: int) -> Backend:
 
 def _torch(device: str, workers: int) -> Backend:
     torch: Any = require("torch", extra="models")
-    on_cpu = torch.device(device).type == "cpu"
+    on_cpu = torch_device(device).type == "cpu"
 
     def put(array: Any) -> Array:
         kept = np.array(array)  # a copy: what is read-only torch warns about
@@ -113,3 +113,15 @@ def _torch(device: str, workers: int) -> Backend:
         alone,
         worker,
     )
+
+
+def torch_device(name: str) -> Any:
+    """A device of torch that is here; torch itself would say so only at the first array, and in its own words."""
+    torch: Any = require("torch", extra="models")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise UsageError(f"unknown device {name!r}", hint="use auto, cpu or cuda") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"the device {name!r} is not here", hint="use auto or cpu")
+    return device

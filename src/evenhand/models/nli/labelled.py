@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, UsageError
-from evenhand.files import bare_name, existing, open_bytes
+from evenhand.files import bare_name, existing
 from evenhand.models.nli.labelled_rows import READERS, Row
 from evenhand.models.nli.probabilities import LABELS
+from evenhand.models.nli.text_rows import opened_text
 
 Labels: TypeAlias = NDArray[np.int8]
 
@@ -140,12 +140,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             f"{path}: labelled pairs are read from {', '.join(READERS)}, not from {suffix or 'a name without suffix'}",
             hint="rename the file after its form",
         )
-    with open_bytes(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        try:
-            yield from READERS[suffix](text, path)
-        except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: not UTF-8 text ({error.reason})", hint="save it as UTF-8") from error
+    with opened_text(path) as text:
+        yield from READERS[suffix](text, path)
 
 
 def _gathered(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from evenhand.errors import FormatError
+from evenhand.models.nli.text_rows import SHOWN, json_objects
 
 Row: TypeAlias = Mapping[str, str]
 
@@ -19,30 +19,14 @@ COLUMNS = {
     "hypothesis": ("hypothesis", "sentence2"),
     "label": ("gold_label", "label"),
 }
-SHOWN = 60
 
 
 def _jsonl(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-    for line, record in enumerate(text, start=1):
-        if record.strip():
-            try:
-                row = json.loads(record)
-            except ValueError as error:
-                raise FormatError(f"{path}:{line}: not valid JSON ({error})", hint="one object on each line") from error
-            if not isinstance(row, dict):
-                raise FormatError(f"{path}:{line}: a row is an object with named fields, got {record[:SHOWN]!r}")
-            yield line, _named(row, path, line)
+    return ((line, _named(row, path, line)) for line, row in json_objects(text, path))
 
 
 def _table(delimiter: str, quoting: Literal[0, 3]) -> Callable[[IO[str], Path], Iterator[tuple[int, Row]]]:
-    def rows(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-        found = csv.reader(text, delimiter=delimiter, quoting=quoting)
-        try:
-            yield from _records(found, path)
-        except csv.Error as error:
-            raise FormatError(f"{path}:{found.line_num}: {error}", hint="is a quotation mark left open?") from error
-
-    return rows
+    return lambda text, path: _records(csv.reader(text, delimiter=delimiter, quoting=quoting), path)
 
 
 def _records(rows: Any, path: Path) -> Iterator[tuple[int, Row]]:

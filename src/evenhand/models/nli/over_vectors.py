@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evenhand.arrays import Matrix, unit_rows
+from evenhand.arrays import Matrix
 from evenhand.errors import UsageError
 from evenhand.models.nli.backend import Array, Backend
 from evenhand.models.nli.function import refuse_misfit
 from evenhand.models.nli.probabilities import LABELS, Probabilities
-from evenhand.models.nli.tokens import Lookup, tokens
+from evenhand.models.nli.tokens import Lookup, table, tokens
 from evenhand.models.vectors import Vectors
 
 
@@ -41,12 +41,7 @@ class ModelOverVectors:
 
     def table(self, rows: Sequence[int]) -> Matrix:
         """The vectors of some rows, those beyond the vocabulary being the stand-ins for lost words."""
-        asked = np.asarray(rows, dtype=np.int64)
-        known = asked < len(self.vectors)
-        found = np.empty((len(asked), self.vectors.dim), np.float32)
-        found[known] = self.vectors.matrix[asked[known]]
-        found[~known] = self.oov[asked[~known] - len(self.vectors)]
-        return unit_rows(found).astype(np.float32) if self.normalise else found
+        return table(self.vectors, np.asarray(rows, dtype=np.int64), self.oov, normalise=self.normalise)
 
     def lost(self, words: Iterable[str]) -> tuple[str, ...]:
         """Words, or phrases with a word, that the vectors do not have."""

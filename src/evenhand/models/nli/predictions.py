@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,9 +12,10 @@ from typing import IO, Any
 import numpy as np
 
 from evenhand.errors import FormatError, UsageError
-from evenhand.files import bare_name, open_bytes
+from evenhand.files import bare_name
 from evenhand.models.nli.function import refuse_misfit
 from evenhand.models.nli.probabilities import LABELS, Probabilities
+from evenhand.models.nli.text_rows import json_objects, opened_text
 from evenhand.words.probes import Points, Probe
 
 Row = Mapping[str, Any]
@@ -50,7 +49,7 @@ class PredictionsFile:
             self._refuse_other_pairs(some, probe, points)
             if len(some) < len(points.phrase):
                 raise FormatError(
-                    f"{self.path}: only {done + len(some):,} rows; the probe {probe.name} has more pairs",
+                    f"{self.path}: only {done + len(some):,} rows; {probe.name} has more pairs to answer",
                     hint="predict every row of the exported probe, or ask for the same sample and seed",
                 )
             done += len(some)
@@ -74,12 +73,8 @@ class PredictionsFile:
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Line number and row; blank lines are passed over."""
-        with open_bytes(self.path) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            try:
-                yield from READERS[Path(bare_name(self.path)).suffix](text, self.path)
-            except UnicodeDecodeError as error:
-                raise FormatError(f"{self.path}: not UTF-8 text ({error.reason})", hint="save it as UTF-8") from error
+        with opened_text(self.path) as text:
+            yield from READERS[Path(bare_name(self.path)).suffix](text, self.path)
 
     def _probabilities(self, rows: Sequence[tuple[int, Row]]) -> Probabilities:
         names = [self.columns.get(label, label) for label in LABELS]
@@ -94,7 +89,8 @@ class PredictionsFile:
                 ) from error
             except (TypeError, ValueError) as error:
                 raise FormatError(
-                    f"{self.path}:{line}: {[row[name] for name in names]} are no probabilities"
+                    f"{self.path}:{line}: {[row[name] for name in names]} are no probabilities",
+                    hint="write three numbers for each pair, such as 0.2",
                 ) from error
         return self._checked(rows, numbers)
 
@@ -123,22 +119,10 @@ class PredictionsFile:
                     )
 
 
-def _jsonl(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-    for line, record in enumerate(text, start=1):
-        if record.strip():
-            try:
-                row = json.loads(record)
-            except ValueError as error:
-                raise FormatError(f"{path}:{line}: not valid JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise FormatError(f"{path}:{line}: a row is an object with named probabilities, got {record[:60]!r}")
-            yield line, row
-
-
 def _csv(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
     rows = csv.DictReader(text)
     for row in rows:
         yield rows.line_num, row
 
 
-READERS = {".jsonl": _jsonl, ".csv": _csv}
+READERS: dict[str, Callable[[IO[str], Path], Iterator[tuple[int, Row]]]] = {".jsonl": json_objects, ".csv": _csv}

@@ -7,6 +7,9 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from evenhand.arrays import Matrix, Rows, unit_rows
 from evenhand.models.vectors import Vectors
 
 TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
@@ -56,3 +59,12 @@ class Lookup:
 
     def _find(self, word: str) -> str | None:
         return self.vectors.find(word.lower() if self.lower else word)
+
+
+def table(vectors: Vectors, rows: Rows, spare: Matrix, *, normalise: bool) -> Matrix:
+    """The vectors of some rows, those beyond the vocabulary from the stand-ins."""
+    known = rows < len(vectors)
+    found = np.empty((len(rows), vectors.dim), np.float32)
+    found[known] = vectors.matrix[rows[known]]
+    found[~known] = spare[rows[~known] - len(vectors)]
+    return unit_rows(found).astype(np.float32) if normalise else found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from evenhand.errors import UsageError
 from evenhand.words.entry import Entry
 from evenhand.words.lists import Shelf, reference_in, word_list
 from evenhand.words.probes.fillers import WORD, Filler
-from evenhand.words.probes.probe import Probe
+from evenhand.words.probes.probe import Label, Probe
 from evenhand.words.probes.surface import CHOICES, Surface
 from evenhand.words.records import build_template
 from evenhand.words.showing import shown
@@ -36,7 +36,7 @@ def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
     templates = tuple(_templates(entry, shelf, find))
     sides = {side: tuple(_fillers(entry, side, shelf)) for side in ("premise", "hypothesis")}
     label: Any = entry.text("expected", "neutral")
-    with entry.at("expected" if "expected" in entry else ""):
+    with entry.at("" if label in get_args(Label) else "expected"):
         return Probe(
             entry.id,
             templates,

@@ -9,8 +9,6 @@ from evenhand.models.nli.backend import Array
 from evenhand.models.nli.factorised.words import Attending, Words, attending
 from evenhand.models.nli.forward import Placed, softmax
 
-FARTHEST = 60.0  # exp(60) and its inverse are far inside single precision, and 1 + exp(-60) is 1
-
 
 @dataclass(frozen=True)
 class Side:
@@ -65,11 +63,13 @@ class Kernel:
         """Rows = own + mixture of the phrase and of the further tokens, whose logits and vectors have a last axis more.
 
         With the phrase's log sum L and shares s_k = exp(e_k - L) / (1 + sum exp(e - L)) the row is
-        own + mixture + sum_k s_k (other_k - mixture).
+        own + mixture + sum_k s_k (other_k - mixture). The largest exponent is taken out first, as in any softmax.
         """
         xp = self.xp
-        grown = xp.exp((logits - base.log_sum[..., None]).clip(-FARTHEST, FARTHEST))
-        shares = grown / (1 + grown.sum(axis=-1, keepdims=True))
+        raised = logits - base.log_sum[..., None]
+        top = xp.amax(raised, axis=-1, keepdims=True).clip(0, None)
+        grown = xp.exp(raised - top)
+        shares = grown / (xp.exp(-top) + grown.sum(axis=-1, keepdims=True))
         xp.subtract(others[..., 0, :], base.mixture, out=rows)
         xp.multiply(rows, shares[..., 0, None], out=rows)
         xp.add(rows, base.with_own, out=rows)

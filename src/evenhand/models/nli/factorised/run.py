@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.arrays import Matrix, Rows
+from evenhand.models.nli.asking import grids_of
 from evenhand.models.nli.factorised.kernel import Kernel, Side
 from evenhand.models.nli.factorised.layout import Shape, Subjects, renumbered, separable, shapes
 from evenhand.models.nli.factorised.threads import shared_out
@@ -26,7 +27,7 @@ PAIRS_IN_GRID = 32_768
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
     """Every phrase of the probe, by the factorised formulas where its slot can be told apart, else pair by pair."""
     if not separable(probe):
-        yield from _plainly(model, probe)
+        yield from grids_of(model, probe)
         return
     rows, found = renumbered(list(shapes(probe, model.lookup)))
     with model.backend.worker():
@@ -67,9 +68,3 @@ def _block(kernel: Kernel, shape: Shape, tokens: Rows, answers: Matrix) -> None:
             some = slice(start, start + step)
             place = np.ix_(np.arange(len(tokens)), p_places[some], h_places)
             answers[place] = backend.get(kernel.pairs(p, h, some))
-
-
-def _plainly(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
-    from evenhand.models.nli.asking import grids_of
-
-    return grids_of(model, probe)

@@ -12,7 +12,7 @@ from evenhand.models.nli.probabilities import LABELS
 STEMS = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
 STEM = re.compile("|".join(STEMS))
 NEGATED = re.compile(f"(?:not|non|no)(?:{STEM.pattern})")  # "not_entailment", once its signs are taken out
-REMEDY = 'labels=("contradiction", "neutral", "entailment"), in the order of its model card'
+REMEDY = 'labels=("contradiction", "neutral", "entailment"), or --labels c,n,e (nli eval: --outputs), as its card says'
 
 
 def labels_of(config: Any, *, where: str) -> tuple[str, ...]:

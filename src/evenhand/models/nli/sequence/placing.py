@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.errors import EvenhandError, FormatError, UsageError, require
+from evenhand.models.nli.backend import torch_device
 from evenhand.models.nli.probabilities import LABELS
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -18,14 +19,8 @@ def device_of(text: str) -> Any:
     torch: Any = require("torch", extra="models")
     wanted = {"torch": "cpu"}.get(text, text.removeprefix("torch:"))
     if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(wanted)
-    except (RuntimeError, TypeError) as error:
-        raise UsageError(f"a transformer cannot run on {text!r}", hint="use auto, cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"there is no device {text!r} here", hint="use auto or cpu")
-    return device
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch_device(wanted)
 
 
 def precision_of(text: str, device: Any) -> str:

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows, unit_rows
+from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError
 from evenhand.models.nli.labelled import LabelledPairs, Labels
 from evenhand.models.nli.tokens import Lookup
@@ -81,15 +81,6 @@ def stand_ins(vectors: Vectors, rows: Rows, count: int) -> Matrix:
     spread = float(vectors.matrix[known].std(dtype=np.float64))
     drawn = np.random.default_rng(SPARE_SEED).normal(0, spread, (count, vectors.dim))
     return drawn.astype(np.float32)
-
-
-def table(vectors: Vectors, rows: Rows, spare: Matrix, *, normalise: bool) -> Matrix:
-    """The vectors of some rows, those beyond the vocabulary from the stand-ins."""
-    known = rows < len(vectors)
-    found = np.empty((len(rows), vectors.dim), np.float32)
-    found[known] = vectors.matrix[rows[known]]
-    found[~known] = spare[rows[~known] - len(vectors)]
-    return unit_rows(found).astype(np.float32) if normalise else found
 
 
 def digest(matrix: Matrix) -> str:

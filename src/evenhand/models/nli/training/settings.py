@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from evenhand.errors import UsageError, unknown_name
+from evenhand.models.nli.backend import torch_device
 from evenhand.models.nli.training.networks.registry import ARCHITECTURES
 
 OPTIMISERS = ("adam", "adagrad")
@@ -61,13 +62,7 @@ class Settings:
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            kind = torch.device(device).type
-        except RuntimeError as error:
-            raise UsageError(f"unknown device {device!r}", hint="use cpu, cuda or auto") from error
-        if kind == "cuda" and not torch.cuda.is_available():
-            raise UsageError(f"the device {device!r} is not here", hint="use --device cpu, or auto")
-        precision = self.precision
+        kind, precision = torch_device(device).type, self.precision
         if precision == "auto":
             precision = "bf16" if kind == "cuda" else "float32"
         return Settings(**{**asdict(self), "device": device, "precision": precision})

@@ -16,12 +16,12 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.models.nli.labelled import LabelledPairs, refuse_one_class
 from evenhand.models.nli.probabilities import LABELS
-from evenhand.models.nli.tokens import Lookup
+from evenhand.models.nli.tokens import Lookup, table
 from evenhand.models.nli.training.batches import Batches
 from evenhand.models.nli.training.loop import Stack, Told, run
 from evenhand.models.nli.training.manifest import manifest
 from evenhand.models.nli.training.networks.registry import architecture as classes_of
-from evenhand.models.nli.training.reading import Numbered, compacted, digest, stand_ins, table
+from evenhand.models.nli.training.reading import Numbered, compacted, digest, stand_ins
 from evenhand.models.nli.training.result import Trained
 from evenhand.models.nli.training.settings import Settings
 from evenhand.models.vectors import Vectors

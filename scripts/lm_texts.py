@@ -1,0 +1,51 @@
+"""The three texts of Bordia & Bowman 2019 as this repository has them, for lm_experiment.py and lm_pages.py.
+
+DATA has the folders ptb, wikitext-2 and cnn-dailymail-1000. The third is a subset: 1,000 articles of 219,506.
+"""
+
+import csv
+import re
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+from evenhand.models.lm.corpus import LMCorpus
+from evenhand.models.lm.vocabulary import EOS, TokenVocabulary
+
+RARE = 3  # of the CNN/Daily Mail subset: words of fewer occurrences are <unk>; the paper gives no limit
+NUMBER = "<num>"
+
+
+def corpus_of(name: str, data: Path, *, tiny: bool = False) -> LMCorpus:
+    """A corpus by name; `tiny` is its beginning, for trying things out."""
+    if name == "cnn-dailymail":
+        found = daily_mail(data / "cnn-dailymail-1000" / "cnn_dailymail_validation_subset.csv")
+    else:
+        found = LMCorpus.folder(data / name)
+    if not tiny:
+        return found
+    return replace(found, train=found.train[:60_000], valid=found.valid[:3_000], test=found.test[:3_000])
+
+
+def daily_mail(path: Path) -> LMCorpus:
+    """1,000 articles: 800 to train, 100 to validate, 100 to test; one sentence a line.
+
+    As far as the paper says: no highlights, ASCII, lower case, numbers as <num>, other symbols stripped. Sentences end
+    at . ! or ?. The paper has spaCy's sentences of 219,506 articles, of which it takes one in 100.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        articles = [row["article"] for row in csv.DictReader(file)]
+    tokens = [[token for line in sentences(article) for token in (*line, EOS)] for article in articles]
+    texts = [[token for article in part for token in article] for part in (tokens[:800], tokens[800:900], tokens[900:])]
+    vocabulary = TokenVocabulary.of(texts[:1], min_count=RARE, unknown=True)
+    train, valid, test = (vocabulary.encode(text) for text in texts)
+    return LMCorpus(train, valid, test, vocabulary, name="cnn-dailymail-1000", counted="train")
+
+
+def sentences(article: str) -> list[list[str]]:
+    """The words of each sentence."""
+    body = article.split("\n@highlight")[0]
+    plain = unicodedata.normalize("NFKD", body).encode("ascii", "ignore").decode().lower()
+    lines = re.split(r"[.!?]+\s", re.sub(r"\d[\d.,]*\d|\d", f" {NUMBER} ", plain))
+    found = (re.findall(rf"{NUMBER}|[a-z]+", line) for line in lines)
+    return [line for line in found if line]

@@ -1,0 +1,81 @@
+"""The tables of the language-model page are those that the kept results give."""
+
+import json
+import statistics
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from evenhand.reproduce.bordia2019 import PUBLISHED
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "reproductions"
+sys.path.insert(0, str(ROOT / "scripts"))
+lm_pages = pytest.importorskip("lm_pages")
+KEPT = json.loads((PAGES / "bordia2019.json").read_text())
+PAGE = (PAGES / "bordia2019.md").read_text()
+
+
+def test_tables_come_from_the_kept_results() -> None:
+    assert lm_pages.filled(PAGE, KEPT) == PAGE
+    assert PAGE.count("<!-- table") == PAGE.count("<!-- end -->") >= 10
+
+
+@pytest.mark.parametrize("corpus", PUBLISHED)
+def test_at_least_four_strengths_and_every_published_one_are_shown(corpus: str) -> None:
+    ours = list(lm_pages.groups(KEPT, corpus))
+    assert len({group.strength for group in ours}) >= 4
+    table = lm_pages.results(KEPT, corpus)
+    assert table.count("published") == len(PUBLISHED[corpus])
+    assert table.count("\n") == 1 + 1 + len(PUBLISHED[corpus]) + len(ours)
+    assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
+def test_the_smaller_corpus_has_three_seeds() -> None:
+    assert {len(group.runs) for group in lm_pages.groups(KEPT, "ptb") if group.experiment == "first"} == {3}
+
+
+def test_another_experiment_adds_its_rows() -> None:
+    more = deepcopy(KEPT)
+    more["experiments"]["longer"] = KEPT["experiments"]["first"]
+    again = [{**run, "experiment": "longer", "epochs": 99} for run in KEPT["runs"] if run["experiment"] == "first"]
+    more["runs"] += [{**run, "definition": "released"} if run["strength"] else run for run in again]
+    filled = lm_pages.filled(PAGE, more)
+    assert filled.count("| as released | 99 |") > PAGE.count("| as released | 99 |") == 0
+    assert filled.count("| as printed |") == PAGE.count("| as printed |")
+
+
+def test_differences_are_taken_within_a_seed() -> None:
+    base = {"experiment": "e", "corpus": "ptb", "epochs": 1}
+    cell = {name: {"value": 1.0} for name in ("mu", "sigma", "beta")}
+    runs = []
+    for seed, level in ((1, 0.0), (2, 5.0)):
+        for strength, shift in ((0.0, 0.0), (0.1, 0.25)):
+            at = {name: {"value": part["value"] + level + shift} for name, part in cell.items()}
+            named = {"definition": "printed" if strength else "none", "strength": strength, "seed": seed}
+            runs.append({**base, **named, "fixed": at, "infinite": at})
+    table = lm_pages.effects({"experiments": {"e": {}}, "runs": runs}, "ptb")
+    assert table.splitlines()[-1] == (
+        "| 0.1 | as printed | 1 | 2 | +0.25 ± 0.00 (-0.10) | +0.25 ± 0.00 (-0.09) | +0.25 ± 0.00 (-0.07) "
+        "| +0.25 ± 0.00 (+0.07) | +0.25 ± 0.00 (+0.19) | +0.25 ± 0.00 (-0.14) |"
+    )
+
+
+def test_what_the_page_says_of_chance() -> None:
+    runs = [run["fixed"] for run in KEPT["runs"] if run["experiment"] == "first" and run["corpus"] == "ptb"]
+    found = statistics.correlation(
+        [run["mu"]["value"] for run in runs], [run["second"]["baseline"]["mu"] for run in runs]
+    )
+    assert f"over the {len(runs)} PTB runs" in PAGE
+    assert f"correlates at {found:.2f}".replace("0.", ".") in PAGE
+    without = [run for run in KEPT["runs"] if run["experiment"] == "first" and not run["strength"]]
+    assert all(run["fixed"]["beta"]["interval"][0] > 0 for run in without)
+
+
+def test_the_term_as_printed_stays_where_the_clipped_step_leaves_it() -> None:
+    strong = [run for run in KEPT["runs"] if run["definition"] == "printed" and run["strength"] >= 0.1]
+    late = [run["history"]["regulariser"][-1] / run["strength"] for run in strong]
+    assert len(late) >= 8
+    assert all(12.5 <= energy <= 7.5**2 / 3 for energy in late)
