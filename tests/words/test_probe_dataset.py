@@ -43,7 +43,7 @@ def test_the_card_names_files_columns_and_counts(tmp_path):
     told, frame = front_matter(tmp_path / "pairs"), everything(tmp_path / "pairs")
     types = {"int64": pl.Int64, "string": pl.String}
     assert {f["name"]: types[f["dtype"]] for f in told["dataset_info"]["features"]} == dict(frame.schema)
-    assert told["dataset_info"]["splits"] == [{"name": "test", "num_examples": 8}]
+    assert "splits" not in told["dataset_info"]  # without num_bytes `datasets` calls them malformed; it counts itself
     (files,) = told["configs"][0]["data_files"]
     assert len(list((tmp_path / "pairs").glob(files["path"]))) == 1
     assert told["pretty_name"] == asked.name

@@ -50,7 +50,6 @@ def _front_matter(probe: Probe, count: int) -> str:
         "configs:\n- config_name: default\n  data_files:\n  - split: test\n    path: data/test-*.parquet",
         "dataset_info:\n  features:",
         *features,
-        f"  splits:\n  - name: test\n    num_examples: {count}",
         "---",
     ]
     return "\n".join(lines) + "\n"
