@@ -74,10 +74,15 @@ def test_commands_name_what_is_wrong(text: Path, tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, [*asked, "--weighting", "steep"])
     assert wrong.exit_code == 2
     assert "unknown weighting 'steep'" in wrong.output
+    assert not list(tmp_path.glob("*safetensors"))
+
+
+def test_a_missing_text_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("gensim")
     missing = CliRunner().invoke(app, ["corpus", "sgns", str(tmp_path / "absent.txt"), "--out", str(tmp_path / "m")])
     assert missing.exit_code == 4
     assert "absent.txt" in missing.output
-    assert not list(tmp_path.glob("*safetensors"))
+    assert not (tmp_path / "m").exists()
 
 
 def test_examples_of_the_page_run(
