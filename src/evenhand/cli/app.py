@@ -68,8 +68,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
                 raise
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
+        except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
+            typer.echo(f"{stopped}\ninterrupted" if str(stopped) else "interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader of our output went away, as `| head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -78,12 +78,11 @@ def run_sweep(
 
 @contextmanager
 def _told_how_to_go_on() -> Iterator[None]:
-    """Ctrl-C brings a message along that says what was kept."""
+    """Training says what it kept when it is stopped; what stops between two trainings says this."""
     try:
         yield
     except KeyboardInterrupt as stopped:
-        note(str(stopped) or "the same command goes on with what was kept")
-        raise
+        raise KeyboardInterrupt(str(stopped) or "the same command goes on with what was kept") from None
 
 
 def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:

@@ -141,12 +141,8 @@ def _trained(
 ) -> tuple[Trained, ...]:
     from evenhand.models.nli.training import train as run
 
-    try:
-        with notes_on_stderr(), progress("training") as told:
-            return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=told, **settings)
-    except KeyboardInterrupt as stopped:
-        note(str(stopped))
-        raise
+    with notes_on_stderr(), progress("training") as told:
+        return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=told, **settings)
 
 
 def _written(one: Trained, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
