@@ -5,8 +5,9 @@ Names are resolved on first use, so that `import evenhand` costs little more tha
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from evenhand.lazy import found
 
 __version__ = "0.1.0"
 
@@ -80,12 +81,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    value = getattr(import_module(module), attribute) if attribute else import_module(module)
-    globals()[name] = value
-    return value
+    return globals().setdefault(name, found(__name__, _PUBLIC, name))
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,9 @@ A method's `fit(vectors, concept)` returns a frozen `VectorMap`; measuring what 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from evenhand.lazy import found
 
 # Public name -> where it lives. An entry without a colon is a module.
 _PUBLIC = {
@@ -80,12 +81,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    value = getattr(import_module(module), attribute) if attribute else import_module(module)
-    globals()[name] = value
-    return value
+    return globals().setdefault(name, found(__name__, _PUBLIC, name))
 
 
 def __dir__() -> list[str]:

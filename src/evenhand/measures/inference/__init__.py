@@ -6,8 +6,9 @@ are resolved on first use: the list of measures is read by every command, the mo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from evenhand.lazy import found
 
 if TYPE_CHECKING:
     from evenhand.measures.inference.comparison import Comparison, compare
@@ -34,7 +35,7 @@ _WHERE = {
     "seeds": ("SeedsResult", "over_seeds", "probe_seeds"),
     "spread": ("Spread",),
 }
-_PUBLIC = {name: module for module, names in _WHERE.items() for name in names}
+_PUBLIC = {name: f".{module}:{name}" for module, names in _WHERE.items() for name in names}
 __all__ = [
     "Comparison",
     "Gap",
@@ -59,6 +60,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The name from the module that defines it."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    return found(__name__, _PUBLIC, name)

@@ -6,10 +6,10 @@ bias belongs in `corpus`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import require
+from evenhand.lazy import found
 
 _PUBLIC = {
     "AWDLSTM": "awd_lstm",
@@ -28,6 +28,7 @@ _PUBLIC = {
     "train": "training",
     "write_samples": "generation",
 }
+_PLACES = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
 WITHOUT_TORCH = ("corpus", "settings", "vocabulary")
 __all__ = [
     "AWDLSTM",
@@ -63,12 +64,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _PUBLIC[name] not in WITHOUT_TORCH:
+    module = _PUBLIC.get(name, "")
+    if module and module not in WITHOUT_TORCH:
         require("torch", extra="models")
-    if _PUBLIC[name] == "trainer_callback":
+    if module == "trainer_callback":
         require("transformers", extra="models")
-    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+    return globals().setdefault(name, found(__name__, _PLACES, name))
