@@ -5,7 +5,8 @@
 On a GPU with the sizes of the Penn Treebank (10,000 words, 400-1150-1150-400, batch 40, 70 steps), elsewhere with
 small ones. Three ways with the same weights and dropout: `fused` (ours), `unaligned` (ours without the units that are
 added for alignment) and `unfused` (each layer a loop of `lstm_cell`). Whole steps: forward, backward, clipping, update;
-synchronised. Random text. Prints one JSON line.
+synchronised. Random text. On a GPU then the fused step with the bias term in both definitions, at the vocabularies and
+batches of PTB and WikiText-2, in bf16. Prints one JSON line.
 """
 
 import argparse
@@ -17,15 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from evenhand.models.lm import BiasRegulariser
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.masks import mask
 from evenhand.models.lm.recurrence import LSTMLayer
 from evenhand.models.lm.run import Run
 from evenhand.models.lm.settings import Settings, settings_of
 from evenhand.models.lm.vocabulary import TokenVocabulary
+from evenhand.reproduce.bordia2019 import DEFINITIONS
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 SMALL = Settings(embedding=64, hidden=128, batch=8)
+PAIRS = [(2 * pair, 2 * pair + 1) for pair in range(20)]  # about as many as the lists have
+SIZES = {"ptb": 10_000, "wikitext-2": 33_278}
 
 
 def cells(layer: LSTMLayer, values: Any, state: Any, *, drop: float = 0.0, generator: Any = None) -> Any:
@@ -39,12 +44,12 @@ def cells(layer: LSTMLayer, values: Any, state: Any, *, drop: float = 0.0, gener
     return torch.stack(outputs), (now[0][None], now[1][None])
 
 
-def made(settings: Settings, words: int, device: str, dtype: Any, way: str) -> Run:
+def made(settings: Settings, words: int, device: str, dtype: Any, way: str = "fused", term: Any = None) -> Run:
     """A run whose stretches all have the full length."""
     text = np.random.default_rng(0).integers(0, words, settings.batch * (settings.bptt + 1)).astype(np.int32)
     vocabulary = TokenVocabulary(tuple(f"w{i}" for i in range(words)))
     corpus = LMCorpus(text, text, text, vocabulary)
-    run = Run(corpus, settings, seed=0, device=device, dtype=dtype, term=None)
+    run = Run(corpus, settings, seed=0, device=device, dtype=dtype, term=term)
     for layer in run.model.layers:
         layer.align = 1 if way != "fused" else None
         if way == "unfused":
@@ -65,6 +70,21 @@ def milliseconds(run: Run, warm: int, steps: int) -> float:
         run.advance()
     wait()
     return (time.perf_counter() - began) / steps * 1e3
+
+
+def terms(device: str, warm: int, steps: int) -> dict[str, dict[str, float]]:
+    """A step without the term and with it, in milliseconds."""
+    found: dict[str, dict[str, float]] = {}
+    for name, words in SIZES.items():
+        settings = settings_of(name)
+        added = {"without": None} | {
+            key: BiasRegulariser(PAIRS, strength=0.01, **options).on("input") for key, options in DEFINITIONS.items()
+        }
+        found[name] = {
+            key: round(milliseconds(made(settings, words, device, torch.bfloat16, term=term), warm, steps), 2)
+            for key, term in added.items()
+        }
+    return found
 
 
 def main() -> None:
@@ -89,6 +109,8 @@ def main() -> None:
             "tokens_per_second": round(settings.batch * settings.bptt / times["fused"] * 1e3),
             "unfused_over_fused": round(times["unfused"] / times["fused"], 2),
         }
+    if gpu:
+        found["bf16_ms_with_term"] = terms(given.device, warm, steps)
     about = {"device": torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()}
     sizes = {"words": words, **{name: getattr(settings, name) for name in ("embedding", "hidden", "batch", "bptt")}}
     print(json.dumps({**about, "torch": torch.__version__, "threads": torch.get_num_threads(), **sizes, **found}))

@@ -38,11 +38,8 @@ from evenhand.models.lm import BiasRegulariser, generate, perplexity, train
 from evenhand.models.lm.batches import columns
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.settings import settings_of
-from evenhand.reproduce import bordia2019
-from evenhand.reproduce.bordia2019 import PAIRS
+from evenhand.reproduce.bordia2019 import DEFINITIONS, PAIRS
 
-# Beside the two of the paper: as released, but with the direction taken as a constant when gradients are computed.
-DEFINITIONS = {**bordia2019.DEFINITIONS, "constant": {"normalise": True, "variant": "released"}}
 SEEDS = (1111, 1112, 1113)
 
 
@@ -58,14 +55,13 @@ PLAN = {
         (
             ("none", (0.0,), SEEDS),
             ("released", (0.01, 0.1, 1.0), SEEDS),
-            ("constant", (0.1, 1.0), SEEDS[:1]),
-            ("printed", (0.001, 0.01), SEEDS[:1]),
+            ("printed", (0.01,), SEEDS[:1]),  # the strongest that leaves a model intact
         ),
         750,
     ),
     "wikitext-2": Plan((("none", (0.0,), SEEDS[:1]), ("released", (0.01, 0.1, 1.0), SEEDS[:1])), 750),
     # Short, since a text of this size is soon known by heart, and so that the others have the GPU to themselves.
-    "cnn-dailymail": Plan((("none", (0.0,), SEEDS[:1]), ("released", (0.1, 0.5, 1.0), SEEDS[:1])), 60),
+    "cnn-dailymail": Plan((("none", (0.0,), SEEDS[:1]), ("released", (0.1, 0.5, 1.0), SEEDS[:1])), 40),
 }
 SAMPLES, TOKENS = 2000, 500
 VALIDATION_COLUMNS = 40  # within training, for speed; what is reported is measured with REPORTED_COLUMNS

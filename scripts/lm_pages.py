@@ -27,7 +27,7 @@ from evenhand.reproduce.bordia2019 import CONTEXTS, PAIRS, PUBLISHED, STATISTICS
 PAGES = Path(__file__).parents[1] / "docs/reproductions"
 KEPT, PAGE = PAGES / "bordia2019.json", PAGES / "bordia2019.md"
 SHUFFLES = 20  # labellings for the mean |bias| that chance gives
-TERMS = {"none": "–", "printed": "as printed", "released": "as released", "constant": "as released, constant direction"}
+TERMS = {"none": "–", "printed": "as printed", "released": "as released"}
 CORPORA = {"ptb": "PTB", "wikitext-2": "WikiText-2", "cnn-dailymail": "CNN/DM subset"}
 HEAD = ("fixed μ", "σ", "β", "infinite μ", "σ", "β")
 Row = dict[str, Any]
@@ -123,7 +123,7 @@ def _facts(run: Row) -> Row:
     )
     history = {
         name: [_rounded(epoch[name]) for epoch in manifest["history"]]
-        for name in ("train_loss", "valid_perplexity", "regulariser", "tokens_per_second")
+        for name in ("train_loss", "valid_perplexity", "regulariser", "unclipped", "tokens_per_second")
     }
     return {
         **{name: run[name] for name in ("corpus", "definition", "strength", "seed", "epochs")},

@@ -45,6 +45,14 @@ def test_a_step_by_hand() -> None:
     ]
 
 
+def test_a_step_says_what_clipping_left() -> None:
+    optimiser = made(0.0, 0.0, clip=1.0)
+    for gradient, left in ((3.0, 0.2), (0.3, 1.0)):
+        for parameter, part in zip(optimiser.parameters, (gradient, gradient * 4 / 3), strict=True):
+            parameter.grad = torch.full_like(parameter, part)
+        assert float(optimiser.step(1.0)) == pytest.approx(left)
+
+
 def test_gradients_are_forgotten() -> None:
     optimiser = made(1.0)
     stepped(optimiser, [1.0])

@@ -14,7 +14,7 @@ from evenhand.files import existing, writing
 from evenhand.models.lm.run import Run
 from evenhand.models.lm.trained import Epoch
 
-FORMAT = 1
+FORMAT = 2  # 1 did not have what clipping left
 METADATA = "evenhand-lm-training"
 
 
@@ -70,7 +70,7 @@ def _tensors(run: Run) -> dict[str, torch.Tensor]:
     found |= {f"best.{name}": tensor for name, tensor in zip(names, run.best, strict=False)}
     for place, (hidden, cell) in enumerate(run.state):
         found |= {f"state.{place}.hidden": hidden, f"state.{place}.cell": cell}
-    return found | {"losses": run.losses, "generator": run.generator.get_state()}
+    return found | {"records": run.records, "generator": run.generator.get_state()}
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
@@ -87,7 +87,7 @@ def _restore(run: Run, tensors: Mapping[str, torch.Tensor]) -> None:
         (tensors[f"state.{place}.hidden"].to(device), tensors[f"state.{place}.cell"].to(device))
         for place in range(len(run.state))
     )
-    run.losses.copy_(tensors["losses"])
+    run.records.copy_(tensors["records"])
     run.generator.set_state(tensors["generator"])
 
 

@@ -26,9 +26,12 @@ class NTASGD:
         self.averaging = False
 
     @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
-    def step(self, learning_rate: float) -> None:
-        """Clip the gradients, take a step, take it into the averages, forget the gradients. Never waits for a GPU."""
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, foreach=True)
+    def step(self, learning_rate: float) -> torch.Tensor:
+        """Clip the gradients, take a step, take it into the averages, forget the gradients. Never waits for a GPU.
+
+        Returns what clipping left of the gradient: 1 where it was short enough.
+        """
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, foreach=True)
         gradients = [parameter.grad for parameter in self.parameters]
         torch._foreach_mul_(self.parameters, 1 - learning_rate * self.weight_decay)
         torch._foreach_add_(self.parameters, gradients, alpha=-learning_rate)
@@ -37,6 +40,7 @@ class NTASGD:
             torch._foreach_lerp_(self.averages, [p.detach() for p in self.parameters], 1 / self.averaged)
         for parameter in self.parameters:
             parameter.grad = None
+        return (self.clip / norm).clamp(max=1.0)
 
     def observe(self, loss: float) -> None:
         """Take in a validation loss; it may start the averaging."""

@@ -24,7 +24,7 @@ Term: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"
 class Run:
     """Model, optimiser, random numbers and place in the text.
 
-    The losses of an epoch stay on the device until somebody looks: a step never waits for a GPU.
+    The records of an epoch stay on the device until somebody looks: a step never waits for a GPU.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Run:
         self.lengths = stretches(len(self.text), self.settings.bptt, seed=self.seed, epoch=epoch)
         self.starts = starts(self.lengths)
         self.state: States = self.model.start(self.text.shape[1], dtype=self.dtype)
-        # Cross-entropy and added term of each step.
-        self.losses = torch.zeros((2, len(self.lengths)), device=self.text.device)
+        # Cross-entropy and added term of each step, and what clipping left of its gradient.
+        self.records = torch.zeros((3, len(self.lengths)), device=self.text.device)
         self.model.train()
 
     def advance(self) -> None:
@@ -69,13 +69,13 @@ class Run:
             out.logits.flatten(0, 1).float(), self.text[start + 1 : start + length + 1].flatten()
         )
         loss = entropy + self._activation(out)
-        self.losses[0, self.step] = entropy.detach()
+        self.records[0, self.step] = entropy.detach()
         if self.term is not None:
             added = self.term(self.model)
             loss = loss + added
-            self.losses[1, self.step] = added.detach()
+            self.records[1, self.step] = added.detach()
         loss.backward()
-        self.optimiser.step(self.settings.learning_rate * length / self.settings.bptt)
+        self.records[2, self.step] = self.optimiser.step(self.settings.learning_rate * length / self.settings.bptt)
         self.state = detached(out.state)
         self.step += 1
 
@@ -89,7 +89,7 @@ class Run:
 
     def refuse_broken(self) -> None:
         """Wait for the device; an error that names the step when a loss or a weight is not a number."""
-        finite = torch.isfinite(self.losses[:, : self.step]).all(dim=0)
+        finite = torch.isfinite(self.records[:2, : self.step]).all(dim=0)
         if not bool(finite.all()):
             step = int((~finite).nonzero()[0, 0]) + 1
             raise DegenerateError(f"the loss became NaN or infinite in epoch {self.epoch}, step {step}")
@@ -110,9 +110,9 @@ class Run:
                 self.best = [parameter.detach().clone() for parameter in self.model.parameters()]
         self.optimiser.observe(loss)
         weights = torch.tensor(self.lengths, dtype=torch.float64)
-        entropy, added = (self.losses.double().cpu() @ weights / weights.sum()).tolist()
+        entropy, added, unclipped = (self.records.double().cpu() @ weights / weights.sum()).tolist()
         tokens = (len(self.text) - 1) * self.text.shape[1]
-        made = Epoch(self.epoch, entropy, math.exp(loss), added, averaging, seconds, tokens / seconds)
+        made = Epoch(self.epoch, entropy, math.exp(loss), added, unclipped, averaging, seconds, tokens / seconds)
         self.history.append(made)
         return made
 

@@ -17,13 +17,15 @@ class Epoch:
     """One reading of the training text.
 
     `train_loss` is the mean cross-entropy with dropout, `regulariser` the mean of the added term (0 without one),
-    `averaging` whether the validated weights are averages.
+    `unclipped` the mean share of a gradient that clipping leaves (1: nothing was clipped), `averaging` whether the
+    validated weights are averages.
     """
 
     number: int
     train_loss: float
     valid_perplexity: float
     regulariser: float
+    unclipped: float
     averaging: bool
     seconds: float
     tokens_per_second: float
