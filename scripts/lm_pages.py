@@ -238,6 +238,24 @@ def chance(kept: Row, _: str) -> str:
     return _table(["corpus", "text", "epochs", "fixed μ", "shuffled", "infinite μ", "shuffled"], body)
 
 
+def gendered(kept: Row, experiment: str) -> str:
+    """How many gendered words the models wrote, and what is left of the scores beyond chance."""
+    body = []
+    for group in (group for group in groups(kept) if group.experiment == experiment):
+        texts = [("training text", "first")] * (not group.strength) + [("written", "second")]
+        for text, side in texts:
+            parts = [run["fixed"][side] for run in group.runs]
+            counts = [_mean([part["hits"][name] for part in parts], 0) for name in ("female", "male")]
+            ratio = _mean([part["hits"]["male"] / part["hits"]["female"] for part in parts], 1)
+            beyond = _mean([part["mu"] - part["baseline"]["mu"] for part in parts], 3, signed=True)
+            label = [f"{group.strength:g}", TERMS[group.definition]] if side == "second" else ["", ""]
+            body.append(
+                [CORPORA[group.corpus], text, *label, *counts, ratio, _mean([p["n"] for p in parts], 0), beyond]
+            )
+    heads = ["female words", "male words", "male / female", "words scored", "fixed μ − shuffled"]
+    return _table(["corpus", "text", "λ", "term", *heads], body)
+
+
 def term(kept: Row, definitions: str) -> str:
     """What the term does to training: its size, its gradient, and what clipping leaves of the step."""
     bases = {(g.experiment, g.corpus): _perplexity(g) for g in groups(kept) if not g.strength}
@@ -245,18 +263,19 @@ def term(kept: Row, definitions: str) -> str:
     for group in (group for group in groups(kept) if group.definition in definitions.split()):
         sizes = [[run["history"]["regulariser"][at] / group.strength for run in group.runs] for at in (0, -1)]
         pulls = [pull for pull in map(_pull, group.runs) if pull is not None]
-        left = [min(1.0, _clip(kept, group) / pull) for pull in pulls]
+        left = [[_unclipped(run, at, _clip(kept, group)) for run in group.runs] for at in (0, -1)]
         rows = [
             _mean([run[name] for run in group.runs if name in run]) for name in ("row_length", "gendered_row_length")
         ]
         ratio = _perplexity(group) / bases[group.experiment, group.corpus]
-        cells = [*(_mean(size, 1) for size in sizes), _mean(pulls), _mean(left), *rows, f"{ratio:.2f}"]
+        cells = [*(_mean(size, 1) for size in sizes), _mean(pulls), *map(_mean, left), *rows, f"{ratio:.2f}"]
         body.append([CORPORA[group.corpus], TERMS[group.definition], *group.label[::2], *cells])
     heads = [
         "term / λ, first epoch",
         "last epoch",
         "its gradient",
-        "left of a step",
+        "left of a step, first epoch",
+        "last epoch",
         "row length",
         "of gendered words",
         "perplexity ratio",
@@ -271,6 +290,13 @@ def _pull(run: Row) -> float | None:
     return float(run["gradients"]["term"]) if "gradients" in run else None
 
 
+def _unclipped(run: Row, at: int, clip: float) -> float:
+    """What clipping left of the steps of an epoch; the first runs did not record it, and all had the printed term."""
+    if found := run["history"].get("unclipped"):
+        return float(found[at])
+    return min(1.0, clip / (2 * math.sqrt(run["strength"] * run["history"]["regulariser"][at])))
+
+
 def _clip(kept: Row, group: Group) -> float:
     return float(kept["experiments"][group.experiment]["manifests"][group.corpus]["settings"]["clip"])
 
@@ -283,13 +309,11 @@ def speed(kept: Row, _: str) -> str:
     """How fast it went."""
     body = []
     for name, about in kept["experiments"].items():
-        runs = [run for run in kept["runs"] if run["experiment"] == name]
-        together = sum(statistics.median(run["history"]["tokens_per_second"]) for run in runs)
         whole = about["training_tokens"] / about["training_seconds"]
         tokens = f"{about['training_tokens'] / 1e6:,.0f} million"
         cells = [about["device"], str(about["side_by_side"]), tokens, f"{about['training_seconds']:.0f}"]
-        body.append([name, *cells, f"{together:,.0f}", f"{whole:,.0f}"])
-    heads = ("runs", "device", "side by side", "tokens", "seconds", "tokens a second, together", "with validation")
+        body.append([name, *cells, f"{whole:,.0f}"])
+    heads = ("runs", "device", "side by side", "tokens", "seconds", "tokens a second, together")
     return _table(list(heads), body)
 
 
@@ -335,6 +359,7 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "effects": effects,
     "spread": spread,
     "chance": chance,
+    "gendered": gendered,
     "term": term,
     "speed": speed,
     "steps": steps,

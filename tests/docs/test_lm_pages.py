@@ -33,8 +33,10 @@ def test_at_least_four_strengths_and_every_published_one_are_shown(corpus: str) 
     assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
-def test_the_smaller_corpus_has_three_seeds() -> None:
-    assert {len(group.runs) for group in lm_pages.groups(KEPT, "ptb") if group.experiment == "first"} == {3}
+def test_the_smaller_corpus_has_three_seeds_of_four_strengths_in_both_definitions() -> None:
+    three = {(group.definition, group.strength) for group in lm_pages.groups(KEPT, "ptb") if len(group.runs) == 3}
+    strengths = (0.01, 0.1, 1.0)
+    assert three == {("none", 0.0), *((d, s) for d in ("printed", "released") for s in strengths)}
 
 
 def test_another_experiment_adds_its_rows() -> None:
@@ -64,14 +66,29 @@ def test_differences_are_taken_within_a_seed() -> None:
 
 
 def test_what_the_page_says_of_chance() -> None:
-    runs = [run["fixed"] for run in KEPT["runs"] if run["experiment"] == "first" and run["corpus"] == "ptb"]
+    runs = [run["fixed"] for run in KEPT["runs"] if run["corpus"] == "ptb"]
     found = statistics.correlation(
         [run["mu"]["value"] for run in runs], [run["second"]["baseline"]["mu"] for run in runs]
     )
     assert f"over the {len(runs)} PTB runs" in PAGE
-    assert f"correlates at {found:.2f}".replace("0.", ".") in PAGE
-    without = [run for run in KEPT["runs"] if run["experiment"] == "first" and not run["strength"]]
+    assert f"correlates at {found:.3f}".replace("0.", ".") in PAGE
+    without = [run for run in KEPT["runs"] if not run["strength"]]
     assert all(run["fixed"]["beta"]["interval"][0] > 0 for run in without)
+
+
+def test_what_the_page_says_of_female_words() -> None:
+    by_seed: dict[int, list[int]] = {}
+    for strength in (0.0, 0.1, 1.0):
+        for run in KEPT["runs"]:
+            same = run["experiment"] == "second" and run["corpus"] == "ptb" and run["strength"] == strength
+            if same and run["definition"] in ("none", "released"):
+                by_seed.setdefault(run["seed"], []).append(run["fixed"]["second"]["hits"]["female"])
+    assert len(by_seed) == 3
+    assert all(counts == sorted(counts, reverse=True) for counts in by_seed.values())
+    told = ["990 words", "610", "360"]
+    means = [statistics.fmean(column) for column in zip(*by_seed.values(), strict=True)]
+    assert [float(part.split()[0]) for part in told] == [round(mean, -1) for mean in means]
+    assert all(part in PAGE for part in told)
 
 
 def test_the_term_as_printed_stays_where_the_clipped_step_leaves_it() -> None:
