@@ -160,9 +160,13 @@ def test_a_sweep_makes_the_table_and_computes_nothing_twice(texts, tmp_path) -> 
     assert row["fixed"]["beta"]["sd"] == pytest.approx(np.std(values, ddof=1))
     assert not record["unfinished"]
     page = (tmp_path / "table.md").read_text()
-    assert page.count("\n| 0") == 2
+    assert page.count("\n| 0") == 4  # two strengths in two tables
     assert "published" not in page  # this is none of the paper's corpora
     assert "±" in page
+    hits = [cell["fixed"]["second"]["hits"]["female"] for cell in record["cells"][:2]]
+    assert row["words"]["generated"]["groups"]["female"]["mean"] == pytest.approx(np.mean(hits))
+    assert row["words"]["generated"]["beyond_chance"] is None  # nothing was shuffled
+    assert "| female words |" in page.replace("| lambda ", "")
     results = list(tmp_path.glob("*/result.json"))
     before = {path: path.stat().st_mtime_ns for path in results}
     assert len(before) == 4

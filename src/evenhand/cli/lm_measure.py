@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,7 +119,8 @@ def _show(found: dict[str, Comparison], perplexity: dict[str, Any] | None) -> No
     show(
         f"[dim]95 % intervals over documents. Above 0: {escape(first.second.positive)}. beta: slope of the generated "
         "text's scores on the training text's. Both texts have the same size. Noise pulls beta towards 0: training "
-        f"text on itself is one half of it on the other, {halves.second.tokens:,} tokens each.[/]"
+        f"text on itself is one half of it on the other, {halves.second.tokens:,} tokens each. The more words of the "
+        "groups a text has, the lower its mean |bias|: compare models whose counts are alike.[/]"
     )
 
 
@@ -126,6 +128,8 @@ def _rows(found: dict[str, Comparison], contexts: list[str]) -> dict[str, list[s
     told = [found[name] for name in contexts]
     return {
         "tokens each": [f"{c.second.tokens:,}" for c in told],
+        "training: group words": [_hits(c.first.hits) for c in told],
+        "generated: group words": [_hits(c.second.hits) for c in told],
         "training: mean |bias|": [_cell(c, "first_mu") for c in told],
         "generated: mean |bias|": [_cell(c, "mu") for c in told],
         "  shuffled labels": [_base(c) for c in told],
@@ -135,6 +139,10 @@ def _rows(found: dict[str, Comparison], contexts: list[str]) -> dict[str, list[s
         "  words in both": [f"{c.beta.words:,}" for c in told],
         "  training text on itself": [_cell(found[name + CEILING], "beta") for name in contexts],
     }
+
+
+def _hits(hits: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in hits.items())
 
 
 def _cell(comparison: Comparison, name: str) -> str:

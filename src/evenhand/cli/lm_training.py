@@ -93,22 +93,28 @@ def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
     corpus = bordia2019.corpus_of(records, planned.preset)
     record = {"plan": planned.identity(), "corpus": corpus, "rows": rows, "cells": records, "unfinished": unfinished}
     write_text(out / RECORD, json.dumps(record, indent=1, allow_nan=False) + "\n")
-    write_text(out / TABLE, bordia2019.markdown(_table(record)))
+    write_text(out / TABLE, "\n".join(bordia2019.markdown(table) for table in _tables(record)))
     return record
 
 
-def _table(record: dict[str, Any]) -> Any:
+def _tables(record: dict[str, Any]) -> list[Any]:
     table = bordia2019.sweep_table(record["rows"], record["corpus"])
     term = ", ".join(f"{name} {value}" for name, value in record["plan"]["options"])
     lines = [f"The term differs from the printed one: {term}."] if term else []
     lines += [f"Not in the table: {name} ({reason})." for name, reason in record["unfinished"].items()]
-    return replace(table, notes=(*table.notes, *lines))
+    results = replace(table, notes=(*table.notes, *lines))
+    return [results, bordia2019.words_table(record["rows"])] if record["rows"] else [results]
 
 
 def _show(record: dict[str, Any], out: Path) -> None:
+    for found in _tables(record):
+        _show_table(found)
+    note(f"written: {out / TABLE}, {out / RECORD}")
+
+
+def _show_table(found: Any) -> None:
     from rich.table import Table
 
-    found = _table(record)
     table = Table(title=found.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
     for i, column in enumerate(found.columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold", no_wrap=i == 0)
@@ -117,7 +123,6 @@ def _show(record: dict[str, Any], out: Path) -> None:
     show(table, columns=12 * len(found.columns))
     for text in found.notes:
         show(f"[dim]{escape(text)}[/]")
-    note(f"written: {out / TABLE}, {out / RECORD}")
 
 
 def _parts(text: str, valid: str | None, test: str | None) -> tuple[str, str, str]:

@@ -58,6 +58,10 @@ NOTES = (
     "beta of the training text: one half of it on the other, which is what a model that writes exactly as its text "
     "could be expected to get; noise keeps it below 1.",
 )
+WORDS_NOTES = (
+    "The more words of the groups a text has, the less noise its scores have, and the lower mu is, whatever the text "
+    "says of anybody: compare mu only where these counts are alike, and look at what is left beyond shuffled labels.",
+)
 
 
 def summary(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -75,7 +79,8 @@ def _row(strength: float, cells: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
     rest = {name: _spread([cell[name] for cell in cells]) for name in ("test_perplexity", "valid_perplexity", "energy")}
     seeds = [cell["seed"] for cell in cells]
-    return {"strength": strength, "seeds": seeds, **measured, **rest, "training": _training(cells)}
+    words = {text: _written(cells, side) for text, side in (("training", "first"), ("generated", "second"))}
+    return {"strength": strength, "seeds": seeds, **measured, **rest, "training": _training(cells), "words": words}
 
 
 def corpus_of(records: Iterable[Mapping[str, Any]], preset: str) -> str:
@@ -99,6 +104,17 @@ def _training(cells: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _written(cells: list[Mapping[str, Any]], side: str) -> dict[str, Any]:
+    """How often words of the groups occur, how many others have a score, and mu less that of shuffled labels."""
+    texts = [cell["fixed"][side] for cell in cells]
+    beyond = [text["mu"] - text["baseline"]["mu"] for text in texts if text["baseline"]]
+    return {
+        "groups": {group: _spread([text["hits"][group] for text in texts]) for group in texts[0]["hits"]},
+        "scored": _spread([text["n"] for text in texts]),
+        "beyond_chance": _spread(beyond) if beyond else None,
+    }
+
+
 def _spread(values: list[float]) -> dict[str, float | None]:
     sd = statistics.stdev(values) if len(values) > 1 else None
     return {"mean": statistics.fmean(values), "sd": sd}
@@ -118,6 +134,18 @@ def sweep_table(rows: list[dict[str, Any]], corpus: str = "") -> Table:
         told = "training text" if strength is None else f"{strength:g}"
         body.append((f"published {told}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
     return Table(f"Bordia & Bowman 2019, {corpus or 'own text'}", COLUMNS, tuple(body), NOTES)
+
+
+def words_table(rows: list[dict[str, Any]]) -> Table:
+    """How often the models write words of the groups, without which no two means can be compared."""
+    first = rows[0]["words"]["training"]
+    groups = list(first["groups"])
+    body = []
+    for name, text in [("training text", first), *((f"{r['strength']:g}", r["words"]["generated"]) for r in rows)]:
+        counts = [shown(value, 0) for value in (*text["groups"].values(), text["scored"])]
+        body.append((name, *counts, shown(text["beyond_chance"], 3)))
+    columns = ("lambda", *(f"{group} words" for group in groups), "words scored", "fixed mu - shuffled")
+    return Table("Words of the groups in what the models wrote", columns, tuple(body), WORDS_NOTES)
 
 
 def markdown(table: Table) -> str:
