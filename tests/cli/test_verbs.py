@@ -98,6 +98,15 @@ def test_show(name: str) -> None:
     assert run("show", name).exit_code == 0
 
 
+def test_a_variant_of_a_probe_shows_itself() -> None:
+    text = " ".join(run("show", "nationality-polarity+cross").stdout.split())
+    assert "nationality-polarity+cross+printed" in text
+    assert "+cross+cross" not in text
+    assert "1,912,896" in run("show", "gender-occupation+162").stdout
+    assert "A/An {subject} {verb}" in run("show", "mab-explicit").stdout
+    assert "none: there is one group" in run("show", "control-entailment").stdout
+
+
 def test_show_prints_bibtex_unbroken() -> None:
     assert (
         "  title = {Semantics derived automatically from language corpora contain human-like biases},"

@@ -48,7 +48,7 @@ def test_batches_make_no_difference(texts, batch):
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        ([[0.2, 0.3, np.nan]], "not a number"),
+        ([[0.2, 0.3, np.nan]], "no finite number"),
         ([[0.2, 0.3, 0.6]], "sum to one"),
         ([[1.5, -0.5, 0.0]], "outside"),
         ([[2.0, 3.0, -1.0]], "logits"),
@@ -146,11 +146,12 @@ def test_csv_and_other_column_names(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda lines: lines[:-1], "only 23 rows"),
+        (lambda lines: lines[:-1], "only 23 rows; .* has 24 pairs"),
+        (lambda lines: [line.replace("neutral", "nix") for line in lines[:3]], ":1: no column 'neutral'"),
         (lambda lines: [*lines, lines[0]], "more than the 24 rows"),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": NaN, "x": 0.'), *lines[5:]],
-            ":5: .*not a number",
+            ":5: .*no finite number",
         ),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": 0.9'), *lines[5:]],
@@ -161,6 +162,7 @@ def test_csv_and_other_column_names(tmp_path):
         (lambda lines: [*lines[:2], "[1, 2, 3]", *lines[3:]], ":3: a row is an object"),
         (lambda lines: [line.replace("neutral", "nix") for line in lines], ":1: no column 'neutral'"),
         (lambda lines: [lines[0].replace("bought", "sold"), *lines[1:]], ":1: premise"),
+        (lambda lines: [lines[0].replace('"hypothesis": "A', '"hypothesis": "The'), *lines[1:]], ":1: hypothesis"),
         (lambda lines: [], "only 0 rows"),
     ],
 )

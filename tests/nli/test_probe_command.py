@@ -59,6 +59,8 @@ def test_no_argument_asks_the_embedded_models():
     for words in ("sd", "gap entailment", "gap contradiction", "right on controls", "US English", "→ 1"):
         assert words in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "p over 20 ways to deal the words to the groups (0.100 at least)" in " ".join(done.stdout.split())
+    assert "over verb fillers, object fillers, premise fillers, seeds" in " ".join(done.stdout.split())
     assert "seed 0" in done.stderr
     assert "seed 0" not in done.stdout
 
@@ -167,6 +169,8 @@ def test_a_sample_shows_where_all_pairs_lie():
         (["--only", "premise"], "no name and value"),
         (["--only", "premise=nurze"], "nurse"),
         (["--only", "verbs=met"], "verb"),
+        (["--only", "foo=met"], "premise"),
+        (["--probe", "gender-occupation+162+162"], "no variant"),
         (["--surface", "tense=past"], "no choice of --surface"),
         (["--surface", "case=upper"], "lower"),
         (["--tau", "1"], "between 0 and 1"),

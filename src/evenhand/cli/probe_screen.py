@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from evenhand.measures.inference import Comparison, SeedsResult, Spread
+    from evenhand.measures.inference.scores import Marked
 
 NAMES = {"net_neutral": "net neutral", "fraction_neutral": "fraction neutral"}
 MEANINGS = (
     "Better: net neutral (mean probability of neutral), fraction neutral (share of pairs called neutral) and T:tau "
     "(share above tau) near 1; gaps between groups near 0, they tell which way a model leans; d and E (distance of the "
-    "groups' means from each other and from neutral) near 0."
+    "groups' means from each other and from neutral) near 0. A distance is never below 0: judge d by its p."
 )
 COVER = (
     "These sentences come from templates in US English; the gender probes know two genders. A high score is not the "
-    "absence of bias, and a model that always answers neutral would score 1: hence the controls."
+    "absence of bias, and a model that always answers neutral would score 1"
 )
+CONTROLLED, UNCONTROLLED = ": hence the controls.", ". No controls were asked here that would tell."
 
 
 def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[RenderableType]:
@@ -37,7 +39,7 @@ def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[Render
     gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
     yield f"[dim]{escape(gaps)}{intervals}[/]"
     yield f"[dim]{MEANINGS}[/]"
-    yield f"[dim]{COVER}[/]"
+    yield f"[dim]{COVER}{CONTROLLED if found[0].controls else UNCONTROLLED}[/]"
 
 
 def _described(condition: SeedsResult) -> str:
@@ -111,6 +113,7 @@ def _asides(found: list[SeedsResult]) -> Iterator[str]:
         if condition.controls:
             right = ", ".join(f"{control} {share:.1%}" for control, share in condition.controls.items())
             yield f"[dim]{escape(name)}right on controls: {right}[/]"
+        yield from _tested(condition, name)
         yield from _sampled(condition, name)
     coverage = found[0].coverage
     lost = f" (lost: {', '.join(coverage.missing[:12])})" if coverage.missing else ""
@@ -121,6 +124,24 @@ def _asides(found: list[SeedsResult]) -> Iterator[str]:
             pair = first.top(wrong, 1)[0]
             text = f"highest {wrong} {pair[wrong]:.3f}: {pair['premise']} → {pair['hypothesis']}"
             yield f"[dim]{escape(text)}[/]"
+
+
+def _tested(condition: SeedsResult, name: str) -> Iterator[str]:
+    """How often other words in the two groups would be as far apart, for each model."""
+    gaps = [found.gap.p_value for found in condition.results if found.gap and found.gap.p_value is not None]
+    marked = [found.marked for found in condition.results if found.marked and found.marked.p_value is not None]
+    of_gap = f"gap entailment {', '.join(f'{p:.3f}' for p in gaps)}; " if gaps else ""
+    if marked:
+        of_d = ", ".join(f"{one.p_value:.3f}" for one in marked)
+        least = f" ({_least(condition, marked[0]):.3f} at least)" if marked[0].exact else ""
+        text = f"p over {marked[0].partitions:,} ways to deal the words to the groups{least}: {of_gap}d {of_d}"
+        yield f"[dim]{escape(name + text)}[/]"
+
+
+def _least(condition: SeedsResult, marked: Marked) -> float:
+    """The smallest p that so few words can have: groups of one size can change places without changing a distance."""
+    sizes = {condition.first.groups[name].words for name in (marked.first, marked.second)}
+    return (2 if len(sizes) == 1 else 1) / marked.partitions
 
 
 def _sampled(condition: SeedsResult, name: str) -> Iterator[str]:

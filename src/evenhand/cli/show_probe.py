@@ -14,7 +14,7 @@ def probe_record(name: str) -> dict[str, Any]:
     from evenhand.words import probes
     from evenhand.words.probes.catalog import variants
 
-    found = probes.probe(name)
+    found, chosen = probes.probe(name), name.split("+")
     phrases, premises, hypotheses = found.shape
     example = found.pair(found.n_pairs // 2)
     return {
@@ -25,10 +25,10 @@ def probe_record(name: str) -> dict[str, Any]:
         "expected answer": found.expected,
         "premise": _side(found.premise),
         "hypothesis": _side(found.hypothesis),
-        "gap": " minus ".join(found.contrast) if found.contrast else "between the two groups that differ most",
+        "gap": _gap(found),
         "templates": [_template(template, found) for template in found.templates],
         "surface": {key: value for key, value in vars(found.surface).items() if value},
-        "variants": [f"{name}+{variant}" for variant in variants(name.partition("+")[0])],
+        "variants": [f"{name}+{variant}" for variant in variants(chosen[0]) if variant not in chosen],
         "controls": list(found.controls),
         "note": found.note,
         "source": found.source.reference if found.source else "",
@@ -64,6 +64,16 @@ def _side(fillers: tuple[Filler, ...]) -> dict[str, Any]:
     return {f"{group} ({len(words)})": words for group, words in groups.items()}
 
 
+def _gap(found: Probe) -> str:
+    if found.contrast:
+        return " minus ".join(found.contrast)
+    return "between the two groups that differ most" if len(found.groups) > 1 else "none: there is one group"
+
+
 def _template(template: Template, found: Probe) -> dict[str, Any]:
+    from evenhand.words.probes.phrases import DETERMINER
+
     fillers = {f"{slot} ({len(words)})": list(words) for slot, words in template.fillers.items()}
-    return {"text": template.text, "phrases": template.size, "differs": found.differs, **fillers}
+    front, mark, back = template.text.partition("{" + found.differs + "}")
+    text = DETERMINER.sub(lambda given: found.surface.determined(given[1]) + " ", front) + mark + back
+    return {"text": found.surface.stopped(text), "phrases": template.size, "differs": found.differs, **fillers}

@@ -13,6 +13,8 @@ from evenhand.measures.inference import error, gender_gap, over_seeds, probe, su
 from evenhand.measures.inference.columns import Columns
 from evenhand.measures.inference.gathering import Gathered
 from evenhand.measures.inference.marked import gap_test
+from evenhand.measures.inference.phrase_weights import PhraseWeights
+from evenhand.measures.inference.sampled import wilson
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.words.probes import Filler, Points, Probe, stratified
 from evenhand.words.template import Template
@@ -264,7 +266,7 @@ def test_resamples_are_weighted_means_however_the_answers_come(members, premises
     expected = brute(whole.resampled, table)
     for found in (whole, pieces, points):
         assert found.resampled.group_means()[..., :3] == pytest.approx(expected, abs=1e-5)
-    drawn = {"phrases": phrases, "premise fillers": premises, "hypothesis fillers": members}
+    drawn = {"food fillers": phrases, "premise fillers": premises, "hypothesis fillers": members}
     assert set(whole.resampled.over) == {name for name, size in drawn.items() if size >= 8}
 
 
@@ -272,9 +274,10 @@ def brute(resampled, table):
     """The definition: the weight of a pair is the product of the weights of its three parts."""
     phrases, premises, hypotheses, _ = table.shape
     draws = len(resampled.sums)
+    phrase = resampled.phrase.of(slice(None), np.arange(phrases)) if resampled.phrase else None
     weights = [
         np.ones((draws, size)) if w is None else w
-        for w, size in ((resampled.phrase, phrases), (resampled.other, premises), (resampled.word, hypotheses))
+        for w, size in ((phrase, phrases), (resampled.other, premises), (resampled.word, hypotheses))
     ]
     full = np.einsum("bt,bp,bh->btph", *weights)
     return np.stack(
@@ -285,6 +288,49 @@ def brute(resampled, table):
         ],
         axis=1,
     )
+
+
+def two_slots(verbs=10, objects=12):
+    """Phrases of two slots, and eight more of a template without them, in one probe."""
+    slots = {"verb": [f"v{i}" for i in range(verbs)], "object": [f"o{i}" for i in range(objects)]}
+    first = Template("t", "The {subject} {verb} a/an {object}.", slots)
+    second = Template("u", "The {subject} {verb} it.", {"verb": ["v0", "w"]})
+    sides = (Filler("p"),), (Filler("f", group="f"), Filler("m", group="m"))
+    return Probe("two", (first, second), *sides)
+
+
+def test_a_phrase_is_drawn_as_often_as_its_words():
+    asked = two_slots()
+    weights = PhraseWeights(asked, 50, np.random.SeedSequence(1))
+    assert weights.over == ("verb fillers", "object fillers")  # two templates are too few to draw
+    found = weights.of(slice(None), np.arange(len(asked.phrases)))
+    verbs, objects = (table[:, :-1] for table in weights.tables)
+    assert verbs.sum(axis=1) == pytest.approx(np.full(50, 11))
+    for number in (0, 17, 119, 120, 121):
+        words = asked.phrases.words(number)
+        verb = verbs[:, 10 if words["verb"] == "w" else int(words["verb"][1:])]
+        other = objects[:, int(words["object"][1:])] if "object" in words else 1
+        assert np.array_equal(found[:, number], verb * other)
+
+
+def test_templates_without_slots_are_drawn_themselves():
+    templates = tuple(Template(f"t{i}", f"The {{subject}} went {i}.") for i in range(9))
+    asked = Probe("many", templates, (Filler("p"),), (Filler("f", group="f"), Filler("m", group="m")))
+    assert PhraseWeights(asked, 5, np.random.SeedSequence(0)).over == ("templates",)
+
+
+def test_intervals_cover_what_other_verbs_and_objects_would_give():
+    """Verbs and objects have effects of their own; drawn phrase by phrase the interval covered 58 % of the time."""
+    asked, hits, runs = two_slots(verbs=12, objects=30), 0, 120
+    verb, thing = (asked.phrases.fillers(slot)[0] for slot in ("verb", "object"))
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        effects = rng.normal(0, 0.06, 13)[verb] + np.where(thing < 0, 0, rng.normal(0, 0.06, 30)[thing])
+        neutral = np.clip(0.5 + effects[:, None, None], 0.01, 0.99) * np.ones((1, 1, 2))
+        table = np.stack([(1 - neutral) / 2, neutral, (1 - neutral) / 2], axis=-1)
+        low, high = summary.neutrality(gathered(asked, table, draws=200)).net_neutral.interval
+        hits += low <= 0.5 <= high
+    assert 0.85 * runs <= hits <= runs
 
 
 def test_groups_on_the_premise_mirror_groups_on_the_hypothesis():
@@ -341,6 +387,32 @@ def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
     # 95 % nominal; three standard deviations of the simulation are 3.8 %
     assert (hits / runs > 0.91).all()
     assert (hits[:3] / runs < 0.99).all()  # those of d and E are bounds, and rather too wide
+
+
+def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
+    """The plain interval of 0 in 30 is the point 0, which held a true share of 3 % in 64 samples of 100."""
+    asked, _ = crossed(premises=6, phrases=80, members=4)
+    rng = np.random.default_rng(0)
+    high = rng.random(asked.shape) < 0.03
+    table = np.stack([np.where(high, 0.1, 0.4), np.where(high, 0.8, 0.3), np.where(high, 0.1, 0.3)], axis=-1)
+    true, hits, runs = float(high.mean()), 0, 200
+    for seed in range(runs):
+        sample = stratified(asked, 30, seed=seed)
+        found = Gathered(asked, Columns(), draws=0, seed=0)
+        found.add_sample(sample, table[tuple(sample.points)])
+        low, top = summary.neutrality(found).threshold[0.7].sampling
+        assert 0 <= low < top <= 1
+        hits += low <= true <= top
+    assert hits / runs > 0.91
+
+
+def test_wilson_by_hand():
+    # 10 of 100: centre (.1 + 1.96^2 / 200) / (1 + 1.96^2 / 100), the textbook's [.0552, .1744]
+    found = wilson(np.array([0.1]), np.array([0.03]), 1.959964, 100.0)
+    assert found[:, 0] == pytest.approx([0.05522854, 0.17436566], abs=1e-6)
+    none = wilson(np.array([0.0]), np.array([0.0]), 1.959964, 100.0)
+    assert none[:, 0] == pytest.approx([0.0, 3.841459 / 103.841459], abs=1e-6)  # z^2 / (n + z^2)
+    assert np.isnan(wilson(np.array([0.5]), np.array([np.nan]), 1.0, 100.0)).all()
 
 
 def test_the_clustered_interval_of_a_sample_covers_too():

@@ -44,7 +44,7 @@ def test_mean_and_spread_by_hand():
         np.mean([0.9 - 0.27 - s - g / 2 for s, g in ((0, 0.1), (0.1, 0.2), (0.2, 0.3))])
     )
     assert found.groups == ("f", "m")
-    assert found.interval_over == ("phrases", "premise fillers", "hypothesis fillers", "seeds")
+    assert found.interval_over == ("food fillers", "premise fillers", "hypothesis fillers", "seeds")
     # words and phrases cancel in this gap, so that its interval is Student's over the three seeds
     reach = student.ppf(0.975, 2) * 0.1 / 3**0.5
     assert gap.interval == pytest.approx((0.2 - reach, 0.2 + reach), abs=0.015)

@@ -26,7 +26,7 @@ def covered(probe: Probe, model: object, *, force: bool = False) -> tuple[Probe,
             shown = ", ".join(sorted(lost[slot])[:8])
             raise VocabularyError(
                 f"{probe.name}: {len(lost[slot])} of {len(words)} {slot} fillers are not in the vocabulary: {shown}",
-                hint="use vectors with a larger vocabulary" + ("" if share == 1 else ", or force=True (--force)"),
+                hint="use a model, or vectors, that know them" + ("" if share == 1 else ", or force=True (--force)"),
             )
     left = {slot: [word for word in words if word not in lost[slot]] for slot, words in slots.items() if lost[slot]}
     account = Coverage(

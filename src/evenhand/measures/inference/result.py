@@ -84,14 +84,12 @@ class ProbeResult:
         return tuple(rows)
 
     def _slot_rows(self, slot: str) -> list[dict[str, Any]]:
-        words = [self.asked.phrases.words(t).get(slot) for t in range(len(self.asked.phrases))]
-        known = {word: place for place, word in enumerate(dict.fromkeys(word for word in words if word is not None))}
-        kept = [(t, known[word]) for t, word in enumerate(words) if word is not None]
-        phrases, places = np.array(kept).T
-        sums, counts = np.zeros((len(known), len(self.columns.names))), np.zeros(len(known))
-        np.add.at(sums, places, self.tables.phrases[phrases])
-        np.add.at(counts, places, self.tables.phrase_counts[phrases])
-        return self._rows(slot, list(known), sums, counts)
+        places, words = self.asked.phrases.fillers(slot)
+        used = places >= 0
+        sums, counts = np.zeros((len(words), len(self.columns.names))), np.zeros(len(words))
+        np.add.at(sums, places[used], self.tables.phrases[used])
+        np.add.at(counts, places[used], self.tables.phrase_counts[used])
+        return self._rows(slot, list(words), sums, counts)
 
     def _rows(self, slot: str, words: list[str], sums: Any, counts: Any) -> list[dict[str, Any]]:
         means = divided(sums, counts)

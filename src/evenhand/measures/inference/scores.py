@@ -23,8 +23,9 @@ class Triple:
 class Score:
     """A number with its two uncertainties.
 
-    `interval`: other words and phrases of the same kind might have been asked (bootstrap, clustered). `sampling`: where
-    only a sample of the pairs was asked, the range that holds the value over all of them with 95 % confidence.
+    `interval`: other words of the same kind might have been asked, in every slot that has eight or more (bootstrap,
+    clustered). `sampling`: where only a sample of the pairs was asked, the range that holds the value over all of them
+    with 95 % confidence (of d and E with more).
     """
 
     value: float
@@ -117,7 +118,8 @@ class Marked:
 
     `error` is E of the tables, half the sum over groups of the distance of the group's mean triple from all neutral;
     `sentence_error` is E as eq. 1 prints it, the mean distance over sentences. Opposite errors cancel in the first, so
-    that it is never the larger one. Both lie between 0 and the square root of 2; 0 is best.
+    that it is never the larger one. Both lie between 0 and the square root of 2; 0 is best. `p_value` is of d, over
+    words dealt to the two groups in other ways. No interval of a distance can hold 0: judge d by its p.
     """
 
     first: str

@@ -11,6 +11,7 @@ from evenhand.errors import FormatError
 from evenhand.measures.inference import marked
 from evenhand.measures.inference.columns import OFF, threshold_name
 from evenhand.measures.inference.gathering import Gathered
+from evenhand.measures.inference.sampled import SampledValues
 from evenhand.measures.inference.scores import Gap, Group, Interval, Marked, Neutrality, Score
 from evenhand.measures.inference.tables import divided
 from evenhand.models.nli import LABELS
@@ -21,12 +22,11 @@ def neutrality(gathered: Gathered) -> Neutrality:
     """NN, FN and T:tau over sentences."""
     columns, means = gathered.columns, gathered.tables.means
     drawn = gathered.resampled.means() if gathered.resampled else None
-    reaches = gathered.sampled.reach() if gathered.sampled else None
+    bounds = gathered.sampled.bounds() if gathered.sampled else None
 
     def score(name: str) -> Score:
         place = columns.at(name)
-        value = float(means[place])
-        return Score(value, _middle(drawn, place), _sampling(value, reaches, place))
+        return Score(float(means[place]), _middle(drawn, place), _sampling(bounds, place))
 
     found = Neutrality(
         score("neutral"),
@@ -76,7 +76,9 @@ def groups(gathered: Gathered) -> Mapping[str, Group]:
         if not np.isfinite(means[number, 0]):
             continue
         draws = drawn[:, number] if drawn is not None else None
-        shares = _scores(means[number, : len(LABELS)], draws, _group_reach(gathered, places))
+        sampled = gathered.sampled
+        bounds = sampled.bounds(_group_rows(gathered, sampled, places)) if sampled else None
+        shares = _scores(means[number, : len(LABELS)], draws, bounds)
         found[name] = Group(name, len(places), *shares)
     return found
 
@@ -90,9 +92,10 @@ def gap(gathered: Gathered, *, seed: int) -> Gap | None:
     means = group_means(gathered)
     drawn = gathered.resampled.group_means() if gathered.resampled else None
     one, other = (_group_reach(gathered, gathered.probe.groups[name]) for name in names)
-    reaches = np.hypot(one, other) if one is not None and other is not None else None
+    reach = np.hypot(one, other)[: len(LABELS)] if one is not None and other is not None else None
     draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
-    shares = _scores((means[first] - means[second])[: len(LABELS)], draws, reaches)
+    values = (means[first] - means[second])[: len(LABELS)]
+    shares = _scores(values, draws, _around(values, reach, -1.0, 1.0))
     chosen = gathered.probe.contrast is None and len(gathered.probe.groups) > 2
     sides = [word_triples(gathered, name)[:, 0] for name in names]
     test = permutation_test(*sides, alternative="two-sided", seed=seed) if min(map(len, sides)) > 1 else None
@@ -113,7 +116,7 @@ def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
     reaches = _marked_reach([_group_reach(gathered, gathered.probe.groups[name]) for name in names], shares, off)
     sides = [word_triples(gathered, name) for name in names]
     test = marked.gap_test(sides[0], sides[1], seed=seed) if min(map(len, sides)) > 1 else None
-    d, by_group, by_sentence = _scores(values, draws, reaches)
+    d, by_group, by_sentence = _scores(values, draws, _around(values, reaches, 0.0, 2**0.5))
     p_value, partitions, exact = (test.p_value, test.partitions, test.exact) if test else (None, 0, False)
     return Marked(*names, d, by_group, by_sentence, p_value, partitions, exact)
 
@@ -125,7 +128,7 @@ def _marked_values(means: Matrix64, shares: Vector64, off: int) -> Matrix64:
 
 
 def _marked_reach(reaches: Sequence[Vector64 | None], shares: Vector64, off: int) -> Vector64 | None:
-    """How far those of a sample may be off: a distance changes by no more than its ends move."""
+    """How far those of a sample may be off: a distance changes by no more than its ends move, and mostly by less."""
     known = [reach for reach in reaches if reach is not None]
     if len(known) < len(reaches):
         return None
@@ -163,26 +166,35 @@ def word_triples(gathered: Gathered, group: str) -> Matrix64:
     return np.asarray(found[np.isfinite(found).all(axis=1)])
 
 
+def _group_rows(gathered: Gathered, sampled: SampledValues, places: tuple[int, ...]) -> Rows:
+    """Which sampled pairs are of a group."""
+    points = sampled.sample.points
+    member = points.premise if gathered.probe.grouped == "premise" else points.hypothesis
+    return np.flatnonzero(np.isin(member, places))
+
+
 def _group_reach(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None:
     if gathered.sampled is None:
         return None
-    points = gathered.sampled.sample.points
-    member = points.premise if gathered.probe.grouped == "premise" else points.hypothesis
-    rows: Rows = np.flatnonzero(np.isin(member, places))
+    rows = _group_rows(gathered, gathered.sampled, places)
     return gathered.sampled.reach(rows) if len(rows) else None
 
 
-def _scores(values: Vector64, drawn: Matrix64 | None, reaches: Vector64 | None) -> list[Score]:
-    """Values with their two intervals; draws and reaches may go on after the last of them."""
+def _scores(values: Vector64, drawn: Matrix64 | None, bounds: Matrix64 | None) -> list[Score]:
+    """Values with their two intervals; draws and bounds may go on after the last of them."""
     pairs = enumerate(values.tolist())
-    return [Score(value, _middle(drawn, place), _sampling(value, reaches, place)) for place, value in pairs]
+    return [Score(value, _middle(drawn, place), _sampling(bounds, place)) for place, value in pairs]
+
+
+def _around(values: Vector64, reach: Vector64 | None, least: float, most: float) -> Matrix64 | None:
+    return None if reach is None else np.clip(np.stack([values - reach, values + reach]), least, most)
 
 
 def _middle(drawn: Matrix64 | None, column: int) -> Interval:
     return interval(drawn[:, column]) if drawn is not None else None
 
 
-def _sampling(value: float, reaches: Vector64 | None, column: int) -> Interval:
-    if reaches is None or not np.isfinite(reaches[column]):
+def _sampling(bounds: Matrix64 | None, column: int) -> Interval:
+    if bounds is None or not np.isfinite(bounds[:, column]).all():
         return None
-    return value - float(reaches[column]), value + float(reaches[column])
+    return float(bounds[0, column]), float(bounds[1, column])

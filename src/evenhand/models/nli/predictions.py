@@ -46,17 +46,18 @@ class PredictionsFile:
         rows, done = self._rows(), 0
         for points in blocks:
             some = list(islice(rows, len(points.phrase)))
+            found = self._probabilities(some)  # first: a file without probabilities has another fault than its length
             self._refuse_other_pairs(some, probe, points)
             if len(some) < len(points.phrase):
                 raise FormatError(
-                    f"{self.path}: only {done + len(some):,} rows; {probe.name} has more pairs to answer",
+                    f"{self.path}: only {done + len(some):,} rows; {probe.name} has {probe.n_pairs:,} pairs",
                     hint="predict every row of the exported probe, or ask for the same sample and seed",
                 )
             done += len(some)
-            yield self._probabilities(some)
+            yield found
         if next(rows, None) is not None:
             raise FormatError(
-                f"{self.path}: more than the {done:,} rows that the probe {probe.name} has",
+                f"{self.path}: more than the {done:,} rows that were asked for of {probe.name}",
                 hint="is it another probe, or a sample? give the same sample and seed as the export had",
             )
 
@@ -85,7 +86,7 @@ class PredictionsFile:
             except KeyError as error:
                 raise FormatError(
                     f"{self.path}:{line}: no column {error.args[0]!r}, only {sorted(map(str, row))}",
-                    hint="name the three columns entailment, neutral, contradiction, or give columns={...}",
+                    hint="name the three columns entailment, neutral, contradiction (in Python: columns={...})",
                 ) from error
             except (TypeError, ValueError) as error:
                 raise FormatError(
@@ -107,14 +108,15 @@ class PredictionsFile:
     def _refuse_other_pairs(self, rows: Sequence[tuple[int, Row]], probe: Probe, points: Points) -> None:
         expected: dict[str, list[Any]] = {}
         if rows and "index" in rows[0][1]:
-            expected["index"] = [str(number) for number in np.ravel_multi_index(points, probe.shape).tolist()]
+            expected["index"] = np.ravel_multi_index(points, probe.shape).tolist()
         if rows and "premise" in rows[0][1] and "hypothesis" in rows[0][1]:
             expected["premise"], expected["hypothesis"] = probe.texts(points)
-        for column, values in expected.items():
-            for (line, row), value in zip(rows, values, strict=False):
-                if str(row.get(column)) != value:
+        for place, (line, row) in enumerate(rows):
+            for column, values in expected.items():
+                given, value = row.get(column), values[place]
+                if str(given) != str(value):
                     raise FormatError(
-                        f"{self.path}:{line}: {column} is {row.get(column)!r}, in {probe.name} it is {value!r}",
+                        f"{self.path}:{line}: {column} is {given!r}, in {probe.name} it is {value!r}",
                         hint="predict the pairs in the order of the export, in the same surface form",
                     )
 

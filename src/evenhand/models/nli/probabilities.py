@@ -76,7 +76,7 @@ def label_order(labels: Sequence[str]) -> list[int]:
 def _refuse(values: np.ndarray, where: str, first: int) -> None:
     finite = np.isfinite(values).all(axis=1)
     for problem, good in (
-        ("is not a number", finite),
+        ("is no finite number", finite),
         ("lies outside 0 and 1", ~finite | ((values >= -TOLERANCE) & (values <= 1 + TOLERANCE)).all(axis=1)),
         ("do not sum to one", ~finite | (np.abs(values.sum(axis=1) - 1) <= TOLERANCE)),
     ):

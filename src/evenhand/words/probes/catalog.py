@@ -86,9 +86,9 @@ def _built(shelf: _Shelf, reference: str) -> Probe:
     entry = shelf.probes.child(name)
     known: Mapping[str, Any] = entry.value("variants", dict, {})
     table = dict(entry.table)
-    for variant in variants:
-        if variant not in known:
-            raise unknown_name(f"variant of probe {name!r}", variant, known)
+    for place, variant in enumerate(variants):
+        if variant not in known or variant in variants[:place]:
+            raise unknown_name(f"variant of probe {name!r}", variant, set(known) - set(variants[:place]))
         changes = entry.child("variants").child(variant)
         changes.only(*KEYS)
         table |= changes.table

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
 from evenhand.words.articles import with_articles
 from evenhand.words.probes.surface import Surface
@@ -78,6 +79,25 @@ class Phrases:
         """Every phrase: thousands where the pairs are millions."""
         return tuple(self[number] for number in range(len(self)))
 
+    def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
+        """Which word stands in a slot of every phrase, by number (-1 where the slot is not in its template)."""
+        numbers: dict[str, int] = {}
+        found = np.full(int(self.starts[-1]), -1)
+        for place, start in enumerate(self.starts[:-1].tolist()):
+            others = self._others(place)
+            if slot in others:
+                fillers = self.templates[place].fillers
+                sizes = tuple(len(fillers[name]) for name in others)
+                chosen = np.indices(sizes)[others.index(slot)].ravel()
+                words = np.array([numbers.setdefault(word, len(numbers)) for word in fillers[slot]])
+                found[start : start + len(chosen)] = words[chosen]
+        return found, tuple(numbers)
+
+    @property
+    def template_of(self) -> Rows:
+        """The number of every phrase's template."""
+        return np.repeat(np.arange(len(self.templates)), np.diff(self.starts))
+
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """The slots other than the differing one."""
@@ -97,6 +117,14 @@ class _SomePhrases(Phrases):
     def words(self, number: int) -> dict[str, str]:
         return self._whole.words(self._start + number)
 
+    def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
+        numbers, words = self._whole.fillers(slot)
+        return numbers[self._start : self._stop], words
+
+    @property
+    def template_of(self) -> Rows:
+        return self._whole.template_of[self._start : self._stop]
+
     def __getitem__(self, number: int) -> Phrase:
         if not 0 <= number < len(self):
             raise UsageError(f"there is no phrase {number}: they are numbered 0 to {len(self) - 1}")
@@ -110,7 +138,8 @@ def narrowed(templates: Sequence[Template], slots: dict[str, str | Words]) -> tu
         wanted = set((words,) if isinstance(words, str) else checked_words(words, what=f"slot {slot!r}"))
         known = {word for template in templates if slot in template.fillers for word in template.fillers[slot]}
         if not known:
-            raise unknown_name("slot", slot, {name for template in templates for name in template.fillers})
+            named = {name for template in templates for name in template.fillers}
+            raise unknown_name("slot", slot, named | {"premise", "hypothesis"})
         for word in sorted(wanted - known):
             raise unknown_name(f"{slot} filler", word, known)
         kept = [_narrow(template, slot, wanted) for template in kept if wanted & set(template.fillers.get(slot, ()))]

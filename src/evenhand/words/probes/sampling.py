@@ -41,7 +41,7 @@ def stratified(probe: Probe, size: int, *, seed: int = 0) -> Sample:
     probe without weights. Two draws in a stratum are the least that tell a spread.
     """
     if size < 2:
-        raise UsageError(f"a sample needs at least 2 pairs, got {size}")
+        raise UsageError(f"a sample needs at least 2 pairs, got {size}", hint="a few thousand are a good number")
     if size >= probe.n_pairs:
         raise UsageError(
             f"the probe has only {probe.n_pairs:,} pairs, {size:,} asked for", hint="run it without sample"
