@@ -219,6 +219,7 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--out", "o"], "--valid"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--set", "hidden"], "--set hidden"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--set", "hiden=3"], "hiden"),
+        (["train", "x.txt", "--valid", "v", "--out", "o", "--set", "hidden=abc"], "hidden=abc"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--preset", "brown"], "brown"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--sweep-lambda", "0;1"], "0;1"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--sweep-lambda", "0,1"], "test text"),
@@ -226,10 +227,12 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
         (["generate", "nothing-here", "--out", "o"], "no model at 'nothing-here'"),
+        (["generate", "text.txt", "--out", "o"], "text.txt is a file, but no model"),
     ],
 )
 def test_bad_arguments(arguments, says: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").touch()
     result = run(*arguments)
     assert isinstance(result.exception, EvenhandError), result.output
     assert says in str(result.exception)

@@ -118,9 +118,9 @@ def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lamb
 
 def _changes(given: list[str], untied: bool) -> dict[str, Any]:
     parts = [text.partition("=") for text in given]
-    wrong = next((name for name, sign, value in parts if not sign or not _number(value)), None)
+    wrong = next(("".join(part) for part in parts if not part[1] or not _number(part[2])), None)
     if wrong is not None:
-        raise UsageError(f"--set {wrong}: a setting and its value were expected", hint="such as --set hidden=600")
+        raise UsageError(f"--set {wrong}: no setting and a number", hint="such as --set hidden=600")
     changes: dict[str, Any] = {name.strip(): _number(value)[0] for name, _, value in parts}
     return {**changes, **({"tied": False} if untied else {})}
 

@@ -52,7 +52,7 @@ class WordLevel:
         from evenhand.models.lm.vocabulary import tokens_of
 
         numbers = self.vocabulary.encode(tokens_of(Path(path)))
-        return {"word": lm.perplexity(self.model, numbers), "tokens": len(numbers)}
+        return {"word": lm.perplexity(self.model, numbers), "tokens": len(numbers) - 1}  # the first is not predicted
 
     def describe(self) -> dict[str, Any]:
         """Its settings are in its own config."""
@@ -100,6 +100,10 @@ def opened(model: str, *, device: str, precision: str) -> Opened:
         place = data.locate(model) or place
         if not place.exists():
             raise UsageError(f"{model} is not here yet", hint=f"evenhand fetch {model}")
+    if place.is_file() and not is_model(model):
+        raise UsageError(
+            f"{model} is a file, but no model", hint="name a folder of `lm train` or of transformers, or a .gguf file"
+        )
     return WordLevel(place, device) if is_saved(place) else Causal(place, device, precision)
 
 

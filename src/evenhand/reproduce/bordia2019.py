@@ -54,7 +54,8 @@ TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # training tokens by which a
 NOTES = (
     "mu: mean |bias| of the scored words; sigma: their standard deviation; beta: slope on the training text's scores.",
     "Ours: mean and, after ±, standard deviation over seeds. Published: one run each.",
-    "Both texts cut to the same number and length of documents: mu, sigma and beta all change with the size of a text.",
+    "Both texts cut to the same number and mean length of documents: mu, sigma and beta all change with the size of a "
+    "text.",
     "beta of the training text: one half of it on the other, which is what a model that writes exactly as its text "
     "could be expected to get; noise keeps it below 1.",
 )

@@ -22,7 +22,7 @@ def columns(tokens: Tokens, batch: int, device: Any = "cpu") -> torch.Tensor:
     if steps < 2:
         raise UsageError(
             f"{len(tokens)} tokens are too few for {batch} columns of at least 2",
-            hint="use more text, or a smaller batch",
+            hint="use more text" + (", or a smaller batch" if batch > 1 else ""),
         )
     cut = np.asarray(tokens[: steps * batch]).reshape(batch, steps).T
     return torch.from_numpy(np.ascontiguousarray(cut, dtype=np.int64)).to(device)

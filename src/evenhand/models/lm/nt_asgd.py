@@ -10,11 +10,12 @@ import torch
 
 
 class NTASGD:
-    """Non-monotonically triggered averaged SGD (Merity et al. 2018, algorithm 1).
+    """Non-monotonically triggered averaged SGD (Merity et al. 2018).
 
     p <- p - lr (g + decay p), with g clipped to a norm. Averaging starts at the first validation loss that is worse
-    than the best of all but the last `patience` ones; from then on `averages` is the arithmetic mean of the iterates,
-    the first after the trigger included (torch's own ASGD leaves that one out).
+    than the best of all but the last `patience` ones (the rule of the released code; the paper's algorithm is written
+    with the last ones instead); from then on `averages` is the arithmetic mean of the iterates, the first after the
+    trigger included (torch's own ASGD leaves that one out).
     """
 
     def __init__(self, parameters: Iterable[Any], *, weight_decay: float, clip: float, patience: int) -> None:
