@@ -35,7 +35,7 @@ def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[Render
     yield _compared(both) if both else _alone(found[0])
     yield from _asides(found)
     over = ", ".join(found[0].interval_over)
-    intervals = f"95 % intervals over {over}." if over else "Too few words, phrases and models for intervals."
+    intervals = f"95 % intervals over {over}." if over else "Too few words and models for intervals."
     gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
     yield f"[dim]{escape(gaps)}{intervals}[/]"
     yield f"[dim]{MEANINGS}[/]"

@@ -80,7 +80,7 @@ def audit_tables(audit: Audit) -> Iterator[RenderableType]:
         yield from notes
     yield from (f"[dim]undefined: {escape('; '.join(rows) + ': ' + why)}[/]" for why, rows in undefined.items())
     yield (
-        "[dim]Values with 95 % bootstrap interval over words (inference: over words, phrases and training seeds); "
+        "[dim]Values with 95 % bootstrap interval over words (inference: over words and training seeds); "
         "p one-sided, not corrected for many tests.[/]"
     )
 

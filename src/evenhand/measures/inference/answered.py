@@ -14,7 +14,7 @@ from evenhand.models.vectors import Coverage, Vectors
 from evenhand.words.probes import Probe
 from evenhand.words.probes import probe as find_probe
 
-# Words, phrases and seeds move a score by several hundredths, the choice of so many pairs by less than one.
+# Words and seeds move a score by several hundredths, the choice of so many pairs by less than one.
 SAMPLE = 6_000
 DRAWS = 1_000
 

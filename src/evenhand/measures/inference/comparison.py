@@ -17,7 +17,7 @@ from evenhand.measures.inference.spread import Spread, bounds, spread
 class Comparison:
     """Two conditions and `differences`, after minus before; an interval that leaves out 0 tells them apart.
 
-    Both conditions were asked the same pairs, so that words and phrases cancel; seeds are taken in their order.
+    Both conditions were asked the same pairs, so that words cancel; seeds are taken in their order.
     """
 
     before: SeedsResult

@@ -10,9 +10,9 @@ from evenhand.models.nli import LABELS
 
 
 def headline_draws(gathered: Gathered) -> dict[str, Vector64]:
-    """Every score of `ProbeResult.headline` in each draw of words and phrases; nothing without a bootstrap.
+    """Every score of `ProbeResult.headline` in each draw of words; nothing without a bootstrap.
 
-    Runs on the same probe with the same seed draw the same words and phrases, so that draw i of one model can be set
+    Runs on the same probe with the same seed draw the same words, so that draw i of one model can be set
     against draw i of another.
     """
     if gathered.resampled is None:

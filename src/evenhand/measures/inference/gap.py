@@ -48,7 +48,7 @@ def nli_gap(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """The gap of one label between the probe's two groups, its interval over words, phrases and training seeds.
+    """The gap of one label between the probe's two groups, its interval over words and training seeds.
 
     Net neutral cannot see it: in a trial, retraining on projected vectors closed the gap in every seed while net
     neutral did not move. For which models are asked see `nli_neutrality`. Items are the gaps of single occupations.

@@ -47,7 +47,7 @@ def mab(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """E or d over the embedded NLI models, its interval over phrases and training seeds.
+    """E or d over the embedded NLI models, its interval over the words of phrases and training seeds.
 
     For which models are asked see `nli_neutrality`; the six nouns are too few to draw from, so that the interval does
     not speak of other words. Dawkins 2021 trains every method anew, so that only values without the note of a model

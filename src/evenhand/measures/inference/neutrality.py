@@ -44,7 +44,7 @@ def nli_neutrality(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Net neutral of the embedded NLI models over these vectors, its interval over words, phrases and training seeds.
+    """Net neutral of the embedded NLI models over these vectors, its interval over words and training seeds.
 
     The models were trained on the embedded vectors, and on their he-she projection; for these two, each has its own
     models. Any other mitigated version of the embedded vectors is read by models that were trained before it, which

@@ -1,4 +1,4 @@
-"""Bootstrap over words and phrases while the answers stream by: no table of all pairs is ever held."""
+"""Bootstrap over the words of pairs while the answers stream by: no table of all pairs is ever held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CELLS_AT_ONCE = 4 << 20
 
 
 class Resampled:
-    """Means of every column in each group, for each of `draws` resamples of words and phrases.
+    """Means of every column in each group, for each of `draws` resamples of the words of pairs.
 
     The pigeonhole bootstrap (Owen 2007): the weight of a pair is the product of how often its two fillers and the
     words of its phrase were drawn. Fillers that belong to groups are drawn inside their group, so that groups keep

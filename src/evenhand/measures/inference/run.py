@@ -41,9 +41,9 @@ def probe(
 
     Net neutral, fraction neutral and T:tau (Dev et al. 2020) are 1 for a model that never concludes anything from the
     subject; the gap between groups tells which way it leans; E and d are those of Dawkins 2021. Intervals are a
-    bootstrap over words and phrases (`draws` resamples, 0 for none). Fillers outside the model's vocabulary are left
-    out and counted; more than a fifth of a slot is an error unless `force`. `controls` are pairs whose label is not
-    neutral. `engine` is `local`, `ray` or one of `evenhand.engines`: where the parts of the probe are asked.
+    bootstrap over words, those of the templates too (`draws` resamples, 0 for none). Fillers outside the model's
+    vocabulary are left out and counted; more than a fifth of a slot is an error unless `force`. `controls` are pairs
+    whose label is not neutral. `engine` is `local`, `ray` or one of `evenhand.engines`: where the parts are asked.
 
     What it does not tell you: anything about people outside the lists (binary gender, English, US names), nor whether
     a model is unbiased elsewhere. Templates share words, so that two million pairs are far fewer observations.

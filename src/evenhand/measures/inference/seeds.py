@@ -89,7 +89,7 @@ def probe_seeds(
 ) -> SeedsResult:
     """Ask every model and gather the spread; `options` are those of `probe`.
 
-    All models are asked about the same pairs, and the bootstrap draws the same words and phrases for each.
+    All models are asked about the same pairs, and the bootstrap draws the same words for each.
     """
     asked, every = find_probe(probe), tuple(models)
     told = [_part(progress, place, len(every)) for place in range(len(every))]

@@ -19,10 +19,10 @@ from evenhand.stats.bootstrap import LEVEL
 class Spread:
     """A score over models that differ in their seed: mean, standard deviation (ddof 1), and each value.
 
-    `interval` is of the mean, over words, phrases and seeds: each bootstrap draw of words and phrases gives a mean over
+    `interval` is of the mean, over words and seeds: each bootstrap draw of the words of all slots gives a mean over
     the models, to which a draw of Student's error of a mean of so many seeds is added. What words and seeds do together
     is in both parts, so that the interval is rather too wide than too narrow. Without bootstrap draws it is Student's
-    interval over the seeds alone, with a single model the interval over words and phrases alone. `sampling`: where only
+    interval over the seeds alone, with a single model the interval over words alone. `sampling`: where only
     a sample of the pairs was asked, the range that holds the mean over all of them.
     """
 
