@@ -107,6 +107,16 @@ def test_a_variant_of_a_probe_shows_itself() -> None:
     assert "none: there is one group" in run("show", "control-entailment").stdout
 
 
+def test_a_probe_of_ones_own_shows_itself(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[probe.mine]\npremise = ["nurse"]\nhypothesis = ["woman", "man"]\n'
+        'templates = [{ text = "The {subject} ate a/an {food}.", fillers = { food = ["apple"] } }]\n'
+    )
+    assert "1 x 2 x 1 = 2" in run("show", str(file)).stdout
+    assert "The nurse ate an apple." in run("show", f"{file}#mine").stdout
+
+
 def test_show_prints_bibtex_unbroken() -> None:
     assert (
         "  title = {Semantics derived automatically from language corpora contain human-like biases},"

@@ -14,7 +14,9 @@ from evenhand.errors import unknown_name
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="Any id of `evenhand list`.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="Any id of `evenhand list`, or a file with a probe of yours.", show_default=False)
+    ],
     as_json: Json = False,
 ) -> None:
     """Tell all about one measure, method, probe, model, word list or data set."""
@@ -49,13 +51,15 @@ def _find(name: str) -> dict[str, Any]:
     from evenhand.cli.probe_models import EMBEDDED
     from evenhand.cli.show_probe import models_record, probe_record
     from evenhand.words import probes
+    from evenhand.words.document import SUFFIXES
 
     if name in measures.ids():
         return _measure(measures.info(name))
     methods = {entry.id: entry for entry in mitigations.listing()}
     if name in methods:
         return {"kind": "method", **asdict(methods[name])}
-    if name.partition(probes.catalog.VARIANT)[0] in probes.ids():
+    own = name.partition("#")[0].lower().endswith(SUFFIXES)
+    if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():
         return probe_record(name)
     if name in EMBEDDED:
         return models_record(name)

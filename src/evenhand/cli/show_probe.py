@@ -15,6 +15,7 @@ def probe_record(name: str) -> dict[str, Any]:
     from evenhand.words.probes.catalog import variants
 
     found, chosen = probes.probe(name), name.split("+")
+    known = variants(chosen[0]) if chosen[0] in probes.ids() else ()
     phrases, premises, hypotheses = found.shape
     example = found.pair(found.n_pairs // 2)
     return {
@@ -28,7 +29,7 @@ def probe_record(name: str) -> dict[str, Any]:
         "gap": _gap(found),
         "templates": [_template(template, found) for template in found.templates],
         "surface": {key: value for key, value in vars(found.surface).items() if value},
-        "variants": [f"{name}+{variant}" for variant in variants(chosen[0]) if variant not in chosen],
+        "variants": [f"{name}+{variant}" for variant in known if variant not in chosen],
         "controls": list(found.controls),
         "note": found.note,
         "source": found.source.reference if found.source else "",
