@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
+LISTED = 12  # names in a hint
+
 
 class EvenhandWarning(UserWarning):
     """Something a reader of the numbers should know; the run goes on."""
@@ -110,8 +112,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for an unknown id, with the nearest known ones as its hint."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    listing = ", ".join(close or names[:12])
-    return UnknownNameError(f"there is no {kind} {name!r}", hint=f"{'did you mean' if close else 'known'}: {listing}")
+    more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    listing = ", ".join(close) if close else ", ".join(names[:LISTED]) + more
+    told = f"list of {kind}" if kind.partition(" ")[0] == "pairs" else kind  # the one kind whose name is a plural
+    return UnknownNameError(f"there is no {told} {name!r}", hint=f"{'did you mean' if close else 'known'}: {listing}")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, for messages: 1 file, 2 files."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def require(module: str, *, extra: str) -> ModuleType:

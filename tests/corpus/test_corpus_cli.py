@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from evenhand import corpus
 from evenhand.cli.corpus import sub_app
 from evenhand.errors import DegenerateError, UsageError
 
@@ -69,7 +70,7 @@ def test_bad_files_are_named_on_stderr(text):
     assert result.exit_code == 0, result.output
     counted = run("cooccur", text.parent, "--skip-bad", "--out", text.parent / "counts.safetensors")
     for told in (result.stderr, counted.stderr):
-        assert "1 records left out" in told
+        assert "1 record left out" in told
         assert "b.jsonl, line 1" in told
 
 
@@ -93,6 +94,58 @@ def test_compare_prints_the_regression(text, tmp_path):
     assert set(record) == {"first", "second", "mu", "sigma", "beta", "errors", "points"}
     assert record["beta"]["value"] == record["beta"]["trimmed"]
     assert record["beta"]["words"] == len(record["points"])
+
+
+def test_compare_gives_intervals_over_documents(text, tmp_path):
+    other, page = tmp_path / "other.txt", tmp_path / "page.html"
+    for path, seed in ((text, 0), (other, 1)):
+        words = np.random.default_rng(seed).choice([*"abcdefgh", "she", "he"], size=(200, 20))
+        path.write_text("\n".join(map(" ".join, words)))
+    asked = ("compare", text, other, "--window", "2", "--documents", "line")
+    record = json.loads(run(*asked, "--json").stdout)
+    told = corpus.compare(text, other, window=2, documents="line")
+    for name in ("mu", "sigma", "beta"):
+        assert record[name]["interval"] == pytest.approx(told.interval(name))
+        assert record["errors"][name] > 0
+    shown = run(*asked, "--html", page).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in ("first_mu", "mu", "first_sigma", "sigma", "beta"):
+        low, high = told.interval(name)
+        assert f"{told.value(name):.3f} [{low:.2f}, {high:.2f}]" in shown
+    assert "95 % intervals over documents" in " ".join(shown.split())
+    low, high = told.interval("beta")
+    assert f"[{low:.3f}, {high:.3f}]" in page.read_text()
+    alone = run("compare", text, other, "--window", "2")
+    assert "need two documents or more" in " ".join(alone.stdout.split())
+    assert json.loads(run("compare", text, other, "--json").stdout)["beta"]["interval"] is None
+
+
+def test_only_words_that_lean_to_a_side_are_listed_there(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("she nurse he\nshe nurse\nshe cook\nhe doctor\nhe doctor she\nhe cook\n" * 10)
+    lines = run("bias", path, "--window", "1", "--documents", "line").stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if "leaning" in line)
+    table = [line.split() for line in lines[start + 1 : start + 4]]
+    assert table[0][:2] == ["nurse", "+0.69"]
+    assert table[0][3:5] == ["doctor", "-0.69"]
+    assert "cook" not in " ".join(map(" ".join, table[:2]))
+
+
+@pytest.mark.parametrize("blank", ["", " \n\n"])
+def test_a_text_without_words_is_named(tmp_path, blank):
+    path, out = tmp_path / "empty.txt", tmp_path / "counts.safetensors"
+    path.write_text(blank)
+    for asked in (("bias", path), ("compare", path, path), ("cooccur", path, "--out", out)):
+        refused = run(*asked)
+        assert refused.exit_code
+        assert "empty.txt: no word was read" in str(refused.exception)
+    assert not out.exists()
+
+
+def test_counts_of_the_command_are_those_of_python(text, tmp_path):
+    out = tmp_path / "counts.safetensors"
+    run("cooccur", text, "--out", out)
+    assert corpus.Cooccurrence.load(out).params["min_count"] == corpus.cooccurrence(text).params["min_count"] == 1
 
 
 def test_compare_warns_of_unequal_sizes(text, tmp_path):

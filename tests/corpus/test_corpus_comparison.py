@@ -96,6 +96,22 @@ def test_left_out_equals_scoring_without_the_document() -> None:
         assert mine == pytest.approx(dict(rest.scores), abs=1e-12)
 
 
+def test_left_out_with_decay_leaves_no_company_behind() -> None:
+    """A word of one document has no score without it; total minus part would leave it the rounding of both."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.permutation([*rng.choice(["she", "he", "x", "y"], 40), f"rare{i}"])) for i in range(40)]
+    texts += ["she far" + " z" * 900 + " he", "she far he"]  # weights of far: about 1e-20 and 1
+    options = {
+        "groups": GROUPS, "lists": None, "window": None, "decay": 0.95, "tokenizer": "whitespace", "lower": None,
+        "stop_words": (), "min_count": 1,
+    }  # fmt: skip
+    found = left_out(Texts(texts), options)
+    for i, row in enumerate(found.without):
+        rest = bias(Texts(texts[:i] + texts[i + 1 :]), GROUPS, decay=0.95, tokenizer="whitespace")
+        mine = {w: v for w, v in zip(found.words, row, strict=True) if np.isfinite(v)}
+        assert mine == pytest.approx(dict(rest.scores), abs=1e-9)
+
+
 def test_comparison_of_texts_with_the_same_leaning() -> None:
     first, second = Texts(documents(150, 1)), Texts(documents(150, 2))
     found = compare(first, second, GROUPS, **OPTIONS, stop_words=("and", "so"), permutations=5)
@@ -139,8 +155,13 @@ def test_generated_text_against_training_text(tmp_path) -> None:
 
 
 def test_too_few_shared_words_is_an_error() -> None:
-    with pytest.raises(DegenerateError, match="too few"):
-        compare(Texts(["she x he x"] * 3), Texts(["she y he y"] * 3), GROUPS, **OPTIONS)
+    one, other = Texts(["she x he x"] * 3), Texts(["she x he y"] * 3)
+    with pytest.raises(
+        DegenerateError, match=r"only 1 word is scored in both .* too few.*\n.*hint: use more text; .*samples"
+    ):
+        compare(one, other, GROUPS, **OPTIONS)
+    with pytest.raises(DegenerateError, match=r"\n.*hint: lower min_count \(3 now\); use more text"):
+        compare(one, other, GROUPS, **OPTIONS, min_count=3)
 
 
 def test_samples_of_a_file(tmp_path) -> None:

@@ -22,7 +22,7 @@ def test_memory_is_flat(tmp_path, monkeypatch, reach, end):
     monkeypatch.setattr("evenhand.corpus.readers.text.BLOCK", 1 << 14)
     sentence = " ".join(["she nurse he doctor", *(f"w{i}" for i in range(300))]) + end
     peaks = []
-    for times in (40, 40, 320):  # the first run also imports
+    for times in (160, 160, 1280):  # the first run also imports
         path = tmp_path / f"{times}.txt"
         path.write_text(sentence * times)
         peaks.append(peak(path, documents="line", **reach))

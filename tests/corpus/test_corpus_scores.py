@@ -106,7 +106,7 @@ def test_by_hand():
     b = scores([["she", "nurse", "x", "he", "doctor", "nurse"]], window=2)
     # she: nurse 1, x 1; he: nurse 1 + 1, x 1, doctor 1. Sums 2 and 4.
     assert b.scores == pytest.approx({"nurse": math.log((1 / 2) / (2 / 4)), "x": math.log((1 / 2) / (1 / 4))})
-    assert b.lost == {"stop_words": 0, "below_min_count": 0, "never_near_any_group": 0, "zero_count": 1}
+    assert b.lost == {"stop_words": 0, "marks": 0, "below_min_count": 0, "never_near_any_group": 0, "zero_count": 1}
     assert b.mu == pytest.approx(math.log(2) / 2)
     assert b.sigma == pytest.approx(math.log(2) / math.sqrt(2))
     assert b.hits == {"female": 1, "male": 1}

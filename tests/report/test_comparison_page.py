@@ -52,6 +52,8 @@ def test_the_page_has_numbers_intervals_and_words_and_escapes_them(comparison) -
     assert "&lt;b&gt;0" in page
     assert "<b>0" not in page
     assert "with shuffled labels" in page
+    counts = f"<td>{comparison.first.hits['female']:,}</td><td>{comparison.second.hits['female']:,}</td>"
+    assert f">female words</th>{counts}" in page
     assert page.count("<svg") == 1
 
 

@@ -28,6 +28,19 @@ def test_slope_intercept_and_interval_are_scipys(points):
     assert found.interval == pytest.approx((theirs.low_slope, theirs.high_slope))
 
 
+def test_values_that_only_rounding_tells_apart_are_ties():
+    # 0.1 + 0.2 and 0.3 are one number in two orders; the slope between them would be a quotient of rounding errors.
+    x, same = np.array([0.1 + 0.2, 0.3, 1.0, 2.0]), np.array([0.3, 0.3, 1.0, 2.0])
+    y = np.array([5.0, -5.0, 1.0, 2.0])
+    assert x[0] != x[1]
+    assert (theil_sen(x, y).slope, theil_sen(x, y).pairs) == pytest.approx((theil_sen(same, y).slope, 5))
+    assert theil_sen(x, y).interval == pytest.approx(theil_sen(same, y).interval)
+    assert theil_sen(y, x).interval == pytest.approx(theil_sen(y, same).interval)
+    assert theil_sen(1e-20 * same, y).pairs == 5  # small numbers are not rounding
+    with pytest.raises(DegenerateError, match="all x are the same"):
+        theil_sen(x[:2], y[:2])
+
+
 def test_outliers_do_not_move_it():
     x = np.arange(20.0)
     y = 3 * x + 1

@@ -19,6 +19,7 @@ from evenhand.cli.corpus_options import (
     Groups,
     Least,
     Lower,
+    Marks,
     MinCount,
     Normalisation,
     Permutations,
@@ -48,6 +49,7 @@ def bias(
     tokenizer: TokenizerOption = "words",
     lower: Lower = None,
     stop_words: StopWords = "none",
+    marks: Marks = None,
     min_count: MinCount = 1,
     smoothing: Smoothing = 0.0,
     normalisation: Normalisation = "conditional",
@@ -87,6 +89,7 @@ def compare(
     tokenizer: TokenizerOption = "words",
     lower: Lower = None,
     stop_words: StopWords = "none",
+    marks: Marks = None,
     min_count: MinCount = 1,
     documents: Documents = "file",
     field: Field = "text",
@@ -104,13 +107,15 @@ def compare(
 ) -> None:
     """Regress the scores of the second text on those of the first: how much of the bias is found again."""
     options = {**locals()}
-    from evenhand.corpus import Comparison
+    from evenhand import corpus
 
     for name in ("first", "second", "groups", "top", "least", "address", "workers", "html", "as_json"):
         options.pop(name)
-    with opened(engine, address=address, workers=workers) as options["engine"]:
-        one, other = (_scored([path], groups, options) for path in (first, second))
-    found = Comparison(one, other, other.beta(one, seed=seed))
+    shared = opened(engine, address=address, workers=workers)
+    with shared as options["engine"], progress("corpus") as bar, notes_on_stderr():
+        found = corpus.compare([first], [second], **_groups(groups or []), **options, progress=bar)
+    for text in (found.first, found.second):
+        note_bad(text.account)
     write_page(html, found, (first, second))
     if as_json:
         show_json(found.to_dict())

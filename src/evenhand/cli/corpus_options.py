@@ -22,8 +22,17 @@ TokenizerOption = Annotated[
 ]
 Lower = Annotated[bool | None, typer.Option(help="Lower-case the text.", show_default="yes for words")]
 StopWords = Annotated[str, typer.Option(help="Words that are not scored: english, none, or a file.")]
+Marks = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokens like <unk>, <eos>, N and $ unscored (drop) or scored (keep).", show_default="drop for whitespace"
+    ),
+]
 MinCount = Annotated[int, typer.Option(help="Words that occur less often are not scored.")]
-Smoothing = Annotated[float, typer.Option(help="Added to every count, so that a zero count has a score.")]
+Smoothing = Annotated[
+    float,
+    typer.Option(help="Added to every count: words that meet one group only are scored too, those that meet none not."),
+]
 Normalisation = Annotated[str, typer.Option(help="conditional, literal (as printed in the paper) or joint.")]
 Documents = Annotated[str, typer.Option(help="In plain text: file or line is one document.")]
 Field = Annotated[str, typer.Option(help="The field or column with the text (JSONL, CSV, TSV, Parquet, Arrow).")]

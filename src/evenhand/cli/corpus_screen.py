@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.screen import escape, note, show
+from evenhand.errors import counted
 
 if TYPE_CHECKING:
     from evenhand.corpus import Comparison, CorpusBias
@@ -26,8 +28,8 @@ def show_bias(result: CorpusBias, top: int, least: int) -> None:
         table.add_column(escape(f"leaning {end}"), overflow="fold")
         table.add_column("bias", justify="right")
         table.add_column("count", justify="right")
-    for ends in zip(result.top(top, least=least), result.top(-top, least=least), strict=True):
-        table.add_row(*(text for word, value in ends for text in _cells(result, word, value)))
+    for ends in zip_longest(result.leaning(top, least=least), result.leaning(-top, least=least)):
+        table.add_row(*(text for end in ends for text in (_cells(result, *end) if end else ("", "", ""))))
     show(table)
     show(*_notes(result, least))
 
@@ -45,13 +47,15 @@ def _other(result: CorpusBias) -> str:
 
 def _about(result: CorpusBias) -> list[str]:
     window, decay = result.params["window"], result.params["decay"]
-    reach = f"decay {decay}" if decay else f"window {window} words each side"
-    documents = f"{result.documents:,} documents ({result.empty_documents:,} empty)"
-    lines = [f"{documents}, {result.tokens:,} tokens, {result.vocabulary:,} distinct words; {reach}"]
+    reach = f"decay {decay}" if decay else f"window {counted(window, 'word')} each side"
+    documents = f"{counted(result.documents, 'document')} ({result.empty_documents:,} empty)"
+    read = f"{counted(result.tokens, 'token')}, {counted(result.vocabulary, 'distinct word')}"
+    lines = [f"{documents}, {read}; {reach}"]
     for name, words in result.groups.items():
         absent = result.missing[name]
         never = f", never seen: {', '.join(absent[:6])}{' ...' if len(absent) > 6 else ''}" if absent else ""
-        lines.append(escape(f"{name}: {result.hits[name]:,} occurrences of {len(words)} words{never}"))
+        seen = f"{counted(result.hits[name], 'occurrence')} of {counted(len(words), 'word')}"
+        lines.append(escape(f"{name}: {seen}{never}"))
     return lines
 
 
@@ -60,7 +64,7 @@ def _notes(result: CorpusBias, least: int) -> list[str]:
     params = result.params
     lines = (
         f"Above 0: company with {result.positive}; below 0: with {_other(result)}. Natural log of the ratio, "
-        f"{params['normalisation']}; shown are words with at least {least} occurrences.",
+        f"{params['normalisation']}; shown are words with at least {counted(least, 'occurrence')}.",
         f"Not scored: {lost}.",
         f"tokenizer {params['tokenizer']}, lower-cased {'yes' if params['lower'] else 'no'}, lists {params['lists']}, "
         f"seed {result.seed}",
@@ -71,9 +75,9 @@ def _notes(result: CorpusBias, least: int) -> list[str]:
 def note_bad(account: Mapping[str, Any]) -> None:
     """What was left out because it could not be read."""
     for bad in account["bad_files"]:
-        note(f"note: {bad['reason']} (read up to the break: {bad['documents_before']} documents)")
+        note(f"note: {bad['reason']} (read up to the break: {counted(bad['documents_before'], 'document')})")
     if records := account["bad_records"]:
-        note(f"note: {records:,} records left out; the first: {account['first_bad_records'][0]}")
+        note(f"note: {counted(records, 'record')} left out; the first: {account['first_bad_records'][0]}")
 
 
 def show_comparison(found: Comparison, top: int, least: int) -> None:
@@ -86,20 +90,31 @@ def show_comparison(found: Comparison, top: int, least: int) -> None:
         table.add_column(column, justify="left" if not column else "right")
     table.add_row("tokens", f"{one.tokens:,}", f"{other.tokens:,}")
     table.add_row("words scored", f"{one.n:,}", f"{other.n:,}")
-    table.add_row("mean |bias|", f"{one.mu:.3f}", f"{other.mu:.3f}")
-    table.add_row("sd", f"{one.sigma:.3f}", f"{other.sigma:.3f}")
+    table.add_row("mean |bias|", _with(found, "first_mu"), _with(found, "mu"))
+    table.add_row("sd", _with(found, "first_sigma"), _with(found, "sigma"))
     low, high = beta.theil_sen_interval
     show(
         table,
-        f"[bold]beta {beta.trimmed:.3f}[/] over {beta.words - beta.removed:,} words scored in both "
-        f"({beta.removed} outliers removed)",
+        f"[bold]beta {_with(found, 'beta')}[/] over {counted(beta.words - beta.removed, 'word')} scored in both "
+        f"({counted(beta.removed, 'outlier')} removed)",
         f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
         _moved(found, top, least),
         f"[dim]beta: slope of the second text's scores on the first's; 1 as biased, above 1 amplified. Above 0 is "
-        f"{one.positive}. Noise in the first text pulls beta towards 0. seed {other.seed}[/]",
+        f"{one.positive}. Noise in the first text pulls beta towards 0. {_sureness(found)} seed {other.seed}[/]",
     )
     if not 0.8 <= one.tokens / max(other.tokens, 1) <= 1.25:
         note("note: the texts differ in size; mean |bias|, sd and beta all change with it: compare equal sizes")
+
+
+def _with(found: Comparison, name: str) -> str:
+    bounds = found.interval(name)
+    return f"{found.value(name):.3f}" + (f" \\[{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "")
+
+
+def _sureness(found: Comparison) -> str:
+    if all(found.interval(name) for name in ("first_mu", "beta")):
+        return "In brackets: 95 % intervals over documents; of Theil-Sen, over words."
+    return "Intervals over documents need two documents or more in each text (--documents line)."
 
 
 def _moved(found: Comparison, top: int, least: int) -> Any:

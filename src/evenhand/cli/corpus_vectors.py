@@ -21,6 +21,7 @@ from evenhand.cli.corpus_screen import note_bad
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
 from evenhand.cli.screen import progress, show, show_json
 from evenhand.engines import opened
+from evenhand.errors import DegenerateError
 
 Reach = Annotated[int, typer.Option("--window", help="Words on each side.")]
 Least = Annotated[int, typer.Option("--min-count", help="Rarer words are taken out before windows are laid.")]
@@ -31,7 +32,7 @@ def cooccur(
     out: Annotated[Path, typer.Option("--out", help="File for the counts (.safetensors).", show_default=False)],
     window: Reach = 5,
     weighting: Annotated[str, typer.Option(help="dynamic as word2vec, harmonic as GloVe, or flat.")] = "flat",
-    min_count: Least = 5,
+    min_count: Least = 1,
     tokenizer: TokenizerOption = "words",
     lower: Lower = None,
     documents: Documents = "file",
@@ -53,6 +54,11 @@ def cooccur(
     found = opened(engine, address=address, workers=workers)
     with progress("co-occurrence") as bar, notes_on_stderr(), found as options["engine"]:
         counts = corpus.cooccurrence(files, **options, progress=bar)
+    if not counts.words:
+        raise DegenerateError(
+            f"{', '.join(files)}: no word was read" + (f" {min_count} times" if min_count > 1 else ""),
+            hint="give more text" + (", or a lower --min-count" if min_count > 1 else "; this one is empty or blank"),
+        )
     counts.save(out)
     note_bad(counts.params)
     about = {"words": len(counts.words), "pairs": int(counts.matrix.nnz), "tokens": int(counts.occurrences.sum())}

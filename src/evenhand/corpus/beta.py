@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
-from evenhand.errors import DegenerateError
+from evenhand.errors import DegenerateError, counted
 from evenhand.stats import theil_sen
 
 OUTLIER = 3.0  # standard deviations on either axis; the paper removes outliers without saying by which rule
@@ -26,7 +26,8 @@ class Beta(float):
     Attributes:
         trimmed: slope without the words beyond 3 standard deviations on either axis (the number itself).
         untrimmed: slope over all words.
-        theil_sen: median of the slopes between all pairs of words, which outliers do not move.
+        theil_sen: median of the slopes between all pairs of words, which outliers do not move; above about 6,300 words
+            between 20 million pairs drawn with the seed.
         theil_sen_interval: its 95 % interval.
         intercept: of the trimmed line.
         words: scored in both.
@@ -44,10 +45,7 @@ class Beta(float):
     def __new__(cls, x: Vector64, y: Vector64, *, seed: int = 0) -> Beta:
         """Regress y (this corpus) on x (the other)."""
         if len(x) < ENOUGH:
-            raise DegenerateError(
-                f"only {len(x)} words are scored in both corpora, too few for a slope",
-                hint="lower min_count, or use more text",
-            )
+            raise too_few(len(x))
         slope, intercept, kept = trimmed_line(x, y)
         robust = theil_sen(x, y, seed=seed)
         made = super().__new__(cls, slope)
@@ -60,6 +58,15 @@ class Beta(float):
         """Plain data for JSON."""
         names = ("trimmed", "untrimmed", "theil_sen", "theil_sen_interval", "intercept", "words", "removed")
         return {name: getattr(self, name) for name in names}
+
+
+def too_few(words: int, min_count: int = 1) -> DegenerateError:
+    """The error for scores that have too few words in common."""
+    lower = f"lower min_count ({min_count} now); " if min_count > 1 else ""
+    return DegenerateError(
+        f"only {counted(words, 'word')} {'is' if words == 1 else 'are'} scored in both corpora, too few for a slope",
+        hint=f"{lower}use more text; of text that a model writes, more or longer samples",
+    )
 
 
 def shared(one: Mapping[str, float], other: Mapping[str, float]) -> tuple[list[str], Vector64, Vector64]:

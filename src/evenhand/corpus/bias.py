@@ -14,7 +14,9 @@ from evenhand.corpus import groups as grouping
 from evenhand.corpus.baseline import shuffled_means
 from evenhand.corpus.counting import Plan, Progress, count
 from evenhand.corpus.intervals import PARTS
+from evenhand.corpus.marks import marks_dropped
 from evenhand.corpus.pieces import PIECE
+from evenhand.corpus.readers.account import nothing_read
 from evenhand.corpus.readers.places import Paths
 from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
@@ -39,6 +41,7 @@ def bias(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     stop_words: str | Path | Iterable[str] = (),
+    marks: str | None = None,
     min_count: int = 1,
     smoothing: float = 0.0,
     normalisation: str = "conditional",
@@ -68,8 +71,11 @@ def bias(
         tokenizer: `words` (Unicode words), `whitespace` (as the paper), a function, or a Hugging Face tokenizer.
         lower: lower-case text and lists; unless said yes for `words`, no otherwise.
         stop_words: words that are not scored: a list, a file, or `english`.
+        marks: `drop` leaves <unk>, <eos>, N, other <...> and tokens without letter or digit unscored, `keep` scores
+            them; unless said `drop` for `whitespace`, `keep` otherwise. They stay in windows and sums either way.
         min_count: words that occur less often are not scored.
-        smoothing: added to every c(w,g), so that words with one zero count are scored too.
+        smoothing: added to every c(w,g), so that words with one zero count are scored too; those that never
+            meet any group still have no score.
         normalisation: `conditional`, `literal` or `joint` (see `corpus.scores`).
         bootstrap: draws over documents for an interval of each word; 0 for none.
         permutations: shuffled labellings for the baseline of mu, in a second pass; 0 for none.
@@ -89,14 +95,18 @@ def bias(
     source = as_source(paths, **reading)
     reach = WINDOW if window is None and decay is None else window
     plan = Plan(named, reach, decay, words_of, piece, PARTS if bootstrap else 0)
+    dropped = marks_dropped(marks, words_of)
     choices: dict[str, Any] = {"min_count": min_count, "smoothing": smoothing, "normalisation": normalisation}
     params = {
         "window": reach, "decay": decay, "tokenizer": words_of.name, "lower": words_of.lower, "lists": lists_name,
-        **choices, "stop_words": len(stops), "bootstrap": bootstrap, "permutations": permutations, **source.to_dict(),
+        **choices, "stop_words": len(stops), "marks": "drop" if dropped else "keep", "bootstrap": bootstrap,
+        "permutations": permutations, **source.to_dict(),
     }  # fmt: skip
     with opened(engine) as workers:
         counts = count(source, plan, engine=workers, progress=progress)
-        scored = Scored(counts, plan, stops, seed=seed, params=params, **choices)
+        if not counts.occurrences[1:].any():
+            raise nothing_read(source, counts.account)
+        scored = Scored(counts, plan, stops, drop_marks=dropped, seed=seed, params=params, **choices)
         first = scored.result(0, bootstrap)
         if permutations:
             means = shuffled_means(

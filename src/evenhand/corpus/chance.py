@@ -32,9 +32,11 @@ def by_chance(
 ) -> float:
     """The mean |genderedness| of these words if they met x and y of each pair in proportion to the rows of X.
 
-    Company with x and y together stays as counted and is dealt anew by a binomial, for each pair by itself; a pair that
-    then lacks one side is left out, as in `genderedness`. It is the least noise there can be: words come in bursts,
-    which makes real counts vary more.
+    The company of a word with x and y together is turned into events and dealt anew by a binomial, for each pair by
+    itself; a pair that then lacks one side is left out, as in `genderedness`. With flat weights a count of 1 is one
+    event. With weights w(d) by distance it is sum w / sum w^2 of them (over the distances of the window, rounded to
+    whole events): a sum of weights varies as much as that many meetings of equal weight. It is the least noise there
+    can be: words come in bursts, which makes real counts vary more.
     """
     if draws < 1:
         raise UsageError(f"at least one draw is needed, got {draws}")

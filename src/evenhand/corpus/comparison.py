@@ -13,11 +13,12 @@ from evenhand.corpus import groups as grouping
 from evenhand.corpus.beta import Beta
 from evenhand.corpus.bias import WINDOW, bias
 from evenhand.corpus.counting import Progress
-from evenhand.corpus.jackknife import REACH, left_out, slope_error
+from evenhand.corpus.jackknife import REACH, LeftOut, left_out, slope_error
 from evenhand.corpus.readers.places import Paths
 from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.tokenise import Tokenizer
+from evenhand.engines import Engine, opened
 
 STATISTICS = ("mu", "sigma", "beta")
 
@@ -87,34 +88,44 @@ def compare(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     stop_words: str | Path | Iterable[str] = (),
+    marks: str | None = None,
     min_count: int = 1,
     permutations: int = 0,
     seed: int = 0,
+    engine: str | Engine = "local",
     progress: Progress = None,
     **reading: Any,
 ) -> Comparison:
     """Score two texts with the same choices (those of `corpus.bias`), and regress the second on the first.
 
-    The standard errors take a second pass over each text.
+    The standard errors take a second pass over each text of two documents or more.
     """
     reach = WINDOW if window is None and decay is None else window
     options: dict[str, Any] = {
         "groups": groups, "lists": lists, "window": reach, "decay": decay, "tokenizer": tokenizer, "lower": lower,
-        "stop_words": stop_words, "min_count": min_count,
+        "stop_words": stop_words, "marks": marks, "min_count": min_count,
     }  # fmt: skip
     run: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": progress}
     sources = [as_source(given, **reading) for given in (first, second)]
-    one, other = (bias(source, **options, **run) for source in sources)
-    beta = other.beta(one, seed=seed)
-    without = [left_out(source, options) for source in sources]
-    errors = {
-        "mu": without[1].spread(_mu),
-        "sigma": without[1].spread(_sigma),
-        "beta": slope_error(*without),
-        "first_mu": without[0].spread(_mu),
-        "first_sigma": without[0].spread(_sigma),
+    with opened(engine) as workers:
+        one, other = (bias(source, **options, **run, engine=workers) for source in sources)
+        beta = other.beta(one, seed=seed)
+        without = [
+            left_out(source, options, engine=workers, progress=progress) if text.documents > 1 else None
+            for source, text in zip(sources, (one, other), strict=True)
+        ]
+    return Comparison(one, other, beta, _errors(*without))
+
+
+def _errors(first: LeftOut | None, second: LeftOut | None) -> dict[str, float | None]:
+    """The standard error of each statistic, where the texts that it comes from have documents to leave out."""
+    return {
+        "mu": second.spread(_mu) if second else None,
+        "sigma": second.spread(_sigma) if second else None,
+        "beta": slope_error(first, second) if first and second else None,
+        "first_mu": first.spread(_mu) if first else None,
+        "first_sigma": first.spread(_sigma) if first else None,
     }
-    return Comparison(one, other, beta, errors)
 
 
 def _mu(values: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from evenhand.corpus import groups as grouping
 from evenhand.corpus.comparison import Comparison, compare
 from evenhand.corpus.counting import Progress
+from evenhand.corpus.marks import MARKS as MARKS
 from evenhand.corpus.pieces import END
 from evenhand.corpus.readers.account import Account
 from evenhand.corpus.readers.source import Corpus, Source
@@ -17,7 +18,6 @@ from evenhand.corpus.stopwords import ENGLISH
 from evenhand.corpus.tokenise import Tokenizer
 
 CONTEXTS: Mapping[str, Mapping[str, Any]] = {"fixed": {"window": 10}, "infinite": {"decay": 0.95}}
-MARKS = ("<unk>", "<eos>", "N")  # words of the tokenised corpora that stand for other words, or for none
 
 
 def against_training(
@@ -60,7 +60,7 @@ def against_training(
         texts[" ceiling"] = two_halves(training, samples, seed=seed)
     options: dict[str, Any] = {
         "lists": lists, "tokenizer": tokenizer, "stop_words": stop_words, "min_count": min_count,
-        "permutations": permutations, "seed": seed,
+        "permutations": permutations, "seed": seed, "marks": "keep",  # those of MARKS are stop words; $ and & count
     }  # fmt: skip
     asked = {name + kind: (both, reach) for kind, both in texts.items() for name, reach in contexts.items()}
     found = {}

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.corpus import groups as grouping
 from evenhand.corpus.beta import ENOUGH, trimmed_line
-from evenhand.corpus.counting import Plan, count
-from evenhand.corpus.intervals import PARTS
+from evenhand.corpus.counting import Plan, Progress, count
+from evenhand.corpus.intervals import PARTS, WORDS_AT_ONCE
+from evenhand.corpus.marks import marks_dropped
+from evenhand.corpus.parts import Parts
 from evenhand.corpus.readers.source import Source
+from evenhand.corpus.scores import log_ratio, offset, one_against_rest
 from evenhand.corpus.scoring import Scored
 from evenhand.corpus.stopwords import stop_list
 from evenhand.corpus.tokenise import tokeniser
+from evenhand.engines import Engine
 
 REACH = 1.96  # standard errors on each side of a 95 % interval
 
@@ -39,23 +44,50 @@ class LeftOut:
         return standard_error([statistic(row[np.isfinite(row)]) for row in self.without])
 
 
-def left_out(source: Source, options: dict[str, Any]) -> LeftOut:
+def left_out(
+    source: Source, options: dict[str, Any], *, engine: Engine | None = None, progress: Progress = None
+) -> LeftOut:
     """Count a text in parts, documents dealt out in turn; `options` are those of `corpus.bias`."""
     how = tokeniser(options["tokenizer"], lower=options["lower"])
     named, _ = grouping.resolve(options["groups"], options["lists"], lower=how.lower)
     stops = tuple(word.lower() if how.lower else word for word in stop_list(options["stop_words"]))
     plan = Plan(named, options["window"], options["decay"], how, parts=PARTS)
-    counts = count(source, plan)
-    choices = {"min_count": options["min_count"], "smoothing": 0.0, "normalisation": "conditional"}
-    scored = Scored(counts, plan, stops, seed=0, params={}, **choices)
+    counts = count(source, plan, engine=engine, progress=progress)
+    choices: dict[str, Any] = {"min_count": options["min_count"], "smoothing": 0.0, "normalisation": "conditional"}
+    dropped = marks_dropped(options.get("marks"), how)
+    scored = Scored(counts, plan, stops, drop_marks=dropped, seed=0, params={}, **choices)
     rows = scored.candidates[scored.met]
     words = tuple(counts.words.gather(rows).to_list())
-    parts = counts.by_part
-    used = np.flatnonzero(parts.hits.sum(axis=0)) if parts else ()
-    tables = [np.stack([m[[part]].toarray()[0] for m in parts.company]) for part in used] if parts else []
-    without = [_finite(scored.values(counts.company - table, 0)[rows]) for table in tables]
     values = _finite(scored.values(counts.company, 0)[rows])
-    return LeftOut(words, values, np.array(without).reshape(len(tables), len(rows)))
+    without = _without(counts.by_part, rows) if counts.by_part else np.empty((0, len(rows)))
+    return LeftOut(words, values, without)
+
+
+def _without(parts: Parts, rows: Rows) -> Matrix64:
+    """(parts, words): the scores with each part left out that has words of a group; a few words at a time."""
+    used = np.flatnonzero(parts.hits.sum(axis=0))
+    company = [matrix[used].tocsc() for matrix in parts.company]
+    totals = _others(np.stack([np.asarray(matrix.sum(axis=1)) for matrix in company]))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group without company leaves every word undefined
+        shift = offset("conditional", one_against_rest(totals, 0), one_against_rest(_others(parts.hits[:, used]), 0))
+    found = np.empty((len(used), len(rows)))
+    for start in range(0, len(rows), WORDS_AT_ONCE):
+        some = slice(start, start + WORDS_AT_ONCE)
+        others = _others(np.stack([matrix[:, rows[some]].toarray() for matrix in company]))
+        found[:, some] = _finite(log_ratio(one_against_rest(others, 0), shift[:, None]))
+    return found
+
+
+def _others(table: NDArray[Any]) -> NDArray[Any]:
+    """For each part the sum of all others; parts are the second axis.
+
+    What stands before it plus what stands behind it, never total minus part: weights of a decay span a hundred orders
+    of magnitude, and the rounding of a difference would leave a word company that no other part has.
+    """
+    before, behind = np.zeros_like(table), np.zeros_like(table)
+    before[:, 1:] = np.cumsum(table[:, :-1], axis=1)
+    behind[:, :-1] = np.cumsum(table[:, :0:-1], axis=1)[:, ::-1]
+    return np.asarray(before + behind)
 
 
 def slope_error(first: LeftOut, second: LeftOut) -> float | None:

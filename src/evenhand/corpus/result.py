@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.corpus.beta import Beta, shared
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.corpus.beta import ENOUGH, Beta, shared, too_few
+from evenhand.errors import DegenerateError, UsageError, counted
 from evenhand.words.frozen import FrozenMap
 
 
@@ -83,7 +83,9 @@ class CorpusBias:
                 f"{other.positive} of {list(other.groups)}",
                 hint="score both with the same groups",
             )
-        _, y, x = shared(self.scores, other.scores)
+        words, y, x = shared(self.scores, other.scores)
+        if len(words) < ENOUGH:
+            raise too_few(len(words), max(int(text.params.get("min_count", 1)) for text in (self, other)))
         return Beta(x, y, seed=seed)
 
     def for_group(self, group: str) -> CorpusBias:
@@ -118,6 +120,10 @@ class CorpusBias:
         kept = np.flatnonzero(self.occurrences >= least)
         order = kept[np.argsort(-self.values[kept] if k >= 0 else self.values[kept], kind="stable")][: abs(k)]
         return tuple((self.words[i], float(self.values[i])) for i in order)
+
+    def leaning(self, k: int = 10, *, least: int = 1) -> tuple[tuple[str, float], ...]:
+        """As `top`, of the words that lean to that side at all: with few words `top` goes on to the other side."""
+        return tuple((word, value) for word, value in self.top(k, least=least) if (value > 0) == (k > 0) and value)
 
     def interval(self, word: str) -> tuple[float, float] | None:
         """The 95 % interval of a word's score over documents, where there is one."""
@@ -159,7 +165,7 @@ class CorpusBias:
     def _some(self, least: int) -> Vector64:
         if self.n < least:
             raise DegenerateError(
-                f"{self.n} words are scored, so that this is not defined",
+                f"{counted(self.n, 'word')} {'is' if self.n == 1 else 'are'} scored, so that this is not defined",
                 hint="use more text, a lower min_count or smoothing; `lost` says where words went",
             )
         return self.values

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.corpus.counting import Plan
 from evenhand.corpus.intervals import word_intervals
+from evenhand.corpus.marks import are_marks
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores import checked_normalisation, log_ratio, offset, one_against_rest
 from evenhand.corpus.totals import Counts
@@ -27,6 +28,7 @@ class Scored:
         plan: Plan,
         stops: tuple[str, ...],
         *,
+        drop_marks: bool = False,
         min_count: int,
         smoothing: float,
         normalisation: str,
@@ -38,7 +40,7 @@ class Scored:
         own = counts.occurrences[1 : 1 + len(plan.group_words)]
         self.hits: NDArray[np.int64] = np.array([own[plan.labels == g].sum() for g in range(len(plan.groups))])
         self.missing = self._missing(own)
-        self.candidates, self.lost = self._candidates(stops, min_count)
+        self.candidates, self.lost = self._candidates(stops, min_count, drop_marks)
         self.met = counts.company[:, self.candidates].any(axis=0)
 
     def _missing(self, own: NDArray[np.int64]) -> Mapping[str, tuple[str, ...]]:
@@ -53,14 +55,20 @@ class Scored:
                 )
         return FrozenMap({name: tuple(w for w in words if not seen[w]) for name, words in self.plan.groups.items()})
 
-    def _candidates(self, stops: tuple[str, ...], min_count: int) -> tuple[Rows, dict[str, int]]:
+    def _candidates(self, stops: tuple[str, ...], min_count: int, drop_marks: bool) -> tuple[Rows, dict[str, int]]:
         """Words that may be scored, and how many fall out for each reason, one reason a word."""
         rows = np.flatnonzero(self.counts.occurrences)
         rows = rows[rows > len(self.plan.group_words)]
-        is_stop = np.asarray(self.counts.words.gather(rows).is_in(list(stops)).to_numpy(), dtype=bool)
-        rare = ~is_stop & (self.counts.occurrences[rows] < min_count)
-        lost = {"stop_words": int(is_stop.sum()), "below_min_count": int(rare.sum())}
-        return rows[~is_stop & ~rare], lost
+        words, lost = self.counts.words.gather(rows), {}
+        reasons = {"stop_words": np.asarray(words.is_in(list(stops)).to_numpy(), dtype=bool)}
+        if drop_marks:
+            reasons["marks"] = are_marks(words, lower=self.plan.tokeniser.lower)
+        reasons["below_min_count"] = self.counts.occurrences[rows] < min_count
+        left = np.ones(len(rows), dtype=bool)
+        for reason, falls in reasons.items():
+            lost[reason] = int((left & falls).sum())
+            left &= ~falls
+        return rows[left], lost
 
     @property
     def vocabulary(self) -> int:

@@ -60,6 +60,7 @@ def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
     bases = [f"{b.baseline.mu:.3f}" if b.baseline else "" for b in (one, other)]
     rows: list[tuple[str, str, str]] = [
         ("tokens", f"{one.tokens:,}", f"{other.tokens:,}"),
+        *((f"{group} words", f"{one.hits[group]:,}", f"{other.hits[group]:,}") for group in one.hits),
         ("words scored", f"{one.n:,}", f"{other.n:,}"),
         ("mean |bias|", _with(comparison, "first_mu"), _with(comparison, "mu")),
         ("... with shuffled labels", bases[0], bases[1]),

@@ -12,6 +12,7 @@ from evenhand.arrays import Floats, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats.bootstrap import LEVEL
 
+ROUNDING = 1e-12  # of the largest value: what is nearer is the same number, computed in another order
 PAIRS_AT_MOST = 20_000_000  # 160 MB of slopes; more points than about 6,300 have their pairs sampled
 
 
@@ -33,7 +34,9 @@ def theil_sen(
     """Median slope over all pairs with different x (Theil 1950, Sen 1968); the line passes through both medians.
 
     The interval is Sen's: the slopes whose ranks lie as far from the middle as Kendall's statistic may under no
-    association, with its variance corrected for ties. Beyond `pairs_at_most` pairs a seeded sample of them is taken.
+    association, with its variance corrected for ties. Values that differ only by rounding are ties too: the slope
+    between two equal scores that were added up in another order is a quotient of rounding errors. Beyond
+    `pairs_at_most` pairs a seeded sample of them is taken.
     """
     first, second = _checked(x, y, level)
     left, right, exact = _pairs(len(first), pairs_at_most, seed)
@@ -89,4 +92,14 @@ def _checked(x: Floats, y: Floats, level: float) -> tuple[Vector64, Vector64]:
         raise UsageError("a slope takes numbers, got NaN or infinity", hint="leave undefined points out")
     if len(first) < 2:
         raise DegenerateError(f"a slope needs at least 2 points, got {len(first)}")
-    return first, second
+    return _without_rounding(first), _without_rounding(second)
+
+
+def _without_rounding(values: Vector64) -> Vector64:
+    """The same values, those that only rounding tells apart made equal to the least of them."""
+    order = np.argsort(values, kind="stable")
+    ranked = values[order]
+    begins = np.concatenate([[True], np.diff(ranked) > ROUNDING * np.abs(ranked).max()])
+    equal = np.empty_like(values)
+    equal[order] = ranked[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+    return equal

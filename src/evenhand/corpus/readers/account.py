@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenhand.errors import FormatError, InputMissingError
+from evenhand.errors import FormatError, InputMissingError, counted
 
 SHOWN = 20
+NAMED = 3
 LEAVE_OUT = "skip_bad=True (--skip-bad) to leave it out, counted"
 
 
@@ -15,6 +16,16 @@ def leave_out_told(error: FormatError | InputMissingError) -> FormatError | Inpu
     """The same error, with the way out in its hint."""
     hint = "; or ".join(part for part in (error.hint.removesuffix(f"; or {LEAVE_OUT}"), LEAVE_OUT) if part)
     return type(error)(error.message, hint=hint)
+
+
+def nothing_read(source: object, account: Account) -> FormatError:
+    """The error for a corpus without a single word."""
+    files = list(getattr(source, "files", ()))
+    where = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED:,} more" if len(files) > NAMED else "")
+    return FormatError(
+        f"{where or 'the texts'}: no word was read{account.told()}",
+        hint="the text is empty or blank, or has nothing that the tokenizer takes for a word",
+    )
 
 
 @dataclass
@@ -47,8 +58,9 @@ class Account:
     def told(self) -> str:
         """What was left out, to follow on other words; nothing where all could be read."""
         reasons = [*(bad["reason"] for bad in self.bad_files), *self.first_bad]
-        left = f"{self.bad_records:,} records and the rest of {len(self.bad_files):,} files"
-        return f", {left} left out (the first: {reasons[0]})" if reasons else ""
+        left = [counted(self.bad_records, "record")] if self.bad_records else []
+        left += [f"the rest of {counted(len(self.bad_files), 'file')}"] if self.bad_files else []
+        return f", {' and '.join(left)} left out (the first: {reasons[0]})" if reasons else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from evenhand.corpus.pieces import document
 from evenhand.corpus.readers.account import Account
-from evenhand.corpus.readers.records import no_field
+from evenhand.corpus.readers.records import in_words, no_field
 from evenhand.corpus.readers.text import How
 from evenhand.errors import FormatError
 
@@ -58,7 +58,7 @@ def _rows(batches: Any, name: str, account: Account) -> Iterator[str]:
                 if isinstance(text, str):
                     yield document(text)
                 else:
-                    account.bad_record(f"{name}, row {number}", f"{type(text).__name__} instead of text", "fill it in")
+                    account.bad_record(f"{name}, row {number}", f"{in_words(text)} instead of text", "fill it in")
     except (pl.exceptions.PolarsError, OSError) as error:
         if isinstance(error, FormatError):
             raise

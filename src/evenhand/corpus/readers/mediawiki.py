@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import io
 import re
 from collections.abc import Iterator
 from typing import IO
 
 from evenhand.corpus.pieces import document
 from evenhand.corpus.readers.account import Account
-from evenhand.corpus.readers.text import How, broken
+from evenhand.corpus.readers.text import How, broken, text_lines
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^>]*>([^<]+)</namespace>')
 TITLE = re.compile(r"<title>(.*?)</title>")
@@ -38,23 +37,25 @@ def read_mediawiki(stream: IO[bytes], name: str, how: How, account: Account) -> 
 
     A file that stops inside an article, as enwik8 does, counts up to there. One article is held at a time.
     """
-    lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors=how.encoding_errors, newline="\n")
+    with text_lines(stream, how.encoding_errors, newline="\n") as lines:
+        try:
+            yield from _articles(lines)
+        except UnicodeDecodeError as error:
+            raise broken(name, error) from error
+
+
+def _articles(lines: Iterator[str]) -> Iterator[str]:
     spaces = set(NOT_ARTICLES)
     title = ""
-    try:
-        for line in lines:
-            if found := NAMESPACE.search(line):
-                spaces.add(found[1])
-            elif found := TITLE.search(line):
-                title = html.unescape(found[1])
-            elif found := TEXT.search(line):
-                text = "" if found[1] else _rest(line[found.end() :], lines)
-                if title.partition(":")[0] not in spaces and not text.lstrip().lower().startswith("#redirect"):
-                    yield document(plain(html.unescape(text), spaces))
-    except UnicodeDecodeError as error:
-        raise broken(name, error) from error
-    finally:
-        lines.detach()  # the stream belongs to the caller
+    for line in lines:
+        if found := NAMESPACE.search(line):
+            spaces.add(found[1])
+        elif found := TITLE.search(line):
+            title = html.unescape(found[1])
+        elif found := TEXT.search(line):
+            text = "" if found[1] else _rest(line[found.end() :], lines)
+            if title.partition(":")[0] not in spaces and not text.lstrip().lower().startswith("#redirect"):
+                yield document(plain(html.unescape(text), spaces))
 
 
 def _rest(first: str, lines: Iterator[str]) -> str:

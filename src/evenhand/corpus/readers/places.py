@@ -123,6 +123,14 @@ def opened(address: str) -> Iterator[IO[bytes]]:
         raise FormatError(f"{address}: could not be read ({error})", hint="check the address and the file") from error
 
 
+def stored(address: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """A stream of the bytes as they are stored, compressed or not."""
+    found: contextlib.AbstractContextManager[IO[bytes]] = (
+        _fsspec().open(address, "rb") if "://" in address else Path(address).open("rb")
+    )
+    return found
+
+
 def _remote(address: str) -> list[str]:
     if not glob.has_magic(address):
         return [address]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import IO
+from typing import IO, Any
 
 from evenhand.corpus.pieces import document
 from evenhand.corpus.readers.account import Account
-from evenhand.corpus.readers.text import How, broken, decode
-from evenhand.errors import FormatError
+from evenhand.corpus.readers.text import How, broken, decode, text_lines
+from evenhand.errors import FormatError, counted
 
+KINDS = {
+    type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
+    dict: "an object",
+}  # fmt: skip
 LONGEST_FIELD = (1 << 31) - 1  # the csv module stops at 131,072 characters unless told
 
 
@@ -43,10 +46,13 @@ def read_jsonl(stream: IO[bytes], name: str, how: How, account: Account) -> Iter
 def read_table(stream: IO[bytes], name: str, how: How, account: Account, *, delimiter: str) -> Iterator[str]:
     """A table with a header line; quoted fields may run over several lines."""
     csv.field_size_limit(LONGEST_FIELD)
-    lines = io.TextIOWrapper(stream, "utf-8-sig", how.encoding_errors, newline="")
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    with text_lines(stream, how.encoding_errors, newline="") as lines:
+        yield from _documents(csv.reader(lines, delimiter=delimiter, strict=True), name, how.field, account)
+
+
+def _documents(rows: Any, name: str, field: str, account: Account) -> Iterator[str]:
     try:
-        place = _column(next(rows, []), name, how.field)
+        place = _column(next(rows, []), name, field)
         for row in rows:
             if not row:
                 continue
@@ -54,14 +60,14 @@ def read_table(stream: IO[bytes], name: str, how: How, account: Account, *, deli
                 yield document(row[place])
             else:
                 account.bad_record(
-                    f"{name}, line {rows.line_num}", f"{len(row)} fields, too few for {how.field!r}", "repair the row"
+                    f"{name}, line {rows.line_num}",
+                    f"{counted(len(row), 'field')}, too few for {field!r}",
+                    "repair the row",
                 )
     except UnicodeDecodeError as error:
         raise broken(f"{name}, after line {rows.line_num}", error) from error
     except csv.Error as error:
         raise FormatError(f"{name}, line {rows.line_num}: {error}", hint="check the quotes of this table") from error
-    finally:
-        lines.detach()  # the stream is closed by whoever opened it
 
 
 read_csv = partial(read_table, delimiter=",")
@@ -81,9 +87,14 @@ def no_field(name: str, field: str, known: list[str]) -> FormatError:
     )
 
 
+def in_words(value: object) -> str:
+    """What kind of value stands where a text was expected, in the words of JSON."""
+    return KINDS.get(type(value), f"a value of type {type(value).__name__}")
+
+
 def _missing(record: object, field: str) -> str:
     if not isinstance(record, dict):
-        return f"a {type(record).__name__} where an object was expected"
+        return f"{in_words(record)} where an object was expected"
     if field in record:
-        return f"field {field!r} holds a {type(record[field]).__name__}, no text"
+        return f"field {field!r} holds {in_words(record[field])}, no text"
     return f"no field {field!r} among {', '.join(map(repr, list(record)[:8]))}"

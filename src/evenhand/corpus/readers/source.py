@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from evenhand.corpus.pieces import END, document
 from evenhand.corpus.readers.account import Account, leave_out_told
+from evenhand.corpus.readers.breaks import UpToBreak
 from evenhand.corpus.readers.columns import read_arrow, read_parquet
 from evenhand.corpus.readers.mediawiki import read_mediawiki
-from evenhand.corpus.readers.places import Paths, Size, expand, opened, size_of, suffix
+from evenhand.corpus.readers.places import Paths, Size, expand, opened, size_of, stored, suffix
 from evenhand.corpus.readers.ranges import Span, lines_of, spans
 from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
-from evenhand.corpus.readers.text import How, read_text
+from evenhand.corpus.readers.text import BLOCK, How, read_text
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError
+from evenhand.files import compression_of
 
 Shard: TypeAlias = tuple[Any, ...]
 
@@ -65,7 +69,9 @@ class Corpus:
 
     `documents` says whether a plain text file is one document or one document a line; in the other formats a record is
     a document and `field` names the column with its text. With `skip_bad` a record that cannot be used is left out,
-    and a file that breaks off counts up to the break; both are counted and named in the result.
+    and a file that breaks off counts up to the break: its whole lines or records, or its whole words where the file is
+    one document. Both are counted and named in the result. Large files with a document a line are read in parts, each
+    of which counts up to its own break.
     """
 
     files: tuple[str, ...]
@@ -136,7 +142,7 @@ class Corpus:
         read = FORMATS[self._format(span.file)]
         documents, closed = 0, True
         try:
-            with _part(span) as stream:
+            with _part(span, to_break=self.skip_bad) as stream:
                 if stream is None:
                     return
                 for fragment in read(stream, span.name, replace(self.how, at_start=not span.start), account):
@@ -145,9 +151,9 @@ class Corpus:
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
                 raise leave_out_told(error) from error
-            account.bad_file(span.file, error.message, documents)
             if not closed:
                 yield END
+            account.bad_file(span.file, error.message, documents + (not closed))
 
     def to_dict(self) -> dict[str, Any]:
         """The choices that were made, for the record."""
@@ -186,10 +192,12 @@ class Texts:
 
 
 @contextmanager
-def _part(span: Span) -> Iterator[IO[bytes] | None]:
+def _part(span: Span, *, to_break: bool) -> Iterator[IO[bytes] | None]:
     """The stream of a span; none where no line begins in it, which is not the same as an empty document."""
     with opened(span.file) as stream:
-        if span.stop is None:
+        if span.stop is None and to_break and compression_of(Path(span.file)):
+            yield io.BufferedReader(UpToBreak(stream, partial(stored, span.file), span.file), BLOCK)
+        elif span.stop is None:
             yield stream
         else:
             lines = lines_of(stream, span)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from evenhand.corpus.pieces import END
+from evenhand.corpus.pieces import BREAKS, END
 from evenhand.corpus.readers.account import Account
 from evenhand.errors import FormatError
 
-BLOCK = 1 << 20
+BLOCK = 1 << 20  # bytes read at a time; characters of a line that are held back until its end has been read
+BLANKS = tuple(mark for mark in BREAKS if mark != END)
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,55 @@ class How:
 
 
 def read_text(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """The whole file as one document, or one document a line; never more than a block in memory."""
+    """The whole file as one document, or one document a line; never more than a few blocks in memory.
+
+    Where the file breaks, what went out before is whole: lines, or words where the file is one document. Of a line
+    of more than a million characters the words before the break have gone out too.
+    """
     open_document = True  # so that an empty file is an empty document when documents are files
-    for block in _decoded(stream, name, how):
+    for block in _whole(_decoded(stream, name, how), by_line=how.documents == "line"):
         text = block.replace("\n", END) if how.documents == "line" else block
         yield text
         open_document = how.documents == "file" or not text.endswith(END)
     if open_document:
         yield END
+
+
+def _whole(blocks: Iterator[str], *, by_line: bool) -> Iterator[str]:
+    """The same text cut behind lines or words, what is unfinished held back until the rest of it comes."""
+    held: list[str] = []
+    length = 0
+    for block in blocks:
+        at = 1 + (block.rfind("\n") if by_line else _last_blank(block))
+        if by_line and not at and length + len(block) > BLOCK:
+            at = 1 + _last_blank(block)
+        if at:
+            yield "".join([*held, block[:at]])
+            held, length = [], 0
+        held.append(block[at:])
+        length += len(block) - at
+    if length:
+        yield "".join(held)
+
+
+def _last_blank(text: str) -> int:
+    return max(text.rfind(blank) for blank in BLANKS)
+
+
+@contextmanager
+def text_lines(stream: IO[bytes], errors: str, *, newline: str) -> Iterator[Iterator[str]]:
+    """The lines of a stream as text; broken UTF-8 is an error at its own line, after all lines before it."""
+    strict = errors == "strict"
+    # A strict wrapper would fail for a whole buffer, together with the good lines in it.
+    lines = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape" if strict else errors, newline=newline)
+    try:
+        yield map(_valid, lines) if strict else lines
+    finally:
+        lines.detach()  # the stream is closed by whoever opened it
+
+
+def _valid(line: str) -> str:
+    return line if line.isascii() else line.encode("utf-8", "surrogateescape").decode("utf-8")
 
 
 def decode(line: bytes, where: str, errors: str) -> str:
@@ -55,16 +99,20 @@ def broken(where: str, error: UnicodeDecodeError) -> FormatError:
 def _decoded(stream: IO[bytes], name: str, how: How) -> Iterator[str]:
     errors = how.encoding_errors
     decoder = codecs.getincrementaldecoder("utf-8-sig" if how.at_start else "utf-8")(errors)
+    # Not `read`, which gathers a full block and drops what it has when the stream fails meanwhile.
+    read = getattr(stream, "read1", stream.read)
     line = 1
     while True:
-        block = stream.read(BLOCK)
+        block = read(BLOCK)
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
+            yield error.object[: error.start].decode("utf-8").partition(END)[0]
             line += error.object[: error.start].count(b"\n")
             raise broken(f"{name}, line {line}", error) from error
         if END in text:
             if errors == "strict":
+                yield text.partition(END)[0]
                 raise FormatError(
                     f"{name}: holds a NUL byte, so that it is no UTF-8 text",
                     hint="convert UTF-16 to UTF-8; for stray NULs use encoding_errors='replace'",

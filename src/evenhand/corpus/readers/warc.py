@@ -8,7 +8,7 @@ from typing import IO
 from evenhand.corpus.pieces import document
 from evenhand.corpus.readers.account import Account
 from evenhand.corpus.readers.text import How, decode
-from evenhand.errors import FormatError
+from evenhand.errors import FormatError, counted
 
 
 def read_warc(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
@@ -22,7 +22,8 @@ def read_warc(stream: IO[bytes], name: str, how: How, account: Account) -> Itera
             yield document(decode(body, f"{name}, record {records}", how.encoding_errors))
     if records and not texts:
         raise FormatError(
-            f"{name}: none of its {records} records is plain text", hint="use the WET files of the crawl, not the WARC"
+            f"{name}: not one of {counted(records, 'record')} is plain text",
+            hint="use the WET files of the crawl, not the WARC",
         )
 
 

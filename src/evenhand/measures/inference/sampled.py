@@ -36,7 +36,7 @@ class SampledValues:
         found = np.stack([mean - quantile * error, mean + quantile * error])
         shares = ((values == 0) | (values == 1)).all(axis=0)
         found[:, shares] = wilson(mean[shares], error[shares], quantile, size)
-        return np.clip(found, 0.0, 1.0)
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
     def _error(self, rows: Rows | None) -> tuple[Vector64, float, float]:
         """Standard error of every column, Student's quantile, and the size of an infinite population's sample.

@@ -1,0 +1,29 @@
+"""What messages say: names that are not listed are counted, and one of a thing is not several."""
+
+import pytest
+
+from evenhand.corpus.readers.account import Account
+from evenhand.errors import UnknownNameError, counted, unknown_name
+from evenhand.words import pairs
+
+
+def test_an_unknown_list_says_how_many_there_are():
+    with pytest.raises(UnknownNameError, match=r"there is no list of pairs 'zzzzzz'\n.*known: .*, and \d+ more$"):
+        pairs("zzzzzz")
+    named = [f"m{i:02}" for i in range(15)]
+    assert str(unknown_name("measure", "zzzzzz", named)).endswith("m10, m11, and 3 more")
+    assert str(unknown_name("measure", "zzzzzz", named[:12])).endswith("m10, m11")
+
+
+def test_one_is_not_several():
+    assert (counted(0, "file"), counted(1, "file"), counted(1200, "file")) == ("0 files", "1 file", "1,200 files")
+
+
+def test_what_was_left_out():
+    account = Account(skip_bad=True)
+    assert account.told() == ""
+    account.bad_file("a.txt", "a.txt: broken", 3)
+    assert account.told() == ", the rest of 1 file left out (the first: a.txt: broken)"
+    account.bad_record("b.jsonl, line 1", "no text", "")
+    account.bad_record("b.jsonl, line 2", "no text", "")
+    assert account.told() == ", 2 records and the rest of 1 file left out (the first: a.txt: broken)"
