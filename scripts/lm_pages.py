@@ -60,7 +60,12 @@ def main(given: Any) -> None:
     if given.runs:
         about, rows = scored(given.runs, given.data, given.name)
         others = [row for row in kept["runs"] if row["experiment"] != given.name]
-        kept = {**kept, "experiments": {**kept["experiments"], given.name: about}, "runs": [*others, *rows]}
+        before = kept["experiments"].get(given.name, {})  # scored again, an experiment is still the same
+        kept = {
+            **kept,
+            "experiments": {**kept["experiments"], given.name: {**before, **about}},
+            "runs": [*others, *rows],
+        }
     if given.step:
         kept["step"] = json.loads(given.step.read_text())
     text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
@@ -124,6 +129,7 @@ def _facts(run: Row) -> Row:
     history = {
         name: [_rounded(epoch[name]) for epoch in manifest["history"]]
         for name in ("train_loss", "valid_perplexity", "regulariser", "unclipped", "tokens_per_second")
+        if name in manifest["history"][0]  # the first runs did not record all of them
     }
     return {
         **{name: run[name] for name in ("corpus", "definition", "strength", "seed", "epochs")},
