@@ -65,4 +65,6 @@ def test_corpus_compare_writes_the_page(tmp_path) -> None:
     result = CliRunner().invoke(sub_app(), arguments)
     assert result.exit_code == 0, result.output + str(result.exception)
     assert "page.html" in result.stderr
-    assert "Infinite context (decay 0.9)" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Infinite context (decay 0.9)" in page
+    assert "Bias of b.txt beside a.txt" in page

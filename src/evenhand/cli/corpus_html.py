@@ -22,5 +22,6 @@ def write_page(path: Path | None, found: Comparison, names: tuple[str, str]) -> 
     from evenhand.report.comparison_page import write_comparison
 
     context = "infinite" if found.second.params["decay"] else "fixed"
-    write_comparison({context: found}, path, names=names)
+    short = Path(names[0]).name, Path(names[1]).name
+    write_comparison({context: found}, path, names=names if short[0] == short[1] else short)
     note(f"page: {path}")
