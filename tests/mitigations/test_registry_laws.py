@@ -171,3 +171,14 @@ def test_a_method_is_frozen_and_says_what_it_cannot_do(id: str) -> None:
     assert "does not" in (kind.__doc__ or ""), "the docstring says what the method does not do"
     assert len(kind.limits) > 40
     assert any(sign.isdigit() for sign in kind.citation), "a citation has a year"
+
+
+def test_methods_of_several_maps_keep_their_reports_in_a_chain() -> None:
+    hard, linear = (get(name)() for name in ("hard", "linear"))
+    some = eh.Vectors.default().head(3000)
+    first = hard.fit(some, "gender")
+    both = linear.fit(first(some), "gender") @ first
+    assert both.report["method"] == "hard.linear"
+    assert [step["method"] for step in both.report["chain"]] == ["hard", "linear"]
+    again = linear.fit(some, "gender") @ both
+    assert [step["method"] for step in again.report["chain"]] == ["hard", "linear", "linear"]

@@ -147,6 +147,46 @@ def test_bad_seeds(folder, seeds, message):
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (("--architecture", "bilstm", "--hidden", "7"), 2, "7 is odd"),
+        (("--epochs", "0"), 2, "epochs is at least 1"),
+        (("--out", __file__), 1, "could not be written"),
+        (("--out", f"{__file__}/models"), 1, "could not be written"),
+    ],
+)
+def test_what_cannot_be_is_told_before_data_are_read(folder, more, code, message):
+    pytest.importorskip("torch")
+    (folder / "pairs.jsonl").unlink()
+    done = training(folder, *more)
+    assert message in done.stderr
+    assert done.exit_code == code
+
+
+def test_another_training_in_the_same_folder(folder):
+    pytest.importorskip("torch")
+    assert training(folder).exit_code == 0
+    fewer = training(folder, "--epochs", "1")
+    assert fewer.exit_code == 2
+    assert "has 2 epochs, 1 were asked for" in fewer.stderr
+    one = training(folder, "--seeds", "1", "--epochs", "3")
+    assert "seed-1.safetensors in" in one.stderr
+    assert "wrote 1 model and" in one.stderr
+
+
+def test_eval_tells_of_other_vectors(folder):
+    pytest.importorskip("torch")
+    assert training(folder, "--seeds", "1").exit_code == 0
+    eh.Vectors(WORDS, np.random.default_rng(1).normal(0, 1, (len(WORDS), 6))).save(folder / "other.txt")
+    asked = ["nli", "eval", str(folder / "out/seed-0.safetensors"), str(folder / "pairs.jsonl"), "--vectors"]
+    assert (
+        "trained on the vectors v.txt, and reads other.txt"
+        in runner.invoke(app, [*asked, str(folder / "other.txt")]).stderr
+    )
+    assert "trained on the vectors" not in runner.invoke(app, [*asked, str(folder / "v.txt")]).stderr
+
+
 def test_eval_without_torch(folder):
     model = DecomposableAttention(Weights.random(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
     path = model.save(folder / "tiny.safetensors")

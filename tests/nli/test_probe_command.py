@@ -65,6 +65,44 @@ def test_no_argument_asks_the_embedded_models():
     assert "seed 0" not in done.stdout
 
 
+def test_a_probe_whose_right_answer_is_not_neutral(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[probe.mine]\nexpected = "entailment"\npremise = ["nurse", "doctor"]\nhypothesis = ["person"]\n'
+        'templates = [{ text = "The {subject} ate a/an {food}.", fillers = { food = ["apple"] } }]\n'
+    )
+    done = run("-p", file)
+    assert "answered as expected: 1.000" in done.stdout
+    assert "→ 1" not in done.stdout
+    assert "would score 1" not in done.stdout
+    found = json.loads(run("-p", file, "--json").stdout)
+    assert (found["expected"], found["accuracy"]) == ("entailment", 1.0)
+
+
+def test_force_leaves_out_a_control_that_the_vectors_do_not_know(tmp_path, glove: eh.Vectors):
+    words = [
+        "person",
+        "woman",
+        "man",
+        "lady",
+        "guy",
+        "girl",
+        "gentleman",
+        "she",
+        "he",
+        "ate",
+        "apple",
+        "meal",
+        "the",
+        "an",
+    ]
+    eh.Vectors(words, glove.take(words)[0]).save(tmp_path / "few.txt")
+    model = DecomposableAttention(Weights.random(glove.dim, 8), glove).save(tmp_path / "m.safetensors")
+    done = run(model, "--vectors", tmp_path / "few.txt", "-p", "mab-explicit", "--force")
+    assert done.exit_code == 0, done.output
+    assert "not asked: control-contradiction" in " ".join(done.stderr.split())
+
+
 def test_compare_adds_the_retrained_models():
     done = run("-p", "mab-explicit", "--sample", "200", "--compare")
     assert done.exit_code == 0, done.output

@@ -20,7 +20,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.screen import note, show, show_json
 from evenhand.cli.sweep import compare_all
-from evenhand.errors import UsageError
+from evenhand.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from evenhand.mitigations import VectorMap
@@ -34,10 +34,10 @@ def debias(
     ],
     method: Annotated[
         str,
-        typer.Option("--method", "-m", help="A method, or several in order: hard,misp.", show_default=False),
+        typer.Option("--method", "-m", help="A method, or several in order: hard.misp.", show_default=False),
     ] = "",
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Try every method and rank them; OUT is then a folder for the report.")
+        bool, typer.Option("--sweep", help="Try all methods but the slow gp and rank them; OUT is then a folder.")
     ] = False,
     concept: ConceptOption = "gender",
     save_map: Annotated[
@@ -101,7 +101,7 @@ def _show(report: dict[str, Any]) -> None:
         show(
             f"[bold]{name}[/]: {removed} {'direction' if removed == 1 else 'directions'} removed"
             + (f", {about}{changed:,} words changed" if changed is not None else "")
-            + (f", {100 * kept:.1f} % of the variance kept" if kept is not None else "")
-            + f", {missing} list words missing"
+            + (f", variance {100 * kept:.1f} % of before" if kept is not None else "")
+            + f", {counted(missing, 'list word')} missing"
         )
     show("[dim]Less measured bias is not the absence of bias: `evenhand compare BEFORE AFTER` shows what is left.[/]")

@@ -35,7 +35,8 @@ def listing(
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
-    show(table, f"[dim]{len(rows)} {kind}; `evenhand show ID` tells more about one.[/]")
+    more = "" if kind == "formats" else "; `evenhand show ID` tells more about one"
+    show(table, f"[dim]{len(rows)} {kind}{more}.[/]")
 
 
 def _measures() -> list[dict[str, Any]]:

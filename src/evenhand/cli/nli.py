@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from evenhand.cli.nli_screen import show_accuracy, show_models, skipped
 from evenhand.cli.options import Json, notes_on_stderr
 from evenhand.cli.probe_vectors import mapped
 from evenhand.cli.screen import note, progress, show_json
-from evenhand.errors import UsageError, require
+from evenhand.errors import UsageError, counted, require
 
 if TYPE_CHECKING:
     from evenhand.models.nli.labelled import LabelledPairs
@@ -40,7 +41,9 @@ def train(
     map_file: MapOption = None,
     test_file: Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")] = None,
     architecture: Annotated[str, typer.Option(help="decomposable or bilstm.")] = "decomposable",
-    seeds: Annotated[str, typer.Option(help="How many (0, 1, ...), or which: 3,4,7. One of its own: 7,")] = "5",
+    seeds: Annotated[
+        str, typer.Option(help="How many (0, 1, ...), or which: 3,4,7. A single one has a comma: 7,")
+    ] = "5",
     epochs: Annotated[int, typer.Option(help="At most so many.")] = 20,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better accuracy on --dev.")] = 5,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 200,
@@ -67,17 +70,22 @@ def train(
     require("torch", extra="models")
     if dtype not in ("float32", "float16"):
         raise UsageError(f"models are written as float32 or float16, not {dtype!r}")
+    wanted = _seeds(seeds)
+    _refuse_early(settings, out)
     pairs, dev, *tests = (_read(path, labels) for path in (train_file, dev_file, *(test_file or [])))
     for kind, some in (("train", pairs), ("dev", dev)):
         note(f"{kind}: {len(some):,} pairs of {some.source}{skipped(some.skipped)}")
-    models = _trained(pairs, dev, mapped(vectors, map_file), _seeds(seeds), out, settings)
+    models = _trained(pairs, dev, mapped(vectors, map_file), wanted, out, settings)
     document = {"models": [_written(one, tests, out, dtype) for one in models]}
     _keep(document, out / "train.json")
     if as_json:
         show_json(document)
     else:
         show_models(document["models"])
-    note(f"wrote {len(models)} models and train.json to {out}")
+    note(f"wrote {counted(len(models), 'model')} and train.json to {out}")
+    earlier = sorted({path.name for path in out.glob("seed-*.safetensors")} - {m["file"] for m in document["models"]})
+    if earlier:
+        note(f"note: {', '.join(earlier)} in {out} are of an earlier training, and not in train.json")
 
 
 def evaluate(
@@ -126,6 +134,21 @@ def _read(path: Path, labels: str | None, *, one_class: bool = False) -> Labelle
 
     order = [part.strip() for part in labels.split(",")] if labels else None
     return read_pairs(path, labels=order, one_class=one_class)
+
+
+def _refuse_early(settings: dict[str, Any], out: Path) -> None:
+    """Settings that cannot be, or a folder that cannot be written to: before anything is read or trained."""
+    from evenhand.files import told_as_output
+    from evenhand.models.nli.training.settings import Settings
+
+    Settings(**{name: value for name, value in settings.items() if name != "stack"})
+    with told_as_output(out), TemporaryDirectory(dir=_existing(out)):
+        pass
+
+
+def _existing(path: Path) -> Path:
+    """The path itself, or the nearest one above it that exists and would hold it."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
 
 
 def _seeds(text: str) -> list[int]:

@@ -65,7 +65,10 @@ def probe(
         typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option("--sample", help="Ask about so many pairs only.", show_default="all pairs")
+        int | None,
+        typer.Option(
+            "--sample", help="Ask about a stratified sample of about so many pairs.", show_default="all pairs"
+        ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="numpy, torch, torch:cuda or auto.")] = "auto",
     engine: EngineOption = "local",

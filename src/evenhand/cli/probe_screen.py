@@ -23,6 +23,10 @@ COVER = (
     "These sentences come from templates in US English; the gender probes know two genders. A high score is not the "
     "absence of bias, and a model that always answers neutral would score 1"
 )
+OTHERWISE = (
+    "The scores above are those of probes whose right answer is neutral; here another one is, so that the share "
+    "answered as expected is what counts, near 1, and gaps between groups near 0."
+)
 CONTROLLED, UNCONTROLLED = ": hence the controls.", ". No controls were asked here that would tell."
 
 
@@ -32,12 +36,18 @@ def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[Render
     of_all = f" of {first.params['all_pairs']:,}" if first.params["sample"] else ""
     yield f"[bold]{escape(first.probe)}[/]  {first.n_pairs:,}{of_all} pairs, expected answer: {first.asked.expected}"
     yield from (f"[dim]{escape(_described(condition))}[/]" for condition in found)
+    if first.asked.expected != "neutral":
+        shares = (f"{condition.accuracy:.3f}" for condition in found)
+        yield f"answered as expected: [bold]{', '.join(shares)}[/]"
     yield _compared(both) if both else _alone(found[0])
     yield from _asides(found)
     over = ", ".join(found[0].interval_over)
     intervals = f"95 % intervals over {over}." if over else "Too few words and models for intervals."
     gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
     yield f"[dim]{escape(gaps)}{intervals}[/]"
+    if first.asked.expected != "neutral":
+        yield f"[dim]{OTHERWISE}[/]"
+        return
     yield f"[dim]{MEANINGS}[/]"
     yield f"[dim]{COVER}{CONTROLLED if found[0].controls else UNCONTROLLED}[/]"
 
@@ -75,7 +85,8 @@ def _alone(found: SeedsResult) -> RenderableType:
         )
     for name, score in found.scores.items():
         ends = (f"{score.sd or 0:.3f}", f"{min(score.values):.3f}", f"{max(score.values):.3f}") if several else ()
-        row = (_label(name), _better(name), f"[bold]{score.mean:.3f}[/]", *ends, _interval(score))
+        better = _better(name) if found.first.asked.expected == "neutral" or name.startswith("gap_") else ""
+        row = (_label(name), better, f"[bold]{score.mean:.3f}[/]", *ends, _interval(score))
         table.add_row(*row)
     return table
 

@@ -57,6 +57,8 @@ class Reading:
         steps = _steps(found.history)
         if _steps(trained["history"]) == steps:
             self.notes += [TRAINED_SO] if self.map_file else []
+            if trained.get("name", found.name) != found.name:
+                self.notes.append(f"a model was trained on the vectors {trained['name']}, and reads {found.name}")
         elif steps:
             self.notes.append(AT_TEST_TIME)
         else:

@@ -36,12 +36,12 @@ def compare_all(vectors: Vectors, folder: Path, *, concept: str, seed: int, as_j
             progress=bar,
         )
     places = tradeoffs(audit)
+    skipped = dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")
     saved, page = audit.save(folder), audit.to_html(folder / "report.html")
     if as_json:
-        skipped = dict(audit.manifest["skipped"])
         show_json({"ranking": [asdict(place) for place in places], "skipped": skipped, "record": str(saved)})
     else:
-        _show(places, dict(audit.manifest["skipped"]))
+        _show(places, skipped)
     note(f"record {saved}\nreport {page}")
 
 

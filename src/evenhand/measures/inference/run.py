@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evenhand.engines import Engine, opened
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.measures.inference import summary
 from evenhand.measures.inference.columns import SAYS, Columns
 from evenhand.measures.inference.covered import covered
@@ -120,7 +121,13 @@ def _controls(
     """Accuracy on a sample of each control, in the surface form of the probe; recorded answers hold none."""
     found: dict[str, float] = {}
     for name in () if isinstance(model, RecordedModel) else asked.controls:
-        control, _ = covered(find_probe(name).written(asked.surface), model, force=force)
+        try:
+            control, _ = covered(find_probe(name).written(asked.surface), model, force=force)
+        except VocabularyError as error:
+            if not force:
+                raise
+            warnings.warn(f"not asked: {error.message}", EvenhandWarning, stacklevel=4)
+            continue
         pairs = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
         found[name] = accuracy(_gather(model, control, Columns(()), sample=pairs, draws=0, seed=seed, engine=engine))
     return found

@@ -49,6 +49,11 @@ class SeedsResult:
         return pairs.pop() if len(pairs) == 1 else None
 
     @property
+    def accuracy(self) -> float:
+        """Mean share over the models of pairs that were answered as expected."""
+        return float(np.mean([found.accuracy for found in self.results]))
+
+    @property
     def controls(self) -> dict[str, float]:
         """Mean accuracy over the models on each control."""
         return {name: float(np.mean([found.controls[name] for found in self.results])) for name in self.first.controls}
@@ -65,6 +70,8 @@ class SeedsResult:
             "probe": self.first.probe,
             "condition": self.condition,
             "n_pairs": self.first.n_pairs,
+            "expected": self.first.asked.expected,
+            "accuracy": self.accuracy,
             "net_neutral": means["net_neutral"],
             "fraction_neutral": means["fraction_neutral"],
             "threshold": {name[2:]: mean for name, mean in means.items() if name.startswith("T:")},

@@ -26,13 +26,14 @@ class Chain(VectorMap):
     maps: Iterable[VectorMap]
 
     def __post_init__(self) -> None:
-        flat = tuple(part for vm in self.maps for part in (vm.maps if isinstance(vm, Chain) else (vm,)))
+        given = tuple(self.maps)
+        flat = tuple(part for vm in given for part in (vm.maps if isinstance(vm, Chain) else (vm,)))
         if not flat:
             raise UsageError("a chain needs at least one map")
         object.__setattr__(self, "maps", flat)
         _check(flat)
         if not self.report:
-            object.__setattr__(self, "report", _joint_report(flat))
+            object.__setattr__(self, "report", _joint_report(given))
 
     @property
     def parts(self) -> tuple[VectorMap, ...]:
@@ -112,9 +113,10 @@ def _check(parts: tuple[VectorMap, ...]) -> None:
         dim = part.out_dim_of(part.in_dim if dim is None else dim)
 
 
-def _joint_report(parts: tuple[VectorMap, ...]) -> dict[str, Any]:
-    reports = [dict(part.report) for part in parts]
+def _joint_report(given: tuple[VectorMap, ...]) -> dict[str, Any]:
+    """One report for each method: a method that is several maps has one of its own, and their parts have none."""
+    reports = [step for one in given for step in one.report.get("chain", [dict(one.report)])]
     if not any(reports):
         return {}
-    methods = [part.report.get("method", part.kind) for part in parts]
+    methods = [one.report.get("method", one.kind) for one in given]
     return {"method": ".".join(methods), "chain": reports}

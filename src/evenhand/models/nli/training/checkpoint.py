@@ -34,6 +34,12 @@ def load(stack: Stack, path: Path, fingerprint: Mapping[str, Any]) -> None:
     """Put a stack where the checkpoint was; one of other settings, data or vectors is refused."""
     about, tensors = _read(path)
     _refuse_other(about["fingerprint"], json.loads(json.dumps(fingerprint)), path)
+    standing = Standing.from_dict(about["standing"])
+    if standing.epoch > stack.settings.epochs:
+        raise UsageError(
+            f"the checkpoint {path} has {standing.epoch} epochs, {stack.settings.epochs} were asked for",
+            hint="ask for at least as many, or train anew in another folder",
+        )
     with torch.no_grad():
         for name, parameter in stack.network.named_parameters():
             parameter.copy_(tensors[f"now.{name}"])
@@ -43,7 +49,7 @@ def load(stack: Stack, path: Path, fingerprint: Mapping[str, Any]) -> None:
     torch.set_rng_state(tensors["random.cpu"])
     if "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], stack.settings.device)
-    stack.standing = Standing.from_dict(about["standing"])
+    stack.standing = standing
 
 
 def _tensors(stack: Stack) -> dict[str, Any]:

@@ -54,6 +54,11 @@ class Settings:
             raise UsageError(f"the learning rate lies above 0, got {self.learning_rate}", hint="1e-3 suits adam")
         if not 0 <= self.dropout < 1 or not 0 <= self.weight_decay < math.inf:
             raise UsageError(f"dropout {self.dropout} and weight decay {self.weight_decay}: 0 or more, dropout below 1")
+        if self.architecture == "bilstm" and self.hidden % 2:
+            raise UsageError(
+                f"the two directions of a BiLSTM share its hidden width, and {self.hidden} is odd",
+                hint="an even number",
+            )
         if self.intra_attention and self.architecture != "decomposable":
             raise UsageError(f"intra-attention belongs to decomposable attention, not to {self.architecture!r}")
 
