@@ -246,6 +246,13 @@ def test_label_order_from_either_entry_and_refused_where_they_disagree():
         labels_of(Config(twice), where="m")
 
 
+def test_an_order_that_contradicts_the_configuration_is_taken_and_told(tmp_path):
+    place = folder(tmp_path / "m")
+    with pytest.warns(EvenhandWarning, match="though its configuration says contradiction, entailment, neutral"):
+        assert TransformerNLI(place, device="cpu", labels=LABELS).labels == LABELS
+    assert TransformerNLI(place, device="cpu", labels=ORDER).labels == ORDER
+
+
 def test_unnamed_labels_are_refused_until_said(tmp_path):
     place = changed(folder(tmp_path / "m"), id2label={str(n): f"LABEL_{n}" for n in range(3)}, label2id=None)
     with pytest.raises(FormatError, match="LABEL_0, LABEL_1, LABEL_2") as caught:

@@ -21,7 +21,7 @@ def check(
         typer.Option("--max", help="Largest absolute value: weat-6=0.5, weat-6@linear=0.5.", show_default=False),
     ] = None,
     minimum: Annotated[
-        list[str] | None, typer.Option("--min", help="Smallest value: similarity:rg-65=0.6.", show_default=False)
+        list[str] | None, typer.Option("--min", help="Smallest value: retention=0.9.", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -69,7 +69,8 @@ def _models(text: str, read: Reading, device: str, labels: str | None) -> tuple[
         return (built(found, read.by_model_of(found.config), path=Path(text), device=device),)
     raise UsageError(
         f"{text!r} is no model file",
-        hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded",
+        hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded"
+        + ("; a probe is named by --probe" if text.lower().endswith((".toml", ".json")) else ""),
     )
 
 

@@ -45,6 +45,7 @@ class Lookup:
         """The row of a token."""
         if word not in self._seen:
             found = self._find(word)
+            # by the spelling as it stands, in lower case or not: trained models have learnt their stand-ins so
             lost = len(self.vectors) + zlib.crc32(word.encode()) % max(self.spare, 1)
             self._seen[word] = self.vectors.index[found] if found is not None else lost
         return self._seen[word]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.models.nli.asking import grids_of
 from evenhand.models.nli.function import refuse_misfit
 from evenhand.models.nli.probabilities import Probabilities, label_order
@@ -67,6 +68,16 @@ class TransformerNLI:
             return labels_of(config, where=self.name)
         refuse_other_counts(config, where=self.name)
         label_order(labels)
+        try:
+            told = labels_of(config, where=self.name)
+        except EvenhandError:  # it does not tell, which is why somebody says it
+            told = tuple(labels)
+        if told != tuple(labels):
+            warnings.warn(
+                f"{self.name}: read as {', '.join(labels)}, though its configuration says {', '.join(told)}",
+                EvenhandWarning,
+                stacklevel=3,
+            )
         return tuple(labels)
 
     @cached_property
