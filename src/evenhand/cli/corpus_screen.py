@@ -90,13 +90,13 @@ def show_comparison(found: Comparison, top: int, least: int) -> None:
         table.add_column(column, justify="left" if not column else "right")
     table.add_row("tokens", f"{one.tokens:,}", f"{other.tokens:,}")
     table.add_row("words scored", f"{one.n:,}", f"{other.n:,}")
-    table.add_row("mean |bias|", _with(found, "first_mu"), _with(found, "mu"))
-    table.add_row("sd", _with(found, "first_sigma"), _with(found, "sigma"))
+    table.add_row("mean |bias|", escape(found.text("first_mu", 2)), escape(found.text("mu", 2)))
+    table.add_row("sd", escape(found.text("first_sigma", 2)), escape(found.text("sigma", 2)))
     low, high = beta.theil_sen_interval
     show(
         table,
-        f"[bold]beta {_with(found, 'beta')}[/] over {counted(beta.words - beta.removed, 'word')} scored in both "
-        f"({counted(beta.removed, 'outlier')} removed)",
+        f"[bold]beta {escape(found.text('beta', 2))}[/] over {counted(beta.words - beta.removed, 'word')} scored in "
+        f"both ({counted(beta.removed, 'outlier')} removed)",
         f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
         _moved(found, top, least),
         f"[dim]beta: slope of the second text's scores on the first's; 1 as biased, above 1 amplified. Above 0 is "
@@ -104,11 +104,6 @@ def show_comparison(found: Comparison, top: int, least: int) -> None:
     )
     if not 0.8 <= one.tokens / max(other.tokens, 1) <= 1.25:
         note("note: the texts differ in size; mean |bias|, sd and beta all change with it: compare equal sizes")
-
-
-def _with(found: Comparison, name: str) -> str:
-    bounds = found.interval(name)
-    return f"{found.value(name):.3f}" + (f" \\[{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "")
 
 
 def _sureness(found: Comparison) -> str:

@@ -130,24 +130,19 @@ def _rows(found: dict[str, Comparison], contexts: list[str]) -> dict[str, list[s
         "tokens each": [f"{c.second.tokens:,}" for c in told],
         "training: group words": [_hits(c.first.hits) for c in told],
         "generated: group words": [_hits(c.second.hits) for c in told],
-        "training: mean |bias|": [_cell(c, "first_mu") for c in told],
-        "generated: mean |bias|": [_cell(c, "mu") for c in told],
+        "training: mean |bias|": [c.text("first_mu", 2) for c in told],
+        "generated: mean |bias|": [c.text("mu", 2) for c in told],
         "  shuffled labels": [_base(c) for c in told],
-        "training: sd": [_cell(c, "first_sigma") for c in told],
-        "generated: sd": [_cell(c, "sigma") for c in told],
-        "[bold]beta[/]": [_cell(c, "beta") for c in told],
+        "training: sd": [c.text("first_sigma", 2) for c in told],
+        "generated: sd": [c.text("sigma", 2) for c in told],
+        "[bold]beta[/]": [c.text("beta", 2) for c in told],
         "  words in both": [f"{c.beta.words:,}" for c in told],
-        "  training text on itself": [_cell(found[name + CEILING], "beta") for name in contexts],
+        "  training text on itself": [found[name + CEILING].text("beta", 2) for name in contexts],
     }
 
 
 def _hits(hits: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in hits.items())
-
-
-def _cell(comparison: Comparison, name: str) -> str:
-    bounds = comparison.interval(name)
-    return f"{comparison.value(name):.3f}" + (f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "")
 
 
 def _base(comparison: Comparison) -> str:

@@ -51,6 +51,12 @@ class Comparison:
         error = self.errors.get(name)
         return None if error is None else (self.value(name) - REACH * error, self.value(name) + REACH * error)
 
+    def text(self, name: str, digits: int = 3) -> str:
+        """A statistic to be read, its interval behind it in brackets where there is one."""
+        bounds = self.interval(name)
+        ends = f" [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]" if bounds else ""
+        return f"{self.value(name):.3f}{ends}"
+
     def points(self) -> list[dict[str, Any]]:
         """The words scored in both texts, with both scores."""
         shared = [word for word in self.first.scores if word in self.second.scores]

@@ -62,19 +62,14 @@ def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
         ("tokens", f"{one.tokens:,}", f"{other.tokens:,}"),
         *((f"{group} words", f"{one.hits[group]:,}", f"{other.hits[group]:,}") for group in one.hits),
         ("words scored", f"{one.n:,}", f"{other.n:,}"),
-        ("mean |bias|", _with(comparison, "first_mu"), _with(comparison, "mu")),
+        ("mean |bias|", comparison.text("first_mu"), comparison.text("mu")),
         ("... with shuffled labels", bases[0], bases[1]),
-        ("standard deviation", _with(comparison, "first_sigma"), _with(comparison, "sigma")),
-        ("beta", "", _with(comparison, "beta")),
+        ("standard deviation", comparison.text("first_sigma"), comparison.text("sigma")),
+        ("beta", "", comparison.text("beta")),
         ("... with outliers", "", f"{beta.untrimmed:.3f}"),
         ("... Theil-Sen", "", f"{beta.theil_sen:.3f}"),
     ]
     return [row for row in rows if any(row[1:])]
-
-
-def _with(comparison: Comparison, name: str) -> str:
-    bounds = comparison.interval(name)
-    return f"{comparison.value(name):.3f}" + (f" [{bounds[0]:.3f}, {bounds[1]:.3f}]" if bounds else "")
 
 
 def _moved(comparison: Comparison) -> list[tuple[str, str, str, str]]:

@@ -9,6 +9,7 @@ from evenhand.stats.clusters import cluster_weights, clustered_means
 from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
+from evenhand.stats.share import wilson
 from evenhand.stats.slope import Slope, theil_sen
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "resamples",
     "spearman",
     "theil_sen",
+    "wilson",
 ]

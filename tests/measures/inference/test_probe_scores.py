@@ -14,8 +14,9 @@ from evenhand.measures.inference.columns import Columns
 from evenhand.measures.inference.gathering import Gathered
 from evenhand.measures.inference.marked import gap_test
 from evenhand.measures.inference.phrase_weights import PhraseWeights
-from evenhand.measures.inference.sampled import wilson
+from evenhand.measures.inference.sampled import worth
 from evenhand.models.nli import LABELS, CallableModel, Grid
+from evenhand.stats import wilson
 from evenhand.words.probes import Filler, Points, Probe, stratified
 from evenhand.words.template import Template
 
@@ -406,13 +407,19 @@ def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
     assert hits / runs > 0.91
 
 
+def interval(share, error):
+    """Of a share with that standard error, of 100 pairs where it has none."""
+    shares = np.array([share])
+    return wilson(shares, worth(shares, np.array([error]), 100.0), quantile=1.959964)
+
+
 def test_wilson_by_hand():
     # 10 of 100: centre (.1 + 1.96^2 / 200) / (1 + 1.96^2 / 100), the textbook's [.0552, .1744]
-    found = wilson(np.array([0.1]), np.array([0.03]), 1.959964, 100.0)
+    found = interval(0.1, 0.03)
     assert found[:, 0] == pytest.approx([0.05522854, 0.17436566], abs=1e-6)
-    none = wilson(np.array([0.0]), np.array([0.0]), 1.959964, 100.0)
+    none = interval(0.0, 0.0)
     assert none[:, 0] == pytest.approx([0.0, 3.841459 / 103.841459], abs=1e-6)  # z^2 / (n + z^2)
-    assert np.isnan(wilson(np.array([0.5]), np.array([np.nan]), 1.0, 100.0)).all()
+    assert np.isnan(interval(0.5, np.nan)).all()
 
 
 def test_the_clustered_interval_of_a_sample_covers_too():

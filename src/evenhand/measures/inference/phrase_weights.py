@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 
@@ -34,8 +35,8 @@ class PhraseWeights:
 
     def of(self, some: slice, phrases: Rows) -> Matrix:
         """(draws, phrases) for some of the draws."""
-        weights = [table[some][:, codes[phrases]] for table, codes in zip(self.tables, self.codes, strict=True)]
-        return np.asarray(np.prod(np.stack(weights), axis=0))
+        weights = (table[some][:, codes[phrases]] for table, codes in zip(self.tables, self.codes, strict=True))
+        return reduce(np.multiply, weights)
 
 
 def drawn_weights(size: int, draws: int, seed: np.random.SeedSequence) -> Matrix:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64
+from evenhand.stats import wilson
 from evenhand.stats.bootstrap import LEVEL
 from evenhand.words.probes import Sample
 
@@ -35,7 +36,7 @@ class SampledValues:
         mean = values.mean(axis=0)
         found = np.stack([mean - quantile * error, mean + quantile * error])
         shares = ((values == 0) | (values == 1)).all(axis=0)
-        found[:, shares] = wilson(mean[shares], error[shares], quantile, size)
+        found[:, shares] = wilson(mean[shares], worth(mean[shares], error[shares], size), quantile=quantile)
         return np.asarray(np.clip(found, 0.0, 1.0))
 
     def _error(self, rows: Rows | None) -> tuple[Vector64, float, float]:
@@ -61,15 +62,12 @@ class SampledValues:
         return error, float(stdtrit(len(values) - len(n), (1 + LEVEL) / 2)), len(values) / left
 
 
-def wilson(share: Vector64, error: Vector64, quantile: float, size: float) -> Matrix64:
-    """(2, shares): Wilson's interval from the errors of shares; without an error, that of so many independent pairs."""
+def worth(share: Vector64, error: Vector64, size: float) -> Vector64:
+    """How many independent pairs have these standard errors; `size` where shares of 0 or 1 leave none to tell."""
     spread = share * (1 - share)
     ordinary = (error > 0) & (spread > 0)
     n = np.divide(spread, error**2, out=np.full_like(spread, size), where=ordinary)
-    n = np.where(np.isfinite(error), n, np.nan)
-    centre = (share + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
-    half = quantile / (1 + quantile**2 / n) * np.sqrt(spread / n + quantile**2 / (4 * n**2))
-    return np.stack([centre - half, centre + half])
+    return np.where(np.isfinite(error), n, np.nan)
 
 
 def _by(code: Rows, values: Matrix, count: int) -> Matrix64:

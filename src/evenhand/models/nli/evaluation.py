@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ from evenhand.errors import UsageError
 from evenhand.models.nli.labelled import NOT_ENTAILED, LabelledPairs
 from evenhand.models.nli.probabilities import LABELS
 from evenhand.models.nli.protocol import NLIModel
+from evenhand.stats import wilson
 
-LEVEL = 0.95
 TWO_WAY = (LABELS[0], NOT_ENTAILED)
 
 
@@ -76,20 +74,6 @@ def evaluate(
     return _accuracy(answers, pairs)
 
 
-def wilson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of Wilson 1927 for a share: p around which `right` of `n` is not surprising at this level.
-
-    >>> tuple(round(end, 4) for end in wilson(8, 10))
-    (0.4902, 0.9433)
-    """
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share, scale = right / n, 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # At the ends of the scale the formula gives 0 and 1 but for rounding.
-    return 0.0 if right == 0 else centre - half, 1.0 if right == n else centre + half
-
-
 def _answers(probabilities: Matrix) -> Rows:
     return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
 
@@ -103,9 +87,10 @@ def _accuracy(answers: Rows, pairs: LabelledPairs) -> Accuracy:
     right, asked = np.diag(confusion), confusion.sum(axis=1)
     by_label = {name: float(r / a) if a else None for name, r, a in zip(names, right, asked, strict=True)}
     total = int(right.sum())
+    low, high = wilson(total / len(pairs), len(pairs)).tolist()
     return Accuracy(
         total / len(pairs),
-        wilson(total, len(pairs)),
+        (low, high),
         len(pairs),
         by_label,
         np.asarray(confusion, dtype=np.int64),
