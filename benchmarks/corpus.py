@@ -141,9 +141,9 @@ def clocked(function: Callable[[Any], Any], job: Any) -> float:
 def by_engine(engine: Any, path: Path) -> dict[str, float]:
     """Wall seconds of scoring a file, and processor seconds of its shards when they are counted once more."""
     from evenhand import corpus
-    from evenhand.corpus.counting import Plan, count_shard
+    from evenhand.corpus.counting.count import Plan, count_shard
+    from evenhand.corpus.counting.tokenise import tokeniser
     from evenhand.corpus.groups import resolve
-    from evenhand.corpus.tokenise import tokeniser
 
     start = time.perf_counter()
     corpus.bias(path, lists="bordia2019-wt2", documents="line", engine=engine, **RUNS["window"])

@@ -25,8 +25,8 @@ import numpy as np
 from evenhand import corpus
 from evenhand.corpus import Cooccurrence, Texts
 from evenhand.mitigations import GNGloVe, glove
-from evenhand.mitigations.gender_coordinate import listed
-from evenhand.mitigations.glove_training import BLOCKS
+from evenhand.mitigations.training.glove import BLOCKS
+from evenhand.mitigations.training.gn_glove import listed
 from evenhand.words import pairs
 
 DIM, EPOCHS, RATE, X_MAX, ALPHA, WEIGHT = 50, 3, 0.05, 100.0, 0.75, 0.8

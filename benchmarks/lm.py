@@ -19,11 +19,10 @@ import numpy as np
 import torch
 
 from evenhand.models.lm import BiasRegulariser
+from evenhand.models.lm.awd_lstm import LSTMLayer, mask
 from evenhand.models.lm.corpus import LMCorpus
-from evenhand.models.lm.masks import mask
-from evenhand.models.lm.recurrence import LSTMLayer
-from evenhand.models.lm.run import Run
 from evenhand.models.lm.settings import Settings, settings_of
+from evenhand.models.lm.training_state import Run
 from evenhand.models.lm.vocabulary import TokenVocabulary
 from evenhand.reproduce.bordia2019 import DEFINITIONS
 

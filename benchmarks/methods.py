@@ -121,7 +121,7 @@ def make(folder: Path) -> None:
 
 def make_many(path: Path) -> None:
     """A file larger than one would like in memory, in our own format."""
-    from evenhand.models.vectors.formats.tensors import write_stream
+    from evenhand.models.vectors.formats.safetensors_file import write_stream
 
     rng = np.random.default_rng(0)
     blocks = (rng.standard_normal((20_000, DIM), dtype=np.float32) for _ in range(MANY // 20_000))

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.asking import answers
-from evenhand.models.nli.bilstm_weights import random
-from evenhand.models.nli.weights import Weights
+from evenhand.models.nli.bilstm_network import random
+from evenhand.models.nli.callable_model import answers
+from evenhand.models.nli.decomposable_network import Weights
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
 

@@ -24,8 +24,7 @@ from evenhand.interop.sgns import SGNS, train_sgns
 from evenhand.models.vectors import Vectors
 from evenhand.report import numbers
 from evenhand.reproduce.genderedness import Setting
-from evenhand.reproduce.genderedness_sensitivity import sensitivity
-from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, known_corpus, record
+from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, known_corpus, record, sensitivity
 
 KEPT = Path(__file__).parents[1] / "docs/reproductions/ethayarajh2019.json"
 DIM, WINDOW, SEED = 300, 5, 0

@@ -132,3 +132,18 @@ def require(module: str, *, extra: str) -> ModuleType:
             f"this needs the package {module.partition('.')[0]!r}, which is not installed",
             hint=f'pip install "evenhand[{extra}]"',
         ) from error
+
+
+def few(items: Iterable[str], *, most: int = 3) -> str:
+    """The first few items, for the one line that a record shows of itself."""
+    every = list(items)
+    return ", ".join(every[:most]) + (", ..." if len(every) > most else "")
+
+
+def shown(value: object, *, most: int = 60) -> str:
+    """The value as Python writes it, cut to a readable length."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python refuses to write out integers of thousands of digits
+        text = f"a huge {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 3] + "..."

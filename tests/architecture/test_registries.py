@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import data, measures, mitigations, words
-from evenhand.data.references import bibtex, references
+from evenhand.data.citations import bibtex, references
 from evenhand.measures.registry import FAMILIES, TABLE
 from evenhand.words import probes
 

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from evenhand import data
-from evenhand.cli.fetch import fetch
+from evenhand.cli.verbs.fetch import fetch
 from evenhand.errors import EvenhandError, FetchError, UnknownNameError, UsageError
 
 APP = typer.Typer()
@@ -98,7 +98,7 @@ def test_errors_carry_their_exit_code(arguments: list[str], kind: type[EvenhandE
 def test_on_a_terminal_the_bar_goes_to_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from evenhand.data import registries
+    from evenhand.data import packages as registries
 
     def refuse(command: Sequence[str], folder: Path) -> None:
         raise FetchError("the registry is closed")

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand import corpus
-from evenhand.cli.corpus import sub_app
+from evenhand.cli.verbs.corpus import sub_app
 from evenhand.errors import DegenerateError, UsageError
 
 

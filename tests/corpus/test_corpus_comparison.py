@@ -5,9 +5,8 @@ import pytest
 
 from evenhand.corpus import Corpus, Texts, bias
 from evenhand.corpus.comparison import compare
-from evenhand.corpus.generated import against_training, read_samples
-from evenhand.corpus.jackknife import left_out, standard_error
-from evenhand.corpus.shaped import same_shape, two_halves, word_stream
+from evenhand.corpus.generated import against_training, read_samples, same_shape, two_halves, word_stream
+from evenhand.corpus.scores.jackknife import left_out, standard_error
 from evenhand.errors import DegenerateError, FormatError
 
 GROUPS = {"female": ["she", "her"], "male": ["he", "him"]}

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from evenhand import corpus
+from evenhand.corpus.counting.vocabulary import are_marks
 from evenhand.corpus.generated import MARKS, against_training
-from evenhand.corpus.marks import are_marks
 from evenhand.errors import UsageError
 
 GROUPS = {"f": ["she"], "m": ["he"]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenhand.corpus.readers.account import Account
+from evenhand.corpus.readers.read_log import Account
 from evenhand.errors import UnknownNameError, counted, unknown_name
 from evenhand.words import pairs
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand import corpus
-from evenhand.corpus.pieces import END
+from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers import Account, Corpus
 from evenhand.corpus.readers import source as source_module
-from evenhand.corpus.readers.ranges import Span, lines_of, spans
+from evenhand.corpus.readers.text import Span, lines_of, spans
 from evenhand.errors import FormatError
 
 GROUPS = {"f": ["she"], "m": ["he"]}

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand import corpus
-from evenhand.cli.corpus import sub_app
+from evenhand.cli.verbs.corpus import sub_app
 from evenhand.corpus.readers import source as source_module
 from evenhand.engines import LocalEngine
 from evenhand.errors import FormatError

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from evenhand import corpus
-from evenhand.corpus.pieces import END, cut
+from evenhand.corpus.counting.text_stream import END, cut
 from evenhand.corpus.readers import Account, Corpus, Texts
 from evenhand.corpus.readers import source as source_module
 from evenhand.errors import FormatError, InputMissingError, MissingExtraError, UsageError

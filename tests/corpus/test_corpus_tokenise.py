@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import corpus
-from evenhand.corpus.pieces import END
-from evenhand.corpus.stopwords import ENGLISH, stop_list
-from evenhand.corpus.tokenise import tokeniser
-from evenhand.corpus.vocabulary import Vocabulary
+from evenhand.corpus.counting.text_stream import END
+from evenhand.corpus.counting.tokenise import tokeniser
+from evenhand.corpus.counting.vocabulary import ENGLISH, Vocabulary, stop_list
 from evenhand.errors import FormatError, InputMissingError, UsageError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenhand import corpus
-from evenhand.corpus.baseline import Shuffler
+from evenhand.corpus.scores.shuffled_baseline import Shuffler
 from evenhand.errors import DegenerateError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -87,7 +87,7 @@ def test_baseline_is_seeded(reach):
 
 def test_labellings_in_several_rounds(monkeypatch):
     whole = scored(texts(20), permutations=6).baseline
-    monkeypatch.setattr("evenhand.corpus.baseline.CELLS", 10)
+    monkeypatch.setattr("evenhand.corpus.scores.shuffled_baseline.CELLS", 10)
     assert scored(texts(20), permutations=6).baseline.mu == pytest.approx(whole.mu, rel=0.5)
 
 

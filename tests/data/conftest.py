@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evenhand.data import Entry, File
-from evenhand.data.source import parse
+from evenhand.data.catalog import parse
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evenhand import data
-from evenhand.data import places
+from evenhand.data import local_copies as places
 from evenhand.data.catalog import KINDS, read
 from evenhand.data.digest import is_intact
 from evenhand.errors import FormatError, UnknownNameError

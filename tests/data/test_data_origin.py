@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenhand.data import File
-from evenhand.data.origin import download, patience
+from evenhand.data.http import download, patience
 from evenhand.errors import FetchError, UsageError
 
 BODY = bytes(range(256)) * 2000
@@ -238,7 +238,7 @@ def test_a_server_that_sends_another_range_is_not_believed(web: Any, target: Pat
 def test_killed_in_the_middle_leaves_no_file_and_goes_on_later(web: Any, target: Path, expected: File) -> None:
     web.routes["/a.bin"] = stall_after(web, BODY[:300_000])
     code = (
-        "import sys; from pathlib import Path; from evenhand.data import File; from evenhand.data.origin import download;"
+        "import sys; from pathlib import Path; from evenhand.data import File; from evenhand.data.http import download;"
         "download(sys.argv[1], Path(sys.argv[2]), expected=File('a.bin'))"
     )
     with subprocess.Popen([sys.executable, "-c", code, web.url("/a.bin"), str(target)]) as process:
@@ -260,7 +260,7 @@ def test_from_https_only_to_https() -> None:
     from io import BytesIO
     from urllib.request import Request
 
-    from evenhand.data.origin import _NeverLessSafe
+    from evenhand.data.http import _NeverLessSafe
 
     with pytest.raises(FetchError, match="not safe"):
         _NeverLessSafe().redirect_request(

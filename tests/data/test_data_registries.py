@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenhand import data
-from evenhand.data import registries
-from evenhand.data.source import parse
+from evenhand.data import packages as registries
+from evenhand.data.catalog import parse
 from evenhand.errors import FetchError
 
 WHEEL = parse("pypi:some-set==1.2!some_set/data/a.txt")

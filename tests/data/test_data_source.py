@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.data.source import Source, is_plain_path, parse
+from evenhand.data.catalog import Source, is_plain_path, parse
 from evenhand.errors import FormatError
 
 LETTERS = string.ascii_lowercase + string.digits

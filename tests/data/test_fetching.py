@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from evenhand import data
-from evenhand.data import Entry, File, places, registries
+from evenhand.data import Entry, File
+from evenhand.data import local_copies as places
+from evenhand.data import packages as registries
 from evenhand.data.fetch import is_offline, obtain
 from evenhand.errors import EvenhandWarning, FetchError, UnknownNameError, UsageError
 

@@ -18,8 +18,7 @@ from evenhand.errors import (
     UsageError,
     VocabularyError,
 )
-from evenhand.interop.huggingface import input_embeddings, set_input_embeddings
-from evenhand.interop.tokens import Token, whole_word_tokens
+from evenhand.interop.huggingface import Token, input_embeddings, set_input_embeddings, whole_word_tokens
 from evenhand.models.vectors import Vectors
 
 BERT = ["[PAD]", "[unused0]", "nurse", "##s", "she", "Ġ"]

@@ -5,9 +5,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UsageError  # noqa: E402
-from evenhand.models.lm.awd_lstm import AWDLSTM, detached  # noqa: E402
-from evenhand.models.lm.masks import locked, mask  # noqa: E402
-from evenhand.models.lm.recurrence import LSTMLayer  # noqa: E402
+from evenhand.models.lm.awd_lstm import (  # noqa: E402  # noqa: E402
+    AWDLSTM,
+    LSTMLayer,
+    detached,
+    locked,
+    mask,
+)
 from evenhand.models.lm.settings import Settings, settings_of  # noqa: E402
 
 SMALL = Settings(embedding=6, hidden=10, layers=3)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from evenhand.cli.lm import sub_app
+from evenhand.cli.verbs.lm import sub_app
 from evenhand.errors import EvenhandError, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019
 from evenhand.reproduce.lambda_sweep import Cell, Plan, cells, finished, run_cell

@@ -22,7 +22,7 @@ from evenhand.models.lm import (  # noqa: E402
     write_samples,
 )
 from evenhand.models.lm.generation import _chosen  # noqa: E402
-from evenhand.models.lm.storage import is_saved  # noqa: E402
+from evenhand.models.lm.model_folder import is_saved  # noqa: E402
 
 WORDS = TokenVocabulary(("he", "she", "nurse", "doctor", "<eos>", "<unk>"))
 TOKENS = np.random.default_rng(0).integers(0, 6, 101).astype(np.int32)

@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
 from evenhand.models.lm import LMCorpus, Settings, TokenVocabulary, train  # noqa: E402
-from evenhand.models.lm import watch as watching  # noqa: E402
-from evenhand.models.lm.interrupt import asked_to_stop  # noqa: E402
-from evenhand.models.lm.run import Run  # noqa: E402
+from evenhand.models.lm import schedule as watching  # noqa: E402
+from evenhand.models.lm.training import asked_to_stop  # noqa: E402
+from evenhand.models.lm.training_state import Run  # noqa: E402
 
 SETTINGS = Settings(
     embedding=12,

@@ -12,8 +12,10 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 tokenizers = pytest.importorskip("tokenizers")
 
-from evenhand.models.lm.regulariser import BiasRegulariser  # noqa: E402
-from evenhand.models.lm.token_pairs import token_pairs  # noqa: E402
+from evenhand.models.lm.regulariser import (  # noqa: E402
+    BiasRegulariser,
+    token_pairs,
+)
 from evenhand.models.lm.trainer_callback import BiasRegulariserCallback  # noqa: E402
 
 WORDS = ["[UNK]", "she", "he", "her", "him", "nurse", "doctor", "saw", "met", "the", "a", "queen", "and"]

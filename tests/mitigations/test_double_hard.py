@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 import evenhand as eh
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations import DoubleHardDebias
-from evenhand.mitigations.double_hard import agreement
+from evenhand.mitigations.projection.double_hard import agreement
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Recipe

@@ -17,9 +17,8 @@ from evenhand.cli.app import app
 from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, VocabularyError
 from evenhand.mitigations import GNGloVe, get, glove
-from evenhand.mitigations.gender_coordinate import Coordinate, listed
-from evenhand.mitigations.glove_blocks import blocks
-from evenhand.mitigations.glove_training import Plan, Side, gradients
+from evenhand.mitigations.training.glove import Plan, Side, blocks, gradients
+from evenhand.mitigations.training.gn_glove import Coordinate, listed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, pairs
 

@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations import HardDebias, LinearProjection
 from evenhand.mitigations.maps import WordTable
-from evenhand.mitigations.multiclass import counterparts, equidistant, set_subspace, spelt_sets
+from evenhand.mitigations.projection.hard import counterparts, equidistant, set_subspace, spelt_sets
 from evenhand.mitigations.selection import EveryWord, ExceptListed
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace

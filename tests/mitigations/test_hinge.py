@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from evenhand.mitigations.hinge import train
+from evenhand.mitigations.erasure.linear_svm import train
 
 
 def clouds(seed: int, classes: int, *, n: int = 120, dim: int = 6) -> tuple[np.ndarray, np.ndarray]:

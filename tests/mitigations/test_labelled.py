@@ -5,7 +5,7 @@ import pytest
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations import INLP, LEACE
-from evenhand.mitigations.labelled import biased, by_lists, plain_rows
+from evenhand.mitigations.labelled_words import biased, by_lists, plain_rows
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Recipe
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations import LEACE, VectorMap
-from evenhand.mitigations.leace import Statistics
+from evenhand.mitigations.erasure.leace import Statistics
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept

@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection
-from evenhand.mitigations import effects as effects_module
+from evenhand.mitigations import map_report as effects_module
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, pair, pairs

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations import MISP, VectorMap
-from evenhand.mitigations.misp import between_groups, weight_permutations
+from evenhand.mitigations.projection.misp import between_groups, weight_permutations
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept

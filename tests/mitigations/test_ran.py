@@ -12,9 +12,17 @@ import evenhand as eh
 from evenhand.arrays import unit_rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations import RAN, VectorMap
-from evenhand.mitigations.ran import PAPER, indirect, listed_words
-from evenhand.mitigations.repulsion import Block, block_of, descend, gradient, objective
 from evenhand.mitigations.selection import ExceptListed
+from evenhand.mitigations.training.ran import (
+    PAPER,
+    Block,
+    block_of,
+    descend,
+    gradient,
+    indirect,
+    listed_words,
+    objective,
+)
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations import LEACE, RLACE, VectorMap
-from evenhand.mitigations.rlace import fantope
+from evenhand.mitigations.erasure.rlace import fantope
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 

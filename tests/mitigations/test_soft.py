@@ -8,9 +8,10 @@ from scipy.optimize import minimize
 
 import evenhand as eh
 from evenhand.errors import UsageError, VocabularyError
-from evenhand.mitigations import HardDebias, SoftDebias, soft
+from evenhand.mitigations import HardDebias, SoftDebias
+from evenhand.mitigations.projection import soft
+from evenhand.mitigations.projection.soft import solve
 from evenhand.mitigations.selection import EveryWord, ExceptListed
-from evenhand.mitigations.soft import solve
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 

@@ -17,7 +17,7 @@ from evenhand.mitigations.maps import (
     VectorMap,
     apply_blocks,
 )
-from evenhand.mitigations.maps import blocks as blocks_module
+from evenhand.mitigations.maps import application as blocks_module
 from evenhand.models.vectors import Vectors
 
 FIRST = SoftProjection([[1.0, 0.0]])

@@ -148,7 +148,7 @@ def test_the_mean_does_not_depend_on_the_blocks(small: Path, monkeypatch: pytest
 
 def test_the_dictionary_does_not_depend_on_the_chunks(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(small, ReadOptions())
-    monkeypatch.setattr("evenhand.models.vectors.formats.cursor.CHUNK", 3)
+    monkeypatch.setattr("evenhand.models.vectors.formats.fasttext_bin.CHUNK", 3)
     monkeypatch.setattr("evenhand.models.vectors.formats.fasttext_bin.CHUNK", 3)
     packed = small.with_suffix(".bin.gz")
     packed.write_bytes(gzip.compress(SMALL))

@@ -9,11 +9,11 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
-from evenhand.models.nli.asking import answers
-from evenhand.models.nli.bilstm_weights import random
-from evenhand.models.nli.factorised import recurrent
+from evenhand.models.nli.bilstm_network import random
+from evenhand.models.nli.callable_model import answers
+from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.factorised import bilstm as recurrent
 from evenhand.models.nli.loading import backend_name
-from evenhand.models.nli.weights import Weights
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 

@@ -7,8 +7,8 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.asking import answers
-from evenhand.models.nli.weights import Weights
+from evenhand.models.nli.callable_model import answers
+from evenhand.models.nli.decomposable_network import Weights
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -130,7 +130,7 @@ def test_the_shipped_probes_on_the_embedded_vectors(glove):
 def test_blocks_and_threads_make_no_difference(monkeypatch):
     asked = PROBES["mixed lengths"]
     whole = factorised(model(workers=1), asked)
-    monkeypatch.setattr("evenhand.models.nli.factorised.run.PAIRS_IN_GRID", 1)
+    monkeypatch.setattr("evenhand.models.nli.factorised.decomposable.PAIRS_IN_GRID", 1)
     monkeypatch.setattr("evenhand.models.nli.factorised.layout.FILLERS_AT_ONCE", 2)
     asker = model(workers=3)
     object.__setattr__(asker.backend, "pairs_at_once", 4)

@@ -10,8 +10,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import UnknownNameError
 from evenhand.measures.inference import embedded, projected
-from evenhand.measures.inference.embedded_models import AT_TEST_TIME, RETRAINED, Fit, fit
 from evenhand.models.nli.embedded import CONDITIONS, SEEDS, card, settings
+from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED, Fit, fit
 from evenhand.subspaces import learn
 
 PAIRS = (["The nurse ate a meal."], ["The woman ate a meal."])

@@ -6,9 +6,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.asking import answers
-from evenhand.models.nli.forward import distances
-from evenhand.models.nli.weights import DISTANCES, Weights
+from evenhand.models.nli.callable_model import answers
+from evenhand.models.nli.decomposable_network import DISTANCES, Weights, distances
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
 

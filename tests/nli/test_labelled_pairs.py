@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
-from evenhand.models.nli.labelled import LabelledPairs, read_pairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
 
 ROWS = [
     ("A man ate.", "A person ate.", "entailment"),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.app import app
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.weights import Weights
+from evenhand.models.nli.decomposable_network import Weights
 
 runner = CliRunner()
 WORDS = ("the", "man", "dog", "ate", "slept", "not", ".")

@@ -12,16 +12,16 @@ import evenhand as eh
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UnknownNameError, UsageError
 from evenhand.models.nli import load
 from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled import LabelledPairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs
 
 torch = pytest.importorskip("torch")
 
 from evenhand.models.nli.tokens import Lookup  # noqa: E402
 from evenhand.models.nli.training import train  # noqa: E402
 from evenhand.models.nli.training.batches import Batches  # noqa: E402
+from evenhand.models.nli.training.encoded_pairs import Numbered, compacted  # noqa: E402
 from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork  # noqa: E402
 from evenhand.models.nli.training.networks.stacked import StackedLinear  # noqa: E402
-from evenhand.models.nli.training.reading import Numbered, compacted  # noqa: E402
 
 NOUNS, VERBS = ("man", "dog", "cat", "girl", "cook"), ("ate", "slept", "ran", "sang", "fell")
 WORDS = ("the", "not", ".", *NOUNS, *VERBS)
@@ -92,7 +92,7 @@ def test_the_model_answers_as_the_network(options, tmp_path):
 @pytest.mark.parametrize("intra", [False, True])
 def test_probabilities_of_network_and_numpy_model(intra):
     from evenhand.models.nli import DecomposableAttention
-    from evenhand.models.nli.weights import Weights
+    from evenhand.models.nli.decomposable_network import Weights
 
     network = DecomposableNetwork(3, 12, 16, intra_attention=intra)
     network.draw([4, 5, 6])

@@ -10,10 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 import evenhand as eh
-from evenhand.cli.probe import probe
-from evenhand.cli.probe_models import _order
+from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.weights import Weights
+from evenhand.models.nli.decomposable_network import Weights
+from evenhand.subjects.nli_models import _order
 
 app = typer.Typer()
 app.command()(probe)
@@ -22,7 +22,7 @@ runner = CliRunner()
 
 @pytest.fixture(autouse=True)
 def few_controls(monkeypatch):
-    monkeypatch.setattr("evenhand.measures.inference.run.CONTROL_PAIRS", 100)
+    monkeypatch.setattr("evenhand.measures.inference.run_probe.CONTROL_PAIRS", 100)
 
 
 def test_export_predict_and_score(tmp_path):
@@ -249,7 +249,7 @@ def test_a_hugging_face_folder_gets_the_order_of_labels(tmp_path, monkeypatch):
         given.append((text, options))
         return CallableModel(lambda p, h: [[0.2, 0.5, 0.3]] * len(p), LABELS, "tiny-bert")
 
-    monkeypatch.setitem(sys.modules, "evenhand.models.nli.transformer", SimpleNamespace(from_text=from_text))
+    monkeypatch.setitem(sys.modules, "evenhand.models.nli.transformer.model", SimpleNamespace(from_text=from_text))
     (tmp_path / "config.json").write_text("{}")
     for text in (f"hf:{tmp_path}", str(tmp_path)):
         done = run(text, "--labels", "c,e,n", "--device", "cpu", "-p", "mab-explicit", "--sample", "50", "--json")

@@ -8,9 +8,10 @@ import pytest
 
 from evenhand.engines import LocalEngine
 from evenhand.errors import UsageError
-from evenhand.measures.inference import gathering, probe
+from evenhand.measures.inference import accumulator as gathering
+from evenhand.measures.inference import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.weights import Weights
+from evenhand.models.nli.decomposable_network import Weights
 from evenhand.words import probes
 
 RUNS = {

@@ -15,10 +15,10 @@ from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, Usa
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
 from evenhand.models.nli.protocol import Vocabulary  # noqa: E402
-from evenhand.models.nli.sequence.labels import labels_of, meaning  # noqa: E402
-from evenhand.models.nli.sequence.layout import Batches, blocks  # noqa: E402
-from evenhand.models.nli.sequence.split import SplitLinear  # noqa: E402
-from evenhand.models.nli.transformer import TransformerNLI, from_text  # noqa: E402
+from evenhand.models.nli.transformer.batches import Batches, blocks  # noqa: E402
+from evenhand.models.nli.transformer.device_model import SplitLinear  # noqa: E402
+from evenhand.models.nli.transformer.labels import labels_of, meaning  # noqa: E402
+from evenhand.models.nli.transformer.model import TransformerNLI, from_text  # noqa: E402
 from evenhand.words.probes import Points, probe  # noqa: E402
 
 # the module of DeBERTa compiles its functions with it

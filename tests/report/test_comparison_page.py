@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.cli.corpus import sub_app
+from evenhand.cli.verbs.corpus import sub_app
 from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
 from evenhand.report import charts

@@ -17,8 +17,17 @@ from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.reproduce.genderedness import Group, Setting, compare, constants_of, usable_pairs
-from evenhand.reproduce.genderedness_sensitivity import COLUMNS, sensitivity
-from evenhand.reproduce.genderedness_table import MEANS, PUBLISHED, as_table, examples, prepare, record, table_2
+from evenhand.reproduce.genderedness_table import (
+    MEANS,
+    PUBLISHED,
+    SENSITIVITY_COLUMNS,
+    as_table,
+    examples,
+    prepare,
+    record,
+    sensitivity,
+    table_2,
+)
 from evenhand.words import Pairs
 
 PAIRS = Pairs("defining", [("she", "he"), ("woman", "man"), ("girl", "boy")], ("female", "male"))
@@ -146,15 +155,15 @@ def test_sensitivity_has_a_row_for_every_choice_and_one_that_is_impossible() -> 
     others = {"stretched vectors": (counts, shifted)}
     table = sensitivity(counts, vectors, setting=SETTING, others=others)
     rows = {row[0]: row for row in table.rows}
-    assert rows["the paper"][COLUMNS.index("appropriate n")] == 164
+    assert rows["the paper"][SENSITIVITY_COLUMNS.index("appropriate n")] == 164
     assert rows["alpha -1"][1] == -1
     assert any(label.startswith("neutral words from 1000 occurrences: no neutral word") for label in rows)
     assert (
-        rows["stretched vectors"][COLUMNS.index("neutral vectors")]
-        > rows["as in the table"][COLUMNS.index("neutral vectors")]
+        rows["stretched vectors"][SENSITIVITY_COLUMNS.index("neutral vectors")]
+        > rows["as in the table"][SENSITIVITY_COLUMNS.index("neutral vectors")]
     )
-    assert rows["with the defining words"][COLUMNS.index("appropriate n")] == 6
-    assert rows["as in the table"][COLUMNS.index("appropriate n")] == 4
+    assert rows["with the defining words"][SENSITIVITY_COLUMNS.index("appropriate n")] == 6
+    assert rows["as in the table"][SENSITIVITY_COLUMNS.index("appropriate n")] == 4
 
 
 def test_misuse_and_missing_words_are_named(tmp_path: Path) -> None:

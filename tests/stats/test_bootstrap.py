@@ -8,8 +8,7 @@ from scipy import stats as scipy_stats
 
 from evenhand.errors import UsageError
 from evenhand.stats import bca_interval, interval, percentile_interval, resamples
-from evenhand.stats.bca import leave_one_out
-from evenhand.stats.bootstrap import drawn_values
+from evenhand.stats.bootstrap import drawn_values, leave_one_out
 
 SKEWED = np.random.default_rng(1).exponential(size=40)
 

@@ -9,8 +9,7 @@ from scipy import stats as scipy_stats
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import pearson, spearman
-from evenhand.stats.correlation import spearman_rows
-from evenhand.stats.ranks import mean_ranks
+from evenhand.stats.correlation import mean_ranks, spearman_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=30)

@@ -5,12 +5,13 @@ import json
 import polars as pl
 import pytest
 
-from evenhand.corpus.pieces import END
-from evenhand.corpus.readers.account import Account
+from evenhand.corpus.counting.text_stream import END
+from evenhand.corpus.readers.read_log import Account
 from evenhand.corpus.readers.source import Corpus
 from evenhand.errors import UsageError
 from evenhand.words import probes
-from evenhand.words.probes import Filler, Probe, dataset, probe
+from evenhand.words.probes import Filler, Probe, probe
+from evenhand.words.probes import dataset
 from evenhand.words.template import Template
 
 

@@ -8,7 +8,7 @@ from evenhand import words
 from evenhand.errors import UnknownNameError, UsageError
 from evenhand.words import catalog
 from evenhand.words.document import read_document
-from evenhand.words.loading import Library, load_file
+from evenhand.words.library import Library, load_file
 
 
 def test_only_the_files_that_are_needed_are_parsed():

@@ -11,21 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from evenhand import __version__
-from evenhand.cli.audit import audit
-from evenhand.cli.check import check
-from evenhand.cli.compare import compare
-from evenhand.cli.convert import convert
-from evenhand.cli.corpus import sub_app as corpus
-from evenhand.cli.debias import debias
-from evenhand.cli.fetch import fetch
-from evenhand.cli.listing import listing
-from evenhand.cli.lm import sub_app as lm
-from evenhand.cli.measure import measure
-from evenhand.cli.nli import sub_app as nli
-from evenhand.cli.probe import probe
-from evenhand.cli.report import report
-from evenhand.cli.reproduce import reproduce
-from evenhand.cli.show import show
+from evenhand.cli.verbs.audit import audit
+from evenhand.cli.verbs.check import check
+from evenhand.cli.verbs.compare import compare
+from evenhand.cli.verbs.convert import convert
+from evenhand.cli.verbs.corpus import sub_app as corpus
+from evenhand.cli.verbs.debias import debias
+from evenhand.cli.verbs.fetch import fetch
+from evenhand.cli.verbs.list import listing
+from evenhand.cli.verbs.lm import sub_app as lm
+from evenhand.cli.verbs.measure import measure
+from evenhand.cli.verbs.nli import sub_app as nli
+from evenhand.cli.verbs.probe import probe
+from evenhand.cli.verbs.report import report
+from evenhand.cli.verbs.reproduce import reproduce
+from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
 INTERRUPTED = 130

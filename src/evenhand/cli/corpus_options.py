@@ -1,4 +1,4 @@
-"""The options that the verbs on text share, written once."""
+"""Options shared by the corpus verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that the verbs on language models share, written once."""
+"""Options shared by the language-model verbs."""
 
 from __future__ import annotations
 

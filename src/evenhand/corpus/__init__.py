@@ -3,17 +3,16 @@
 Everything streams: memory grows with the number of distinct words, not with the length of the text.
 """
 
-from evenhand.corpus.beta import Beta
 from evenhand.corpus.bias import bias
-from evenhand.corpus.chance import by_chance
 from evenhand.corpus.comparison import Comparison, compare
-from evenhand.corpus.constants import Constants, fit_constants
-from evenhand.corpus.cooccurrence import Cooccurrence, cooccurrence
-from evenhand.corpus.genderedness import Genderedness, genderedness
+from evenhand.corpus.cooccurrence.counts import Cooccurrence, cooccurrence
+from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
+from evenhand.corpus.cooccurrence.genderedness import Genderedness, by_chance, genderedness
+from evenhand.corpus.counting.vocabulary import ENGLISH
 from evenhand.corpus.generated import against_training
 from evenhand.corpus.readers import Corpus, Texts
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.stopwords import ENGLISH
+from evenhand.corpus.scores.beta import Beta
 
 __all__ = [
     "ENGLISH",

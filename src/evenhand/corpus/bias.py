@@ -11,22 +11,20 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.corpus import groups as grouping
-from evenhand.corpus.baseline import shuffled_means
-from evenhand.corpus.counting import Plan, Progress, count
-from evenhand.corpus.intervals import PARTS
-from evenhand.corpus.marks import marks_dropped
-from evenhand.corpus.pieces import PIECE
-from evenhand.corpus.readers.account import nothing_read
-from evenhand.corpus.readers.places import Paths
+from evenhand.corpus.counting.count import Plan, Progress, count
+from evenhand.corpus.counting.text_stream import PIECE
+from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.counting.vocabulary import marks_dropped, stop_list
+from evenhand.corpus.readers.paths import Paths
+from evenhand.corpus.readers.read_log import nothing_read
 from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.scores import checked_normalisation
-from evenhand.corpus.scoring import Scored
-from evenhand.corpus.stopwords import stop_list
-from evenhand.corpus.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.scores.log_ratio import checked_normalisation
+from evenhand.corpus.scores.shuffled_baseline import shuffled_means
+from evenhand.corpus.scores.word_scores import PARTS, Scored
 from evenhand.engines import Engine, opened
 from evenhand.errors import UsageError
-from evenhand.words.frozen import FrozenMap
+from evenhand.words.wordset import FrozenMap
 
 WINDOW = 10
 

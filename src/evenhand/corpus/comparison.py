@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from evenhand.corpus import groups as grouping
-from evenhand.corpus.beta import Beta
 from evenhand.corpus.bias import WINDOW, bias
-from evenhand.corpus.counting import Progress
-from evenhand.corpus.jackknife import REACH, LeftOut, left_out, slope_error
-from evenhand.corpus.readers.places import Paths
+from evenhand.corpus.counting.count import Progress
+from evenhand.corpus.counting.tokenise import Tokenizer
+from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import Source, as_source
 from evenhand.corpus.result import CorpusBias
-from evenhand.corpus.tokenise import Tokenizer
+from evenhand.corpus.scores.beta import Beta
+from evenhand.corpus.scores.jackknife import REACH, LeftOut, left_out, slope_error
 from evenhand.engines import Engine, opened
 
 STATISTICS = ("mu", "sigma", "beta")

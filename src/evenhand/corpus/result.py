@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.corpus.beta import ENOUGH, Beta, shared, too_few
+from evenhand.corpus.scores.beta import ENOUGH, Beta, shared, too_few
 from evenhand.errors import DegenerateError, UsageError, counted
-from evenhand.words.frozen import FrozenMap
+from evenhand.words.wordset import FrozenMap
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,6 @@ Sets that a measure or a test reads belong here; word lists are facts and live i
 
 from evenhand.data.catalog import Entry, File, catalog, get
 from evenhand.data.fetch import fetch
-from evenhand.data.places import locate
+from evenhand.data.local_copies import locate
 
 __all__ = ["Entry", "File", "catalog", "fetch", "get", "locate"]

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from evenhand.data.catalog import File
+from evenhand.data.catalog import File, is_plain_path
 from evenhand.data.digest import check
-from evenhand.data.source import is_plain_path
 from evenhand.errors import FetchError
 from evenhand.files import replacing
 

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from evenhand.data import places
-from evenhand.data.catalog import Entry, File, get
+from evenhand.data import local_copies
+from evenhand.data.catalog import Entry, File, Source, get
 from evenhand.data.digest import is_intact, sha256_of
-from evenhand.data.places import Place
-from evenhand.data.progress import Progress, silent
-from evenhand.data.source import Source
+from evenhand.data.local_copies import Place
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
 
 
@@ -29,7 +28,18 @@ class Fetched:
     source: str
 
 
-def fetch(name: str, *, offline: bool | None = None, force: bool = False, progress: Progress = silent) -> Path:
+class DownloadProgress(Protocol):
+    """Called now and then with the bytes that are here and, where the server says it, how many there will be."""
+
+    def __call__(self, done: int, total: int | None, /) -> None:
+        """Take note of the bytes done so far."""
+
+
+def silent(done: int, total: int | None, /) -> None:
+    """Report nothing."""
+
+
+def fetch(name: str, *, offline: bool | None = None, force: bool = False, progress: DownloadProgress = silent) -> Path:
     """The path of a data set's file or folder, downloaded if it is not here yet.
 
     Args:
@@ -47,7 +57,7 @@ def obtain(
     offline: bool | None = None,
     force: bool = False,
     verify: bool = False,
-    progress: Progress = silent,
+    progress: DownloadProgress = silent,
 ) -> Fetched:
     """Like `fetch`, and say where the copy came from; `verify` also hashes a copy that was here already."""
     offline = is_offline() if offline is None else offline
@@ -56,7 +66,7 @@ def obtain(
     if not force and (found := _here(entry, verify=verify)):
         return found
     _refuse_if_unreachable(entry, offline=offline)
-    with places.one_at_a_time(places.entry_folder(entry)):
+    with local_copies.one_at_a_time(local_copies.entry_folder(entry)):
         # Another process may have brought it while this one waited.
         if not force and (place := _in_cache(entry, verify=verify)):
             return Fetched(entry, place, "cache")
@@ -69,25 +79,25 @@ def is_offline() -> bool:
 
 
 def _here(entry: Entry, *, verify: bool) -> Fetched | None:
-    if place := places.in_data_folder(entry):
+    if place := local_copies.in_data_folder(entry):
         if verify:
             for path, file in zip(place.files, entry.files, strict=True):
                 if file.size == path.stat().st_size and not is_intact(path, file):
-                    places.warn_of_other_content(entry, path)
+                    local_copies.warn_of_other_content(entry, path)
     else:
         place = _in_cache(entry, verify=verify)
     return Fetched(entry, place, place.name) if place else None
 
 
 def _in_cache(entry: Entry, *, verify: bool) -> Place | None:
-    place = places.in_cache(entry)
+    place = local_copies.in_cache(entry)
     if place and verify and not all(map(is_intact, place.files, entry.files)):
         return None
     return place
 
 
 def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
-    wanted = f"$EVENHAND_DATA/{places.data_path(entry)}"
+    wanted = f"$EVENHAND_DATA/{local_copies.data_path(entry)}"
     if not entry.sources:
         raise FetchError(
             f"{entry.id!r} has no address to fetch it from; it can only come from {wanted}",
@@ -100,7 +110,7 @@ def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
         )
 
 
-def _from_first_that_works(entry: Entry, progress: Progress) -> Fetched:
+def _from_first_that_works(entry: Entry, progress: DownloadProgress) -> Fetched:
     failures = []
     for source in entry.sources:
         try:
@@ -110,12 +120,12 @@ def _from_first_that_works(entry: Entry, progress: Progress) -> Fetched:
         except (EvenhandError, OSError) as error:
             failures.append(f"{source}: {_reason(error)}")
         else:
-            place = places.cache_place(entry)
+            place = local_copies.cache_place(entry)
             _warn_if_unverified(entry, place)
             return Fetched(entry, place, str(source))
     raise FetchError(
         "\n  ".join([f"could not fetch {entry.id!r}; tried {len(failures)}:", *failures]),
-        hint=f"try again later, or put it at $EVENHAND_DATA/{places.data_path(entry)}. {entry.note}".rstrip(),
+        hint=f"try again later, or put it at $EVENHAND_DATA/{local_copies.data_path(entry)}. {entry.note}".rstrip(),
     )
 
 
@@ -125,15 +135,15 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _take(source: Source, entry: Entry, progress: Progress) -> None:
+def _take(source: Source, entry: Entry, progress: DownloadProgress) -> None:
     """Bring every file of the entry from one source; only whole, checked files get their final name."""
     # These load ssl, tarfile and subprocess, which a run that finds its data here does not need.
-    from evenhand.data import archive, origin
+    from evenhand.data import archive, http
 
-    folder = places.entry_folder(entry)
+    folder = local_copies.entry_folder(entry)
     if not source.member:
         for file in entry.files:
-            origin.download(source.address_of(file.name), folder / file.name, expected=file, progress=progress)
+            http.download(source.address_of(file.name), folder / file.name, expected=file, progress=progress)
         return
     wanted = {source.member_of(file.name): archive.Wanted(folder / file.name, file) for file in entry.files}
     with _package(source, folder, progress) as packed:
@@ -141,16 +151,16 @@ def _take(source: Source, entry: Entry, progress: Progress) -> None:
 
 
 @contextmanager
-def _package(source: Source, folder: Path, progress: Progress) -> Iterator[Path]:
+def _package(source: Source, folder: Path, progress: DownloadProgress) -> Iterator[Path]:
     """The archive of a source, for as long as it takes to unpack it."""
-    from evenhand.data import origin, registries
+    from evenhand.data import http, packages
 
     if source.kind != "web":
         with tempfile.TemporaryDirectory(prefix=".package-", dir=folder) as scratch:
-            yield registries.download(source, Path(scratch))
+            yield packages.download(source, Path(scratch))
         return
     name = _archive_name(source)
-    packed = origin.download(source.where, folder / name, expected=File(name), progress=progress)
+    packed = http.download(source.where, folder / name, expected=File(name), progress=progress)
     try:
         yield packed
     finally:

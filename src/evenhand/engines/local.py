@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evenhand.engines.threads import one_thread_each
 from evenhand.errors import UsageError, WorkerError
 
 if TYPE_CHECKING:
@@ -95,3 +95,13 @@ def _begin(packed: bytes) -> None:
 
 def _work(job: Any) -> Any:
     return _function(job)
+
+
+# One thread in each worker: there are as many workers as cores.
+LIMITS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def one_thread_each() -> None:
+    """Tell the numerical libraries, which read these when they are first imported; what is set already stays."""
+    for name in LIMITS:
+        os.environ.setdefault(name, "1")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from evenhand.engines.threads import one_thread_each
+from evenhand.engines.local import one_thread_each
 from evenhand.errors import UsageError, WorkerError, require
 
 Job = TypeVar("Job")

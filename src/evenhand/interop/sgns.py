@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix
-from evenhand.corpus.counting import Progress
-from evenhand.corpus.readers.places import Paths
+from evenhand.corpus.counting.count import Progress
+from evenhand.corpus.counting.token_file import Spool, spooled
+from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import Source, as_source
-from evenhand.corpus.spool import Spool, spooled
-from evenhand.corpus.tokenise import Tokenizer, tokeniser
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.vectors import Vectors
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
+from evenhand.arrays import Vector64
 from evenhand.models.vectors import Coverage
 
 Status = Literal["ok", "undefined"]
@@ -87,3 +90,17 @@ class Measurement:
 def undefined(measure: str, reason: str, coverage: Coverage, **fields: Any) -> Measurement:
     """A measurement that says why there is no number."""
     return Measurement(measure, None, 0, coverage, status="undefined", reason=reason, **fields)
+
+
+MOST = 400  # every list we ship stays whole; a vocabulary of tens of thousands would only fill the record
+
+
+def word_items(words: Sequence[str], values: Vector64, **columns: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+    """One item a word in the order given; of more than `MOST` words, those whose value is largest in size."""
+    chosen = np.arange(len(words))
+    if len(words) > MOST:
+        chosen = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST])
+    return tuple(
+        {"word": words[row], "value": float(values[row])} | {name: column[row] for name, column in columns.items()}
+        for row in chosen.tolist()
+    )

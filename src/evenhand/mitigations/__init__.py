@@ -11,25 +11,25 @@ from evenhand.lazy import found
 
 # Public name -> where it lives. An entry without a colon is a module.
 _PUBLIC = {
-    "BAM": "evenhand.mitigations.bam:BAM",
-    "DoubleHardDebias": "evenhand.mitigations.double_hard:DoubleHardDebias",
-    "GNGloVe": "evenhand.mitigations.gn_glove:GNGloVe",
-    "GP": "evenhand.mitigations.gp:GP",
-    "HSR": "evenhand.mitigations.hsr:HSR",
-    "HardDebias": "evenhand.mitigations.hard:HardDebias",
-    "INLP": "evenhand.mitigations.inlp:INLP",
-    "LEACE": "evenhand.mitigations.leace:LEACE",
-    "LinearProjection": "evenhand.mitigations.linear:LinearProjection",
-    "MISP": "evenhand.mitigations.misp:MISP",
+    "BAM": "evenhand.mitigations.alignment.bam:BAM",
+    "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
+    "GNGloVe": "evenhand.mitigations.training.gn_glove:GNGloVe",
+    "GP": "evenhand.mitigations.training.gp:GP",
+    "HSR": "evenhand.mitigations.erasure.hsr:HSR",
+    "HardDebias": "evenhand.mitigations.projection.hard:HardDebias",
+    "INLP": "evenhand.mitigations.erasure.inlp:INLP",
+    "LEACE": "evenhand.mitigations.erasure.leace:LEACE",
+    "LinearProjection": "evenhand.mitigations.projection.linear:LinearProjection",
+    "MISP": "evenhand.mitigations.projection.misp:MISP",
     "Mitigation": "evenhand.mitigations.method:Mitigation",
-    "OSCaR": "evenhand.mitigations.oscar:OSCaR",
-    "RAN": "evenhand.mitigations.ran:RAN",
-    "RLACE": "evenhand.mitigations.rlace:RLACE",
-    "SoftDebias": "evenhand.mitigations.soft:SoftDebias",
-    "Span": "evenhand.mitigations.span:Span",
+    "OSCaR": "evenhand.mitigations.alignment.oscar:OSCaR",
+    "RAN": "evenhand.mitigations.training.ran:RAN",
+    "RLACE": "evenhand.mitigations.erasure.rlace:RLACE",
+    "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
+    "Span": "evenhand.mitigations.projection.span:Span",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
-    "glove": "evenhand.mitigations.glove_training:glove",
+    "glove": "evenhand.mitigations.training.glove:glove",
     "listing": "evenhand.mitigations.registry:listing",
     "maps": "evenhand.mitigations.maps",
 }
@@ -59,25 +59,25 @@ __all__ = [
 
 if TYPE_CHECKING:
     from evenhand.mitigations import maps
-    from evenhand.mitigations.bam import BAM
-    from evenhand.mitigations.double_hard import DoubleHardDebias
-    from evenhand.mitigations.glove_training import glove
-    from evenhand.mitigations.gn_glove import GNGloVe
-    from evenhand.mitigations.gp import GP
-    from evenhand.mitigations.hard import HardDebias
-    from evenhand.mitigations.hsr import HSR
-    from evenhand.mitigations.inlp import INLP
-    from evenhand.mitigations.leace import LEACE
-    from evenhand.mitigations.linear import LinearProjection
+    from evenhand.mitigations.alignment.bam import BAM
+    from evenhand.mitigations.alignment.oscar import OSCaR
+    from evenhand.mitigations.erasure.hsr import HSR
+    from evenhand.mitigations.erasure.inlp import INLP
+    from evenhand.mitigations.erasure.leace import LEACE
+    from evenhand.mitigations.erasure.rlace import RLACE
     from evenhand.mitigations.maps import VectorMap
     from evenhand.mitigations.method import Mitigation
-    from evenhand.mitigations.misp import MISP
-    from evenhand.mitigations.oscar import OSCaR
-    from evenhand.mitigations.ran import RAN
+    from evenhand.mitigations.projection.double_hard import DoubleHardDebias
+    from evenhand.mitigations.projection.hard import HardDebias
+    from evenhand.mitigations.projection.linear import LinearProjection
+    from evenhand.mitigations.projection.misp import MISP
+    from evenhand.mitigations.projection.soft import SoftDebias
+    from evenhand.mitigations.projection.span import Span
     from evenhand.mitigations.registry import get, listing
-    from evenhand.mitigations.rlace import RLACE
-    from evenhand.mitigations.soft import SoftDebias
-    from evenhand.mitigations.span import Span
+    from evenhand.mitigations.training.glove import glove
+    from evenhand.mitigations.training.gn_glove import GNGloVe
+    from evenhand.mitigations.training.gp import GP
+    from evenhand.mitigations.training.ran import RAN
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from evenhand.mitigations.effects import effects
+from evenhand.mitigations.map_report import effects
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
@@ -55,15 +55,6 @@ class Mitigation(ABC):
             **effects(vm, v),
             **(details or {}),
         )
-
-
-def as_concept(concept: Concept | str) -> Concept:
-    """The concept itself, or the one with that id."""
-    if not isinstance(concept, str):
-        return concept
-    from evenhand.words import concept as load
-
-    return load(concept)
 
 
 def _plain(value: Any) -> Any:

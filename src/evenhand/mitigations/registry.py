@@ -15,21 +15,21 @@ GROUP = "evenhand.mitigations"
 
 # Id -> module and class; a module is imported when its method is first asked for.
 METHODS = {
-    "bam": "evenhand.mitigations.bam:BAM",
-    "double-hard": "evenhand.mitigations.double_hard:DoubleHardDebias",
-    "gn-glove": "evenhand.mitigations.gn_glove:GNGloVe",
-    "gp": "evenhand.mitigations.gp:GP",
-    "hard": "evenhand.mitigations.hard:HardDebias",
-    "hsr": "evenhand.mitigations.hsr:HSR",
-    "inlp": "evenhand.mitigations.inlp:INLP",
-    "leace": "evenhand.mitigations.leace:LEACE",
-    "linear": "evenhand.mitigations.linear:LinearProjection",
-    "misp": "evenhand.mitigations.misp:MISP",
-    "oscar": "evenhand.mitigations.oscar:OSCaR",
-    "ran": "evenhand.mitigations.ran:RAN",
-    "rlace": "evenhand.mitigations.rlace:RLACE",
-    "soft": "evenhand.mitigations.soft:SoftDebias",
-    "span": "evenhand.mitigations.span:Span",
+    "bam": "evenhand.mitigations.alignment.bam:BAM",
+    "double-hard": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
+    "gn-glove": "evenhand.mitigations.training.gn_glove:GNGloVe",
+    "gp": "evenhand.mitigations.training.gp:GP",
+    "hard": "evenhand.mitigations.projection.hard:HardDebias",
+    "hsr": "evenhand.mitigations.erasure.hsr:HSR",
+    "inlp": "evenhand.mitigations.erasure.inlp:INLP",
+    "leace": "evenhand.mitigations.erasure.leace:LEACE",
+    "linear": "evenhand.mitigations.projection.linear:LinearProjection",
+    "misp": "evenhand.mitigations.projection.misp:MISP",
+    "oscar": "evenhand.mitigations.alignment.oscar:OSCaR",
+    "ran": "evenhand.mitigations.training.ran:RAN",
+    "rlace": "evenhand.mitigations.erasure.rlace:RLACE",
+    "soft": "evenhand.mitigations.projection.soft:SoftDebias",
+    "span": "evenhand.mitigations.projection.span:Span",
 }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.corpus import Cooccurrence, genderedness
-from evenhand.corpus.chance import by_chance
-from evenhand.corpus.constants import Constants, fit_constants
+from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
+from evenhand.corpus.cooccurrence.genderedness import by_chance
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval

@@ -3,8 +3,7 @@
 All whole-array and seeded. What a number means belongs in `measures`; here are only procedures on arrays.
 """
 
-from evenhand.stats.bca import bca_interval
-from evenhand.stats.bootstrap import interval, percentile_interval, resamples
+from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples
 from evenhand.stats.clusters import cluster_weights, clustered_means
 from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.multiplicity import benjamini_hochberg, holm

@@ -4,11 +4,10 @@ What is then done to vectors along a subspace belongs in `mitigations`; how much
 """
 
 from evenhand.subspaces.allpairs import names
-from evenhand.subspaces.controls import gaussian, random_words
 from evenhand.subspaces.differences import pair, pairs, span
 from evenhand.subspaces.groups import classifier, two_means, words
 from evenhand.subspaces.learning import learn
-from evenhand.subspaces.scree import Stability, stability
+from evenhand.subspaces.scree import Stability, gaussian, random_words, stability
 from evenhand.subspaces.subspace import Subspace
 
 __all__ = [

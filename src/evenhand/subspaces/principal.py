@@ -11,8 +11,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 from evenhand.models.vectors import Coverage
-from evenhand.subspaces.orientation import UNDECIDED, oriented
-from evenhand.subspaces.subspace import Subspace
+from evenhand.subspaces.subspace import UNDECIDED, Subspace, oriented
 
 # Vectors are float32: a direction that exact arithmetic would make zero comes out near 1e-7 of the strongest one.
 RANK_RTOL = 1e-6

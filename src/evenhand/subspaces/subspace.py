@@ -11,7 +11,6 @@ import numpy as np
 from evenhand.arrays import Floats, Matrix64, Vector64, as_float64
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Coverage
-from evenhand.subspaces.orientation import oriented
 
 ORTHONORMAL_ATOL = 1e-6  # a basis that went through a float32 file still passes; anything coarser is a mistake
 
@@ -145,3 +144,23 @@ def _check(basis: Matrix64, strength: Vector64, explained: Vector64) -> None:
         raise UsageError("the rows of a basis must be orthonormal", hint="use Subspace.given(directions)")
     if strength.shape != explained.shape or strength.shape != (len(basis),):
         raise UsageError(f"{len(basis)} directions need as many strengths and shares, got {strength.shape}")
+
+
+UNDECIDED = 1e-9  # a cosine below this is rounding, so that it must not choose a sign
+
+
+def oriented(basis: Matrix64, towards: Vector64 | None = None) -> Matrix64:
+    """Each row with the sign that gives <row, towards> > 0; where that is undecided, its largest coordinate is > 0."""
+    signs = np.sign(_largest_coordinate(basis))
+    if towards is not None:
+        agreement = basis @ towards
+        decided = np.abs(agreement) > UNDECIDED * float(np.linalg.norm(towards))
+        signs = np.where(decided, np.sign(agreement), signs)
+    return np.asarray(basis * signs[:, None], dtype=np.float64)
+
+
+def _largest_coordinate(basis: Matrix64) -> Vector64:
+    """The first coordinate among those of largest size: equal sizes must not be decided by their last bit."""
+    sizes = np.abs(basis)
+    first = np.argmax(sizes >= sizes.max(axis=1, keepdims=True) * (1 - UNDECIDED), axis=1)
+    return np.asarray(basis[np.arange(len(basis)), first], dtype=np.float64)

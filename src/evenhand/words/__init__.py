@@ -4,9 +4,21 @@ The lists themselves are in `data/*.toml`, one cited file for each paper or list
 """
 
 from evenhand.words.articles import article
-from evenhand.words.catalog import Listed, concept, ids, listing, pairs, query, table, template, wordset
+from evenhand.words.catalog import (
+    Listed,
+    as_concept,
+    as_wordset,
+    concept,
+    ids,
+    listing,
+    pairs,
+    query,
+    table,
+    template,
+    wordset,
+)
 from evenhand.words.concept import Concept, Recipe
-from evenhand.words.loading import KINDS, load_file
+from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query
 from evenhand.words.source import Source
 from evenhand.words.table import Table
@@ -25,6 +37,8 @@ __all__ = [
     "Template",
     "WordSet",
     "article",
+    "as_concept",
+    "as_wordset",
     "concept",
     "ids",
     "listing",

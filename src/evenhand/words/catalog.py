@@ -6,17 +6,17 @@ A file is parsed only when one of its ids is asked for: which file holds which i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import FormatError, UsageError, unknown_name
+from evenhand.errors import FormatError, UsageError, shown, unknown_name
 from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, read_document
-from evenhand.words.loading import KINDS, Library, load_file
+from evenhand.words.library import KINDS, Library, load_file
 from evenhand.words.query import Query
-from evenhand.words.showing import shown
 from evenhand.words.source import Source
 from evenhand.words.table import Table
 from evenhand.words.template import Template
@@ -71,6 +71,16 @@ def table(reference: str | Path | Table) -> Table:
     """A table by its id, from a word file, or as it is."""
     found: Table = reference if isinstance(reference, Table) else _find("table", reference)
     return found
+
+
+def as_concept(reference: str | Path | Concept) -> Concept:
+    """Same as `concept`, for functions with a parameter of that name."""
+    return concept(reference)
+
+
+def as_wordset(words: str | WordSet | Iterable[str]) -> WordSet:
+    """Return a word set by id or file, unchanged, or built from a plain list of words."""
+    return wordset(words) if isinstance(words, str | WordSet) else WordSet("words", tuple(words))
 
 
 def ids(kind: str) -> tuple[str, ...]:

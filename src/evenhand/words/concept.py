@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from evenhand.errors import UsageError
-from evenhand.words.frozen import FrozenMap
-from evenhand.words.showing import few, shown
+from evenhand.errors import UsageError, few, shown
 from evenhand.words.source import Cited, Source, source_dict
-from evenhand.words.wordset import PairList, Pairs, Words, WordSet, checked_words
+from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
 
 How = Literal["pair", "pairs", "two-means", "words", "span"]
 

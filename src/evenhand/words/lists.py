@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-from evenhand.words.entry import Entry
 from evenhand.words.source import Source
+from evenhand.words.toml_table import Entry
 from evenhand.words.wordset import Pairs, WordSet, checked_pairs, checked_words
 
 Item = TypeVar("Item", str, tuple[str, str])

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from evenhand.errors import UsageError
-from evenhand.words.showing import shown
+from evenhand.errors import UsageError, shown
 from evenhand.words.source import Cited, Source, source_dict
 from evenhand.words.wordset import Words, WordSet
 

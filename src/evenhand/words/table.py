@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.errors import UsageError, unknown_name
-from evenhand.words.showing import few
+from evenhand.errors import UsageError, few, unknown_name
 from evenhand.words.source import Cited, Source, source_dict
 from evenhand.words.wordset import Pairs, WordSet, checked_words
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from evenhand.errors import UsageError
 from evenhand.words.articles import article, with_articles
-from evenhand.words.frozen import FrozenMap
 from evenhand.words.source import Cited, Source, source_dict
-from evenhand.words.wordset import Words, WordSet, checked_words
+from evenhand.words.wordset import FrozenMap, Words, WordSet, checked_words
 
 SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

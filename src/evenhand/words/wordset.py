@@ -6,11 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from evenhand.errors import UsageError
-from evenhand.words.frozen import FrozenMap
-from evenhand.words.showing import few, shown
+from evenhand.errors import UsageError, few, shown
 from evenhand.words.source import Cited, Source, source_dict
 
 Words: TypeAlias = "WordSet | Iterable[str]"
@@ -190,3 +188,31 @@ def _checked_word(word: object, what: str) -> str:
     if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
         raise UsageError(f"{what}: {word!r} holds half of a character", hint="save the list as UTF-8")
     return word
+
+
+V = TypeVar("V")
+
+
+class FrozenMap(Mapping[str, V]):
+    """A mapping in fixed order that cannot change, hashes and pickles; `types.MappingProxyType` does neither."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, V] | None = None) -> None:
+        self._entries = dict(entries or {})
+
+    def __getitem__(self, key: str) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        # Equality of mappings ignores order, so the hash must too.
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)

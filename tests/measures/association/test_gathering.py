@@ -5,7 +5,7 @@ import pytest
 
 from evenhand import Query, Vectors, WordSet
 from evenhand.errors import UsageError
-from evenhand.measures.association.gathering import gather, gather_query, same_direction
+from evenhand.measures.association.located_query import gather, gather_query, same_direction
 
 V = Vectors(["bill", "ann", "void", "home"], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenhand import Concept, Vectors, measures, subspaces
 from evenhand.errors import UsageError
-from evenhand.measures.association.relation import associations, relations
+from evenhand.measures.association.ripa import associations, relations
 
 seeds = st.integers(0, 10_000)
 TWO = Vectors(["she", "he", "w", "u"], [[0.0, 3.0], [0.0, 1.0], [2.0, -5.0], [1.0, 0.5]])

@@ -10,7 +10,7 @@ from sklearn.metrics import v_measure_score
 
 from evenhand.errors import UsageError
 from evenhand.measures import get
-from evenhand.measures.geometry.agreement import accuracy, tables, v_measure
+from evenhand.measures.geometry.clustering import accuracy, tables, v_measure
 from evenhand.models.vectors import Vectors
 
 clustering = partial(get("clustering"), runs=2, starts=3)

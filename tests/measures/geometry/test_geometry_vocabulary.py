@@ -5,8 +5,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import UnknownNameError, UsageError
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import Restriction, is_plain, restricted
+from evenhand.measures.geometry.word_selection import Restriction, is_plain, pool, restricted
 from evenhand.models.vectors import Vectors
 
 GENDER = eh.concept("gender")

@@ -9,7 +9,7 @@ import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.measures import get
 from evenhand.measures.geometry import graph as graph_module
-from evenhand.measures.geometry.axis import axis
+from evenhand.measures.geometry.bias_score import axis
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 

@@ -5,7 +5,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.geometry.leaning import leaning, most_biased, pole_pair
+from evenhand.measures.geometry.bias_score import leaning, most_biased, pole_pair
 from evenhand.models.vectors import Vectors
 
 # she along x, he along y at twice the length; a nurse between them but nearer to she, and a doctor at 45 degrees.

@@ -5,7 +5,7 @@ import pytest
 
 from evenhand.errors import UnknownNameError, UsageError
 from evenhand.measures import get
-from evenhand.measures.geometry.classifiers import SETTINGS
+from evenhand.measures.geometry.recoverability import SETTINGS
 
 recoverability = get("recoverability")
 

@@ -8,8 +8,8 @@ import pytest
 import evenhand as eh
 from evenhand.audit import Plan, check
 from evenhand.measures.inference import answered, embedded, probe_seeds
-from evenhand.measures.inference.embedded_models import AT_TEST_TIME, RETRAINED
 from evenhand.report.html import page
+from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED
 
 FEW = 2_000
 IDS = ("nli-neutrality", "nli-gap", "mab")

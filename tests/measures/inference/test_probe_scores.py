@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from evenhand.errors import FormatError, UnknownNameError, UsageError
 from evenhand.measures.inference import error, gender_gap, over_seeds, probe, summary
-from evenhand.measures.inference.columns import Columns
-from evenhand.measures.inference.gathering import Gathered
-from evenhand.measures.inference.marked import gap_test
-from evenhand.measures.inference.phrase_weights import PhraseWeights
-from evenhand.measures.inference.sampled import worth
+from evenhand.measures.inference.accumulator import Gathered
+from evenhand.measures.inference.mab_scores import gap_test
+from evenhand.measures.inference.pair_statistics import Columns
+from evenhand.measures.inference.resampling import PhraseWeights
+from evenhand.measures.inference.sampling_error import worth
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
 from evenhand.words.probes import Filler, Points, Probe, stratified

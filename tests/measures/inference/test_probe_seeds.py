@@ -9,8 +9,7 @@ from scipy.stats import t as student
 
 from evenhand.errors import UsageError
 from evenhand.measures.inference import compare, over_seeds, probe, probe_seeds
-from evenhand.measures.inference.seeds import gathered
-from evenhand.measures.inference.spread import bounds, spread
+from evenhand.measures.inference.seeds import bounds, gathered, spread
 from evenhand.models.nli import LABELS, CallableModel
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -164,7 +163,7 @@ def test_a_sample_says_where_the_mean_over_all_pairs_lies():
 
 
 def test_progress_of_a_sample(monkeypatch):
-    monkeypatch.setattr("evenhand.measures.inference.gathering.PAIRS_AT_ONCE", 100)
+    monkeypatch.setattr("evenhand.measures.inference.accumulator.PAIRS_AT_ONCE", 100)
     told = []
     probe(model(), asked(), sample=256, draws=0, controls=False, progress=lambda *where: told.append(where))
     assert told == [(100, 256, "small"), (200, 256, "small"), (256, 256, "small")]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.measures.quality.analogy import analogy
-from evenhand.measures.quality.datasets import Questions
+from evenhand.measures.quality.rated_sets import Questions
 from evenhand.models.vectors import Vectors
 
 # man + (woman - man) etc. are exact in the first two coordinates; "odd" lies where aunt - uncle + son would point.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.measures.quality import search
+from evenhand.measures.quality import analogy as search
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import unit_float32
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError
-from evenhand.measures.quality.datasets import here, questions, rated_pairs
+from evenhand.measures.quality.rated_sets import here, questions, rated_pairs
 
 
 def written(folder: Path, text: str, name: str = "mine.tsv") -> Path:

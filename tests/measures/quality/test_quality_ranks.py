@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.measures.quality import ranks
+from evenhand.measures.quality import similarity as ranks
 from evenhand.stats.correlation import spearman_rows
 
 columns = st.integers(3, 30).flatmap(
@@ -41,8 +41,8 @@ def test_the_interval_holds_the_value_and_is_seeded() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=80)
     y = x + rng.normal(size=80)
-    low, high = ranks.interval(x, y, seed=1) or (0, 0)
+    low, high = ranks.rank_interval(x, y, seed=1) or (0, 0)
     assert low < of_all(x, y) < high
-    assert ranks.interval(x, y, seed=1) == (low, high)
-    assert ranks.interval(x, y, seed=2) != (low, high)
-    assert ranks.interval(x[:2], y[:2]) is None
+    assert ranks.rank_interval(x, y, seed=1) == (low, high)
+    assert ranks.rank_interval(x, y, seed=2) != (low, high)
+    assert ranks.rank_interval(x[:2], y[:2]) is None

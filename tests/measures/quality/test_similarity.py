@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import UsageError
-from evenhand.measures.quality.datasets import RatedPairs
+from evenhand.measures.quality.rated_sets import RatedPairs
 from evenhand.measures.quality.similarity import similarity
 from evenhand.models.vectors import Vectors
 

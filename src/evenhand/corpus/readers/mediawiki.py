@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import IO
 
-from evenhand.corpus.pieces import document
-from evenhand.corpus.readers.account import Account
+from evenhand.corpus.counting.text_stream import document
+from evenhand.corpus.readers.read_log import Account
 from evenhand.corpus.readers.text import How, broken, text_lines
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^>]*>([^<]+)</namespace>')

@@ -10,15 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
-from evenhand.corpus.pieces import END, document
-from evenhand.corpus.readers.account import Account, leave_out_told
-from evenhand.corpus.readers.breaks import UpToBreak
-from evenhand.corpus.readers.columns import read_arrow, read_parquet
+from evenhand.corpus.counting.text_stream import END, document
+from evenhand.corpus.readers.damaged import UpToBreak
 from evenhand.corpus.readers.mediawiki import read_mediawiki
-from evenhand.corpus.readers.places import Paths, Size, expand, opened, size_of, stored, suffix
-from evenhand.corpus.readers.ranges import Span, lines_of, spans
-from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
-from evenhand.corpus.readers.text import BLOCK, How, read_text
+from evenhand.corpus.readers.paths import Paths, Size, expand, opened, size_of, stored, suffix
+from evenhand.corpus.readers.read_log import Account, leave_out_told
+from evenhand.corpus.readers.records import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
+from evenhand.corpus.readers.text import BLOCK, How, Span, lines_of, read_text, spans
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.files import compression_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
-from evenhand.corpus.pieces import document
-from evenhand.corpus.readers.account import Account
+from evenhand.corpus.counting.text_stream import document
+from evenhand.corpus.readers.read_log import Account
 from evenhand.corpus.readers.text import How, decode
 from evenhand.errors import FormatError, counted
 

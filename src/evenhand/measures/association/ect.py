@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.measures.association.gathering import MIN_SHARE, ROUNDING, Gathered, gather_query
+from evenhand.measures.association.located_query import MIN_SHARE, ROUNDING, Gathered, gather_query
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.association.gathering import MIN_SHARE, gather_query
+from evenhand.measures.association.located_query import MIN_SHARE, gather_query
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

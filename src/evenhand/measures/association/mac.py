@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64, unit_rows
-from evenhand.measures.association.gathering import MIN_SHARE, Gathered, gather_query
+from evenhand.measures.association.located_query import MIN_SHARE, Gathered, gather_query
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64, row_norms
+from evenhand.arrays import Matrix64, Rows, Vector64, row_norms
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept, asked_words
-from evenhand.measures.association.gathering import Group, gather, problem
-from evenhand.measures.association.relation import Relation, associations, drawn_associations, pair_differences
+from evenhand.measures.association.located_query import Group, gather, problem
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap, percentile_interval
-from evenhand.words import Concept, WordSet
+from evenhand.stats import bootstrap, percentile_interval, resamples
+from evenhand.subspaces.lookup import SAME_WORD, differences
+from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
 
 INFO = Info(
     id="ripa",
@@ -56,7 +55,7 @@ def ripa(
     """
     if relation not in ("pc", "mean-of-pairs"):
         raise UsageError(f"unknown relation {relation!r}", hint="use pc or mean-of-pairs")
-    asked, about = asked_words(words), asked_concept(concept)
+    asked, about = as_wordset(words), as_concept(concept)
     found = gather(vectors, asked)
     common: dict[str, Any] = {
         "query": asked.name,
@@ -119,3 +118,49 @@ def _over_words(sizes: Vector64, seed: int) -> bootstrap.Interval:
 
 def _plain(interval: bootstrap.Interval) -> list[float] | None:
     return list(interval) if interval else None
+
+
+Relation = Literal["pc", "mean-of-pairs"]
+DRAWS, FEWER_DRAWS, MANY_PAIRS = 1_000, 200, 40  # each draw factorises a matrix of pairs x pairs
+
+
+def pair_differences(vectors: Vectors, pairs: Pairs) -> tuple[Matrix64, tuple[tuple[str, str], ...]]:
+    """First minus second for every complete pair, and those pairs; one whose words are alike has no direction."""
+    found = differences(vectors, pairs)
+    longest = np.array([max(row_norms(vectors.take(pair)[0])) for pair in found.used])
+    apart = row_norms(found.rows) > SAME_WORD * longest
+    if not apart.any():
+        raise DegenerateError(f"{pairs.name}: no pair of words differs by more than noise")
+    return found.rows[apart], tuple(pair for pair, kept in zip(found.used, apart, strict=True) if kept)
+
+
+def relations(apart: Matrix64, relation: Relation, drawn: Rows) -> Matrix64:
+    """For each drawing of pairs, weights that make its relation vector out of the differences: (drawings, pairs).
+
+    The relation vector is the weighted sum of the rows of `apart`. For "mean-of-pairs" it is the mean of the unit
+    differences, so that its inner product with a word is the mean of the single RIPAs. For "pc" it is the first right
+    singular vector of the drawn rows, found in the small space of pairs: with counts c and G = D D', u the leading
+    eigenvector of sqrt(c) G sqrt(c) with eigenvalue s^2, it is D' (sqrt(c) u) / s.
+    """
+    counts = np.stack([(drawn == pair).sum(axis=1) for pair in range(len(apart))], axis=1).astype(np.float64)
+    if relation == "mean-of-pairs":
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True) / row_norms(apart))
+    gram, roots = apart @ apart.T, np.sqrt(counts)
+    squares, vectors = np.linalg.eigh(roots[:, :, None] * gram * roots[:, None, :])
+    weights = roots * vectors[:, :, -1] / np.sqrt(squares[:, -1:])
+    # towards the first pole: the sum of the drawn differences has a positive part along it
+    agreement = np.einsum("dp,pq,dq->d", counts, gram, weights)
+    return np.asarray(weights * np.where(agreement < 0, -1.0, 1.0)[:, None])
+
+
+def drawn_associations(rows: Matrix64, apart: Matrix64, relation: Relation, seed: int) -> Matrix64:
+    """RIPA of each word for each bootstrap draw of pairs: (draws, words)."""
+    draws = DRAWS if len(apart) <= MANY_PAIRS else FEWER_DRAWS
+    weights = relations(apart, relation, resamples(len(apart), draws, seed=seed))
+    return np.asarray(weights @ (apart @ rows.T))
+
+
+def associations(rows: Matrix64, apart: Matrix64, relation: Relation) -> Vector64:
+    """RIPA of each word."""
+    weights = relations(apart, relation, np.arange(len(apart))[None])
+    return np.asarray(rows @ (weights @ apart)[0])

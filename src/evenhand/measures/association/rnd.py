@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.association.gathering import MIN_SHARE, Gathered, Group, gather_query
+from evenhand.measures.association.located_query import MIN_SHARE, Gathered, Group, gather_query
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
-from evenhand.measures.association.gathering import MIN_SHARE, Gathered, gather_query
+from evenhand.measures.association.located_query import MIN_SHARE, Gathered, gather_query
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

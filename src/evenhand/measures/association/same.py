@@ -9,13 +9,12 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.asking import asked_concept, asked_words
-from evenhand.measures.association.gathering import Group, gather, problem, same_direction
+from evenhand.measures.association.located_query import Group, gather, problem, same_direction
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.stats import percentile_interval
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
 Combine = Literal["length", "sum", "released"]
 RANK_RTOL = 1e-6  # single precision: a component shorter than this share of the first is rounding
@@ -56,7 +55,7 @@ def same(
     """
     if combine not in ("length", "sum", "released"):
         raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
-    asked, about = asked_words(words), asked_concept(concept)
+    asked, about = as_wordset(words), as_concept(concept)
     names = [about.positive, *(name for name in about.groups if name != about.positive)]
     if len(names) < 2:
         raise UsageError(f"SAME needs at least two groups, concept {about.name!r} has {len(names)}")

@@ -9,20 +9,43 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64, unit_rows
+from evenhand.arrays import Rows as Labels
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry import agreement
-from evenhand.measures.geometry.extremes import extremes
+from evenhand.measures.geometry.bias_score import Pair, Score, pole_pair
 from evenhand.measures.geometry.intervals import resampled
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.leaning import Pair, Score, pole_pair
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, extremes, pool
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
+
+
+def tables(labels: Labels, clusters: Labels) -> Matrix64:
+    """Counts (..., 2, 2) of label x cluster along the last axis of both."""
+    cells = 2 * labels + clusters
+    counts = np.stack([(cells == cell).sum(axis=-1) for cell in range(4)], axis=-1)
+    return counts.reshape(*counts.shape[:-1], 2, 2).astype(np.float64)
+
+
+def accuracy(counts: Matrix64) -> Vector64:
+    """The share of words in the right cluster under the better of the two namings: 0.5 is chance, 1 perfect."""
+    straight = counts[..., 0, 0] + counts[..., 1, 1]
+    total = counts.sum(axis=(-2, -1))
+    return np.asarray(np.maximum(straight, total - straight) / total)
+
+
+def v_measure(counts: Matrix64) -> Vector64:
+    """Harmonic mean of homogeneity and completeness (Rosenberg & Hirschberg 2007): 0 independent, 1 perfect.
+
+    It is 2 I / (H(labels) + H(clusters)); one label and one cluster agree perfectly, as the paper defines it.
+    """
+    shares = counts / counts.sum(axis=(-2, -1), keepdims=True)
+    labels, clusters = _entropy(shares.sum(axis=-1)), _entropy(shares.sum(axis=-2))
+    shared = labels + clusters - _entropy(shares.reshape(*shares.shape[:-2], 4))
+    total = labels + clusters
+    return np.asarray(np.divide(2 * shared, total, out=np.ones_like(total), where=total > 0))
+
 
 INFO = Info(
     id="clustering",
@@ -43,7 +66,7 @@ INFO = Info(
 )
 Agreement = Literal["accuracy", "v-measure"]
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors
-FUNCTIONS = {"accuracy": agreement.accuracy, "v-measure": agreement.v_measure}
+FUNCTIONS = {"accuracy": accuracy, "v-measure": v_measure}
 
 
 @measure(INFO)
@@ -76,7 +99,7 @@ def clustering(
         raise UsageError(f"unknown value {value!r}", hint="use accuracy or v-measure")
     if runs < 1 or starts < 1:
         raise UsageError(f"at least one run and one start are needed, got runs={runs}, starts={starts}")
-    about, before = asked_concept(concept), reference or vectors
+    about, before = as_concept(concept), reference or vectors
     ends = pole_pair(about, pair)
     every = pool(vectors, words, concept=about, restriction=restriction or Restriction(), reference=reference)
     chosen = {
@@ -99,8 +122,8 @@ def clustering(
         earlier = None if before is vectors else cluster(as_float64(before.matrix[sides.chosen.reference_rows]))
     except (DegenerateError, VocabularyError) as error:
         return undefined("clustering", error.message, every.coverage, **common)
-    counts = agreement.tables(sides.labels, clusters)
-    found = 100 * agreement.accuracy(counts).mean()
+    counts = tables(sides.labels, clusters)
+    found = 100 * accuracy(counts).mean()
     return Measurement(
         "clustering",
         float(FUNCTIONS[value](counts).mean()),
@@ -129,7 +152,7 @@ def two_means(rows: Matrix64, *, normalise: bool, runs: int, starts: int, seed: 
 
 def _ranges(labels: Rows, clusters: Rows) -> dict[str, Any]:
     """Mean, least and most of both agreements over the runs."""
-    counts = agreement.tables(labels, clusters)
+    counts = tables(labels, clusters)
     values = {name: function(counts) for name, function in FUNCTIONS.items()}
     return {
         name: {"mean": float(v.mean()), "least": float(v.min()), "most": float(v.max())} for name, v in values.items()
@@ -142,6 +165,11 @@ def _interval(labels: Rows, clusters: Rows, value: Agreement, seed: int) -> Inte
 
     def drawn(rows: Rows) -> Vector64:
         run = rng.integers(len(clusters), size=(len(rows), 1))
-        return FUNCTIONS[value](agreement.tables(labels[rows], clusters[run, rows]))
+        return FUNCTIONS[value](tables(labels[rows], clusters[run, rows]))
 
     return resampled(drawn, len(labels), seed=seed + 1)
+
+
+def _entropy(shares: Matrix64) -> Vector64:
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.asarray(-(shares * logs).sum(axis=-1))

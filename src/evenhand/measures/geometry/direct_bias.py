@@ -9,17 +9,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import Direction, How, axis, described, learned_on
+from evenhand.measures.geometry.bias_score import Direction, How, axis, described, learned_on
 from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import Restriction, pool
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="direct-bias",
@@ -63,7 +60,7 @@ def direct_bias(
 
     What it does not tell you: whether bias is gone, see `evenhand show direct-bias`.
     """
-    about, rules = asked_concept(concept), restriction or Restriction()
+    about, rules = as_concept(concept), restriction or Restriction()
     if not c >= 0:
         raise UsageError(f"c must not be negative, got {c}")
     source = learned_on(vectors, reference, direction)

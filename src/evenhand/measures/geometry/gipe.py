@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import How, axis, described
+from evenhand.measures.geometry.bias_score import How, axis, described
 from evenhand.measures.geometry.graph import Graph, betas, graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.intervals import weighted_mean_interval
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.pool import pool as words_of
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
+from evenhand.measures.geometry.word_selection import pool as words_of
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="gipe",
@@ -76,7 +74,7 @@ def gipe(
     """
     if unvisited not in (0, 1):
         raise UsageError(f"the weight of a word without incoming edges is 1 or 0, got {unvisited!r}")
-    about, rules, before = asked_concept(concept), restriction or Restriction(), reference or vectors
+    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
     asked, near = (
         words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)
     )

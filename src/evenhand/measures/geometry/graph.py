@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.geometry.indirect_bias import beta
-from evenhand.measures.geometry.pool import Pool
+from evenhand.measures.geometry.word_selection import Pool
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.subspaces import Subspace

@@ -9,16 +9,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import Direction, How, axis, described, learned_on
+from evenhand.measures.geometry.bias_score import Direction, How, axis, described, learned_on
 from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import Restriction
+from evenhand.measures.geometry.word_selection import Restriction, pool
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, Pairs
+from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
 
 INFO = Info(
@@ -60,7 +58,7 @@ def indirect_bias(
     What it does not tell you: whether that share is unjust. See `evenhand show indirect-bias`.
     """
     asked = find_pairs(pairs) if isinstance(pairs, str | Pairs) else Pairs("pairs", pairs)
-    about, source = asked_concept(concept), learned_on(vectors, reference, direction)
+    about, source = as_concept(concept), learned_on(vectors, reference, direction)
     every = pool(vectors, dict.fromkeys(asked.first + asked.second), concept=about, restriction=Restriction())
     place = {word: row for row, word in enumerate(every.words)}
     there = [(w, v) for w, v in asked if w in place and v in place]

@@ -10,18 +10,14 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import Direction, learned_on
+from evenhand.measures.geometry.bias_score import Direction, learned_on, pair_axis, pole_pair
 from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.leaning import pair_axis, pole_pair
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, pool
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="midb",
@@ -69,7 +65,7 @@ def midb(
 
     What it does not tell you: whether those directions are about the concept. See `evenhand show midb`.
     """
-    about, rules = asked_concept(concept), restriction or Restriction()
+    about, rules = as_concept(concept), restriction or Restriction()
     source = learned_on(vectors, reference, direction)
     asked = pool(vectors, words, concept=about, restriction=rules)
     chosen = {

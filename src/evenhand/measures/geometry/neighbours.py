@@ -9,18 +9,16 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
+from evenhand.measures.geometry.bias_score import Pair, Score, leaning, pole_pair
 from evenhand.measures.geometry.graph import graph
 from evenhand.measures.geometry.intervals import resampled
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.leaning import Pair, Score, leaning, pole_pair
-from evenhand.measures.geometry.pool import pool as words_of
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
+from evenhand.measures.geometry.word_selection import pool as words_of
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.correlation import pearson_rows, spearman_rows
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="neighbours",
@@ -68,7 +66,7 @@ def neighbours(
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    about, rules, before = asked_concept(concept), restriction or Restriction(), reference or vectors
+    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
     ends = pole_pair(about, pair)
     asked, near = (
         words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)

@@ -7,14 +7,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.leaning import Pair, Score, leaning, pole_pair
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.bias_score import Pair, Score, leaning, pole_pair
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import pearson, spearman
-from evenhand.words import Concept, WordSet, wordset
+from evenhand.words import Concept, WordSet, as_concept, wordset
 
 INFO = Info(
     id="occupation-share",
@@ -56,7 +54,7 @@ def occupation_share(
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    asked, about = wordset(words), asked_concept(concept)
+    asked, about = wordset(words), as_concept(concept)
     facts, ends = _facts(asked, column), pole_pair(about, pair)
     rows, coverage = vectors.locate(asked)
     common: dict[str, Any] = {

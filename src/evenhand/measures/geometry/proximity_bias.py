@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import How, axis, described
+from evenhand.measures.geometry.bias_score import How, axis, described
 from evenhand.measures.geometry.graph import betas, graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.pool import pool as words_of
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
+from evenhand.measures.geometry.word_selection import pool as words_of
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="proximity-bias",
@@ -64,7 +62,7 @@ def proximity_bias(
 
     What it does not tell you: which neighbours a reader would call unjust. See `evenhand show proximity-bias`.
     """
-    about, rules, before = asked_concept(concept), restriction or Restriction(), reference or vectors
+    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
     asked, near = (
         words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)
     )

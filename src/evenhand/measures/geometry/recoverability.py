@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,19 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.classifiers import SETTINGS, predicted, settings
-from evenhand.measures.geometry.extremes import extremes
+from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
+from evenhand.measures.geometry.bias_score import Pair, Score, pole_pair
 from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.leaning import Pair, Score, pole_pair
-from evenhand.measures.geometry.pool import pool
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, extremes, pool
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
+
+# scikit-learn's defaults of today, written out because they have changed before (gamma was "auto" until 0.22).
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "logistic": {"C": 1.0, "max_iter": 2_000},
+    "linear-svm": {"C": 1.0},
+    "rbf-svm": {"C": 1.0, "gamma": "scale"},
+    "mlp": {"hidden_layer_sizes": (100,), "alpha": 1e-4, "learning_rate_init": 1e-3, "max_iter": 200},
+}
+
 
 INFO = Info(
     id="recoverability",
@@ -74,7 +79,7 @@ def recoverability(
     tuned = settings(asked, options or {})
     if not 0 < train < 1 or repeats < 1:
         raise UsageError(f"train must be between 0 and 1 and repeats at least 1, got {train} and {repeats}")
-    about, before = asked_concept(concept), reference or vectors
+    about, before = as_concept(concept), reference or vectors
     ends = pole_pair(about, pair)
     every = pool(vectors, words, concept=about, restriction=restriction or Restriction(), reference=reference)
     chosen = {
@@ -158,3 +163,38 @@ def _by_word(right: NDArray[np.bool_], tested: NDArray[np.bool_]) -> Vector64:
     """The share of right answers for each word that some split tested."""
     times = tested.sum(axis=0)
     return np.asarray((right & tested).sum(axis=0)[times > 0] / times[times > 0])
+
+
+def settings(names: tuple[str, ...], overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings of each classifier asked for; an unknown one is an error."""
+    for name in (*names, *overrides):
+        if name not in SETTINGS:
+            raise unknown_name("classifier", name, SETTINGS)
+    return {name: {**SETTINGS[name], **overrides.get(name, {})} for name in names}
+
+
+def predicted(
+    name: str, options: Mapping[str, Any], train: tuple[Matrix64, Rows], test: Matrix64, *, seed: int
+) -> tuple[Rows, bool]:
+    """The labels that the trained classifier gives to the test rows, and whether its training converged."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        fitted = _made(name, options, seed).fit(*train)
+    stopped_early = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return fitted.predict(test), not stopped_early
+
+
+def _made(name: str, options: Mapping[str, Any], seed: int) -> Any:
+    if name == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(**options)
+    if name == "mlp":
+        from sklearn.neural_network import MLPClassifier
+
+        return MLPClassifier(**options, random_state=seed)
+    from sklearn.svm import SVC
+
+    return SVC(kernel="linear" if name == "linear-svm" else "rbf", **options)

@@ -10,16 +10,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.axis import Direction, learned_on
-from evenhand.measures.geometry.leaning import Pair, pair_axis, pole_pair
+from evenhand.measures.geometry.bias_score import Direction, Pair, learned_on, pair_axis, pole_pair
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_means, interval
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.lookup import SAME_WORD
-from evenhand.words import Concept, Table
+from evenhand.words import Concept, Table, as_concept
 from evenhand.words import table as find_table
 
 INFO = Info(
@@ -62,7 +60,7 @@ def sembias(
 
     What it does not tell you: anything about words outside its 42 pairs. See `evenhand show sembias`.
     """
-    asked, about = find_table(table), asked_concept(concept)
+    asked, about = find_table(table), as_concept(concept)
     if "definition" not in asked.columns or "stereotype" not in asked.columns:
         raise UsageError(
             f"table {asked.name!r} has no columns definition and stereotype: {', '.join(asked.columns)}",

@@ -12,13 +12,12 @@ from evenhand.lazy import found
 
 if TYPE_CHECKING:
     from evenhand.measures.inference.comparison import Comparison, compare
-    from evenhand.measures.inference.embedded_models import embedded, projected
-    from evenhand.measures.inference.marked import error, gender_gap
+    from evenhand.measures.inference.mab_scores import error, gender_gap
     from evenhand.measures.inference.result import ProbeResult
-    from evenhand.measures.inference.run import probe
+    from evenhand.measures.inference.run_probe import probe
     from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
-    from evenhand.measures.inference.seeds import SeedsResult, over_seeds, probe_seeds
-    from evenhand.measures.inference.spread import Spread
+    from evenhand.measures.inference.seeds import SeedsResult, Spread, over_seeds, probe_seeds
+    from evenhand.subjects.embedded_nli import embedded, projected
 
 MEASURES = {
     "nli-neutrality": "neutrality:nli_neutrality",
@@ -27,15 +26,15 @@ MEASURES = {
 }
 _WHERE = {
     "comparison": ("Comparison", "compare"),
-    "embedded_models": ("embedded", "projected"),
-    "marked": ("error", "gender_gap"),
+    "mab_scores": ("error", "gender_gap"),
     "result": ("ProbeResult",),
-    "run": ("probe",),
+    "run_probe": ("probe",),
     "scores": ("Gap", "Group", "Marked", "Neutrality", "Score", "Triple"),
-    "seeds": ("SeedsResult", "over_seeds", "probe_seeds"),
-    "spread": ("Spread",),
+    "seeds": ("SeedsResult", "Spread", "over_seeds", "probe_seeds"),
 }
-_PUBLIC = {name: f".{module}:{name}" for module, names in _WHERE.items() for name in names}
+_PUBLIC = {name: f".{module}:{name}" for module, names in _WHERE.items() for name in names} | {
+    name: f"evenhand.subjects.embedded_nli:{name}" for name in ("embedded", "projected")
+}
 __all__ = [
     "Comparison",
     "Gap",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import VocabularyError
-from evenhand.measures.inference.embedded_models import TRAINED_ON, fit
 from evenhand.measures.inference.seeds import SeedsResult, probe_seeds
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.subjects.embedded_nli import TRAINED_ON, fit
 from evenhand.words.probes import Probe
 from evenhand.words.probes import probe as find_probe
 

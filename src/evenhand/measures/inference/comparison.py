@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import UsageError
-from evenhand.measures.inference.seeds import SeedsResult
-from evenhand.measures.inference.spread import Spread, bounds, spread
+from evenhand.measures.inference.seeds import SeedsResult, Spread, bounds, spread
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.inference.answered import SAMPLE, answered
+from evenhand.measures.inference.pair_statistics import Tables, divided
 from evenhand.measures.inference.seeds import SeedsResult
-from evenhand.measures.inference.tables import Tables, divided
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS

@@ -11,9 +11,8 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.inference.columns import Columns, threshold_name
+from evenhand.measures.inference.pair_statistics import Columns, Tables, divided, threshold_name
 from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
-from evenhand.measures.inference.tables import Tables, divided
 from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
 from evenhand.words.probes import Probe

@@ -8,12 +8,11 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError
-from evenhand.measures.inference import marked
-from evenhand.measures.inference.columns import OFF, threshold_name
-from evenhand.measures.inference.gathering import Gathered
-from evenhand.measures.inference.sampled import SampledValues
+from evenhand.measures.inference import mab_scores as marked
+from evenhand.measures.inference.accumulator import Gathered
+from evenhand.measures.inference.pair_statistics import OFF, divided, threshold_name
+from evenhand.measures.inference.sampling_error import SampledValues
 from evenhand.measures.inference.scores import Gap, Group, Interval, Marked, Neutrality, Score
-from evenhand.measures.inference.tables import divided
 from evenhand.models.nli import LABELS
 from evenhand.stats import interval, permutation_test
 
@@ -198,3 +197,29 @@ def _sampling(bounds: Matrix64 | None, column: int) -> Interval:
     if bounds is None or not np.isfinite(bounds[:, column]).all():
         return None
     return float(bounds[0, column]), float(bounds[1, column])
+
+
+def headline_draws(gathered: Gathered) -> dict[str, Vector64]:
+    """Every score of `ProbeResult.headline` in each draw of words; nothing without a bootstrap.
+
+    Runs on the same probe with the same seed draw the same words, so that draw i of one model can be set
+    against draw i of another.
+    """
+    if gathered.resampled is None:
+        return {}
+    columns, means = gathered.columns, gathered.resampled.means()
+    scores = {"net_neutral": "neutral", "fraction_neutral": "says_neutral"}
+    scores |= {threshold_name(tau): threshold_name(tau) for tau in columns.thresholds}
+    found = {score: means[:, columns.at(column)] for score, column in scores.items()}
+    names = contrast(gathered)
+    return found if names is None else found | _between(gathered, names)
+
+
+def _between(gathered: Gathered, names: tuple[str, str]) -> dict[str, Vector64]:
+    places = [list(gathered.probe.groups).index(name) for name in names]
+    drawn = gathered.resampled.group_means() if gathered.resampled else None
+    if drawn is None:
+        return {}
+    first, second = (drawn[:, place, : len(LABELS)] for place in places)
+    gaps = {f"gap_{label}": (first - second)[:, number] for number, label in enumerate(LABELS)}
+    return {**gaps, "d": marked.gender_gap(first, second), "E": marked.error(first, second)}

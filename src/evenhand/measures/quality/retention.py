@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.measures.asking import asked_concept
-from evenhand.measures.geometry.items import word_items
-from evenhand.measures.geometry.pool import pool as words_of
-from evenhand.measures.geometry.vocabulary import VOCABULARY, Restriction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
+from evenhand.measures.geometry.word_selection import pool as words_of
+from evenhand.measures.measurement import Measurement, undefined, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import bootstrap
-from evenhand.words import Concept, WordSet
+from evenhand.words import Concept, WordSet, as_concept
 
 INFO = Info(
     id="retention",
@@ -53,7 +51,7 @@ def retention(
 
     Neighbours are searched among the restricted vocabulary, in which words about the concept do not count.
     """
-    about, rules = asked_concept(concept), restriction or Restriction()
+    about, rules = as_concept(concept), restriction or Restriction()
     asked, near = (
         words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, VOCABULARY)
     )

@@ -6,14 +6,15 @@ import os
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.arrays import Rows, Vector64, unit_rows
+from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.quality import ranks
-from evenhand.measures.quality.datasets import RatedPairs, here, rated_pairs
+from evenhand.measures.quality.rated_sets import RatedPairs, here, rated_pairs
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import bootstrap
 from evenhand.stats.correlation import spearman_rows
 
 SETS = ("rg-65", "ws-353", "mturk-287", "mturk-771", "men", "simlex-999", "rw")
@@ -77,7 +78,7 @@ def similarity(
         "params": {"unknown": unknown, "case": vectors.case},
         "seed": seed,
     }
-    if len(place) == 0 or len(kept) < ranks.MIN_ROWS:
+    if len(place) == 0 or len(kept) < MIN_ROWS:
         reason = f"{int(known.sum())} of {len(known)} pairs of {asked.name} have both words in the vocabulary"
         return undefined("similarity", reason, coverage, **common)
     cosines, ratings = _cosines(vectors, rows[kept]), asked.ratings[kept]
@@ -90,7 +91,7 @@ def similarity(
         value,
         len(kept),
         coverage,
-        interval=ranks.interval(cosines, ratings, seed=seed),
+        interval=rank_interval(cosines, ratings, seed=seed),
         reading=f"over {len(kept)} of {len(known)} pairs, cosines and ratings agree in order to {value:.2f}",
         items=tuple(
             {"first": asked.pairs[row][0], "second": asked.pairs[row][1], "value": float(cosine), "rating": rating}
@@ -109,3 +110,40 @@ def _cosines(vectors: Vectors, rows: Rows) -> Vector64:
         for side, matrix in zip(rows.T, (left, right), strict=True):
             matrix[side == ABSENT] = mean
     return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))
+
+
+DRAWS_AT_ONCE = 200
+MIN_ROWS = 3
+
+
+def rank_interval(x: Vector64, y: Vector64, *, seed: int = 0) -> tuple[float, float] | None:
+    """Percentile interval over resampled rows."""
+    if len(x) < MIN_ROWS:
+        return None
+    rng = np.random.default_rng(seed)
+    share = np.full(len(x), 1 / len(x))
+    parts = [
+        correlations(x, y, rng.multinomial(len(x), share, size=DRAWS_AT_ONCE))
+        for _ in range(0, bootstrap.RESAMPLES, DRAWS_AT_ONCE)
+    ]
+    return bootstrap.interval(np.concatenate(parts))
+
+
+def correlations(x: Vector64, y: Vector64, counts: NDArray[np.int64]) -> Vector64:
+    """One value for each line of `counts`, which says how often each row was drawn; NaN where a column is constant."""
+    middle = (len(x) + 1) / 2  # the mean rank, ties or not
+    dx, dy = _ranks(x, counts) - middle, _ranks(y, counts) - middle
+    joint, squares_x, squares_y = ((counts * part).sum(axis=1) for part in (dx * dy, dx * dx, dy * dy))
+    scale = np.sqrt(squares_x * squares_y)
+    undefined = np.full(len(counts), np.nan)
+    return np.asarray(np.divide(joint, scale, out=undefined, where=scale > 0))
+
+
+def _ranks(values: Vector64, counts: NDArray[np.int64]) -> Matrix64:
+    """Mean ranks inside each drawing: a value drawn g times after others drawn t times has rank t + (g + 1) / 2."""
+    _, place = np.unique(values, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    drawn = np.add.reduceat(counts[:, order], starts, axis=1)
+    ranks = np.cumsum(drawn, axis=1) - (drawn - 1) / 2
+    return np.asarray(ranks[:, place])

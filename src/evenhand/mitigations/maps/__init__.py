@@ -3,7 +3,7 @@
 How a map is found (fitting) belongs in the methods beside this folder.
 """
 
-from evenhand.mitigations.maps.blocks import apply_blocks
+from evenhand.mitigations.maps.application import apply_blocks
 from evenhand.mitigations.maps.chain import Chain
 from evenhand.mitigations.maps.coordinates import DropCoordinates, RowNormalise
 from evenhand.mitigations.maps.encoder import Encoder

@@ -1,4 +1,4 @@
-"""One formula for numpy and torch: the module of functions to use, and how a stored constant reaches it."""
+"""The array library behind a map: numpy, or torch for tensors."""
 
 from __future__ import annotations
 

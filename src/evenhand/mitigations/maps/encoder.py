@@ -10,8 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.mitigations.maps.backend import Backend
-from evenhand.mitigations.maps.frozen import frozen, same_length
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import UsageError, require
+from evenhand.mitigations.maps.application import check_dim
 from evenhand.mitigations.maps.backend import Backend, wide_tensor
-from evenhand.mitigations.maps.blocks import check_dim
 from evenhand.mitigations.maps.store import arrays_of
 from evenhand.mitigations.maps.vectormap import VectorMap
 

@@ -10,8 +10,7 @@ import numpy as np
 from evenhand.arrays import Floats, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps.backend import Backend
-from evenhand.mitigations.maps.frozen import frozen, same_length
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
 PARALLEL = 1e-6  # radians; nearer than this two directions span no plane

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
+
+import numpy as np
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import UsageError
@@ -17,6 +19,7 @@ from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.chain import Chain
+
 
 Words = Sequence[str]
 
@@ -93,7 +96,7 @@ class VectorMap(ABC):
     def __call__(self, x: Any, words: Words | str | None = None) -> Any: ...
     def __call__(self, x: Any, words: Words | str | None = None) -> Any:
         """The mapped vectors, of the kind that was given; `words` names the rows of a bare array."""
-        from evenhand.mitigations.maps.blocks import apply  # it applies maps, so it imports this module
+        from evenhand.mitigations.maps.application import apply  # it applies maps, so it imports this module
 
         return apply(self, x, words)
 
@@ -125,7 +128,7 @@ class VectorMap(ABC):
 
     def write(self, vectors: Vectors, path: str | os.PathLike[str]) -> Path:
         """Map vectors straight into a .safetensors file, block by block, so that the result never is in memory."""
-        from evenhand.mitigations.maps.blocks import write
+        from evenhand.mitigations.maps.application import write
 
         return write(self, vectors, Path(path))
 
@@ -159,3 +162,30 @@ class VectorMap(ABC):
         made_by = f", by {self.report['method']}" if "method" in self.report else ""
         removed = f", removes {self.rank_removed}" if self.rank_removed else ""
         return f"{type(self).__name__}({dims}{removed}{made_by})"
+
+
+def frozen(values: Any, *, ndim: int, what: str) -> Matrix64:
+    """A read-only float64 copy; a wrong number of axes, NaN or infinity is an error that names the array."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{what} must be numbers in a regular array: {error}") from error
+    if array.ndim != ndim:
+        raise UsageError(f"{what} must have {ndim} axes, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise UsageError(f"{what} holds NaN or infinity")
+    array.flags.writeable = False
+    return array
+
+
+def same_length(first: int, second: int, *, what: str) -> None:
+    """An error when two sizes that must agree do not."""
+    if first != second:
+        raise UsageError(f"{what} do not fit: {first} against {second}")
+
+
+def plain_words(words: Iterable[str], *, what: str) -> tuple[str, ...]:
+    """The words without repeats, in their order; one string in place of a list is an error."""
+    if isinstance(words, str):
+        raise UsageError(f"{what} takes a list of words, got the string {words!r}", hint=f"write [{words!r}]")
+    return tuple(dict.fromkeys(words))

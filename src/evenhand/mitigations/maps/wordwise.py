@@ -12,8 +12,7 @@ import numpy as np
 from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps.backend import Backend
-from evenhand.mitigations.maps.frozen import frozen, plain_words, same_length
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, plain_words, same_length
 
 ANY_DIMENSION = 1_000_000  # asked of a map that takes any dimension, to see whether it keeps it
 

@@ -19,11 +19,11 @@ _PUBLIC = {
     "LMCorpus": "corpus",
     "Settings": "settings",
     "TokenVocabulary": "vocabulary",
-    "TrainedLM": "trained",
+    "TrainedLM": "model_folder",
     "generate": "generation",
-    "load": "storage",
+    "load": "model_folder",
     "perplexity": "likelihood",
-    "save": "storage",
+    "save": "model_folder",
     "settings_of": "settings",
     "train": "training",
     "write_samples": "generation",
@@ -54,10 +54,9 @@ if TYPE_CHECKING:
     from evenhand.models.lm.corpus import LMCorpus
     from evenhand.models.lm.generation import generate, write_samples
     from evenhand.models.lm.likelihood import perplexity
+    from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
     from evenhand.models.lm.settings import Settings, settings_of
-    from evenhand.models.lm.storage import load, save
-    from evenhand.models.lm.trained import TrainedLM
     from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
     from evenhand.models.lm.training import train
     from evenhand.models.lm.vocabulary import TokenVocabulary

@@ -11,8 +11,8 @@ import torch
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, writing
-from evenhand.models.lm.run import Run
-from evenhand.models.lm.trained import Epoch
+from evenhand.models.lm.model_folder import Epoch
+from evenhand.models.lm.training_state import Run
 
 FORMAT = 2  # 1 did not have what clipping left
 METADATA = "evenhand-lm-training"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from evenhand.errors import UsageError, VocabularyError
-from evenhand.models.lm.embeddings import Where, checked, distinct_weights
+from evenhand import words
+from evenhand.errors import FormatError, UsageError, VocabularyError
 from evenhand.models.lm.spectrum import Copy, Leading, LeadingInverse, directions, leading
 
 Reduction = Literal["sum", "mean"]
@@ -220,3 +222,90 @@ def _check(rows: list[tuple[int, int]], strength: float, share: float, reduction
     for given, what, known in ((reduction, "reduction", Reduction), (variant, "variant", Variant)):
         if given not in get_args(known):
             raise UsageError(f"unknown {what} {given!r}", hint=f"use {' or '.join(get_args(known))}")
+
+
+Where = Literal["input", "output", "both"]
+
+
+def distinct_weights(model: Any, where: Where = "both") -> list[Any]:
+    """The tables that `where` names, each once: a model whose input and output share a matrix has one."""
+    checked(where)
+    found: list[Any] = []
+    for place in ("input", "output") if where == "both" else (where,):
+        weight = _weight(model, place)
+        if not any(same(weight, other) for other in found):
+            found.append(weight)
+    return found
+
+
+def checked(where: Where) -> Where:
+    """The place itself, or an error with the known ones."""
+    if where not in get_args(Where):
+        raise UsageError(f"unknown place {where!r}", hint="use input, output or both")
+    return where
+
+
+def tied(model: Any) -> bool:
+    """Whether input and output embeddings are one matrix."""
+    return len(distinct_weights(model)) == 1
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two tensors are views of the same numbers."""
+    return one is other or (one.shape == other.shape and one.data_ptr() == other.data_ptr() and one.numel() > 0)
+
+
+def _weight(model: Any, place: str) -> Any:
+    """By the methods of `transformers`, or the names `encoder` and `decoder` that word-level models use."""
+    asked = getattr(model, f"get_{place}_embeddings", None)
+    layer = asked() if callable(asked) else getattr(model, {"input": "encoder", "output": "decoder"}[place], None)
+    weight = getattr(layer, "weight", None)
+    if weight is None or weight.ndim != 2:
+        raise FormatError(
+            f"a {type(model).__name__} has no matrix of {place} embeddings",
+            hint="call the regulariser on the matrix itself: BiasRegulariser(...)(matrix)",
+        )
+    return weight
+
+
+FORMS = ("{}", " {}")  # at the beginning of a text, and inside it
+
+
+@dataclass(frozen=True)
+class TokenPairs:
+    """Pairs of rows, rows of words whose partner is more than one token, and the pairs of words that have no rows."""
+
+    pairs: tuple[tuple[int, int], ...]
+    alone: frozenset[int]
+    lost: tuple[tuple[str, str], ...]
+
+
+def token_pairs(pairs: str | Path | Iterable[tuple[str, str]], tokenizer: Any) -> TokenPairs:
+    """The rows of pairs whose words are single tokens, both with a blank before them or both without.
+
+    A word of several tokens has no row of its own, so that its pair cannot be used; its pieces belong to other words.
+    """
+    if tokenizer is None:
+        raise UsageError("without a tokenizer the rows of words are not known", hint="give tokenizer=")
+    given = [(one, other) for one, other in (words.pairs(pairs) if isinstance(pairs, str | Path) else pairs)]
+    found: dict[tuple[int, int], None] = {}
+    single: set[int] = set()
+    lost = []
+    for pair in given:
+        rows = [tuple(_row(form.format(word), tokenizer) for word in pair) for form in FORMS]
+        whole = [(one, other) for one, other in rows if one is not None and other is not None]
+        found |= dict.fromkeys(whole)
+        single |= {row for both in rows for row in both if row is not None}
+        if not whole:
+            lost.append(pair)
+    if not found:
+        raise VocabularyError(
+            f"none of the {len(given)} pairs has two words that are single tokens",
+            hint="use pairs of more frequent words, or the tokenizer that belongs to the model",
+        )
+    return TokenPairs(tuple(found), frozenset(single), tuple(lost))
+
+
+def _row(text: str, tokenizer: Any) -> int | None:
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    return int(ids[0]) if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None

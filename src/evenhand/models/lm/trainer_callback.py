@@ -23,9 +23,7 @@ import torch
 from transformers import TrainerCallback
 
 from evenhand.errors import UsageError
-from evenhand.models.lm.embeddings import Where, distinct_weights
-from evenhand.models.lm.regulariser import BiasRegulariser
-from evenhand.models.lm.token_pairs import token_pairs
+from evenhand.models.lm.regulariser import BiasRegulariser, Where, distinct_weights, token_pairs
 
 UNSUITED = {
     "deepspeed": "DeepSpeed keeps weights in pieces",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module  # the version only: the front door names layers above this one
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,14 +14,13 @@ from typing import Any, TypeAlias
 import torch
 
 from evenhand.errors import DegenerateError
-from evenhand.models.lm.arithmetic import PRECISIONS, device_of, dtype_of
+from evenhand.models.device import PRECISIONS, device_of, dtype_of
 from evenhand.models.lm.checkpoint import take_up
 from evenhand.models.lm.corpus import LMCorpus
-from evenhand.models.lm.interrupt import asked_to_stop
-from evenhand.models.lm.run import Run, Term
+from evenhand.models.lm.model_folder import Epoch, TrainedLM
+from evenhand.models.lm.schedule import Progress, Watch
 from evenhand.models.lm.settings import Settings
-from evenhand.models.lm.trained import Epoch, TrainedLM
-from evenhand.models.lm.watch import Progress, Watch
+from evenhand.models.lm.training_state import Run, Term
 
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
 
@@ -155,3 +157,28 @@ def _made(run: Run) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed in the block; a second time it interrupts at once.
+
+    Only where Python's own handler is at work: a program that does something of its own on the signal goes on doing it,
+    and other threads than the first cannot have one.
+    """
+    asked: list[int] = []
+
+    def heard(number: int, _: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    first = threading.current_thread() is threading.main_thread()
+    if not first or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -6,15 +6,14 @@ What is asked belongs in `words.probes`, what the answers say in `measures.infer
 from typing import TYPE_CHECKING, Any
 
 from evenhand.models.nli.bilstm import BiLSTM
+from evenhand.models.nli.callable_model import CallableModel
 from evenhand.models.nli.decomposable import DecomposableAttention
-from evenhand.models.nli.function import CallableModel
 from evenhand.models.nli.loading import load
 from evenhand.models.nli.predictions import PredictionsFile
-from evenhand.models.nli.probabilities import LABELS, Probabilities
-from evenhand.models.nli.protocol import Grid, GridModel, NLIModel
+from evenhand.models.nli.protocol import LABELS, Grid, GridModel, NLIModel, Probabilities
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.transformer import TransformerNLI
+    from evenhand.models.nli.transformer.model import TransformerNLI
 
 __all__ = [
     "LABELS",
@@ -35,6 +34,6 @@ def __getattr__(name: str) -> Any:
     """The transformer's modules, read when somebody asks for one."""
     if name != "TransformerNLI":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from evenhand.models.nli.transformer import TransformerNLI
+    from evenhand.models.nli.transformer.model import TransformerNLI
 
     return TransformerNLI

@@ -10,8 +10,7 @@ from typing import Any
 
 from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, backend
-from evenhand.models.nli.bilstm_forward import PlacedBiLSTM, probabilities
-from evenhand.models.nli.bilstm_weights import Arrays, checked
+from evenhand.models.nli.bilstm_network import Arrays, PlacedBiLSTM, checked, probabilities
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import Grid
 from evenhand.models.vectors import Vectors
@@ -71,7 +70,7 @@ class BiLSTM(ModelOverVectors):
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
         """The whole probe, every distinct sentence encoded once; see `models.nli.factorised.recurrent`."""
-        from evenhand.models.nli.factorised.recurrent import evaluate
+        from evenhand.models.nli.factorised.bilstm import evaluate
 
         return evaluate(self, probe)
 

@@ -8,13 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evenhand.models.nli import weights as files
+from evenhand.models.nli import decomposable_network as files
 from evenhand.models.nli.backend import Array, backend
-from evenhand.models.nli.forward import Placed, probabilities
+from evenhand.models.nli.decomposable_network import Placed, Weights, probabilities
 from evenhand.models.nli.model_file import flags, naming
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import Grid
-from evenhand.models.nli.weights import Weights
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
@@ -62,7 +61,7 @@ class DecomposableAttention(ModelOverVectors):
 
         With intra-sentence attention every token depends on the subject: nothing factorises, pairs are asked plainly.
         """
-        from evenhand.models.nli.asking import grids_of
+        from evenhand.models.nli.callable_model import grids_of
         from evenhand.models.nli.factorised import evaluate
 
         return grids_of(self, probe) if self.weights.intra else evaluate(self, probe)

@@ -10,9 +10,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError
-from evenhand.models.nli.labelled import NOT_ENTAILED, LabelledPairs
-from evenhand.models.nli.probabilities import LABELS
-from evenhand.models.nli.protocol import NLIModel
+from evenhand.models.nli.labelled_pairs import NOT_ENTAILED, LabelledPairs
+from evenhand.models.nli.protocol import LABELS, NLIModel
 from evenhand.stats import wilson
 
 TWO_WAY = (LABELS[0], NOT_ENTAILED)

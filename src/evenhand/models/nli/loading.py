@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import FormatError, require
-from evenhand.models.nli import weights as decomposable
+from evenhand.models.nli import decomposable_network as decomposable
 from evenhand.models.nli.bilstm import KIND as BILSTM
 from evenhand.models.nli.bilstm import BiLSTM
 from evenhand.models.nli.decomposable import DecomposableAttention

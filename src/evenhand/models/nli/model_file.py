@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import existing, writing
-from evenhand.models.nli.probabilities import LABELS
+from evenhand.models.nli.protocol import LABELS
 
 FORMAT = 1
 METADATA = "evenhand-nli"

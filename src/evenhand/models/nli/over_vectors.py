@@ -10,8 +10,8 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError
 from evenhand.models.nli.backend import Array, Backend
-from evenhand.models.nli.function import refuse_misfit
-from evenhand.models.nli.probabilities import LABELS, Probabilities
+from evenhand.models.nli.callable_model import refuse_misfit
+from evenhand.models.nli.protocol import LABELS, Probabilities
 from evenhand.models.nli.tokens import Lookup, table, tokens
 from evenhand.models.vectors import Vectors
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import bare_name
-from evenhand.models.nli.function import refuse_misfit
-from evenhand.models.nli.probabilities import LABELS, Probabilities
+from evenhand.models.nli.callable_model import refuse_misfit
+from evenhand.models.nli.protocol import LABELS, Probabilities
 from evenhand.models.nli.text_rows import json_objects, opened_text
 from evenhand.words.probes import Points, Probe
 

@@ -99,7 +99,7 @@ def settle() -> None:
 
 def _store(target: Path, parsed: Parsed) -> None:
     """A cache that cannot be written (full disk, read-only home) costs time, not the result."""
-    from evenhand.models.vectors.formats.tensors import write_stream
+    from evenhand.models.vectors.formats.safetensors_file import write_stream
 
     source = {**parsed.source, "notes": list(parsed.notes)}
     try:

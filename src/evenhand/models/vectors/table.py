@@ -14,8 +14,8 @@ import numpy as np
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, read_only, row_norms
 from evenhand.errors import FormatError, UsageError, VocabularyError
 from evenhand.models.vectors import lookup
+from evenhand.models.vectors.checks import as_float32, refuse_bad_content, refuse_misfit
 from evenhand.models.vectors.lookup import Case, Coverage
-from evenhand.models.vectors.validity import as_float32, refuse_bad_content, refuse_misfit
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.formats.format import Composer

@@ -4,10 +4,10 @@ What a model answers to them belongs in `models`, the scores of its answers in `
 """
 
 from evenhand.words.probes.catalog import ids, listing, probe
-from evenhand.words.probes.export import export
+from evenhand.words.probes.dataset import export
 from evenhand.words.probes.fillers import Filler
 from evenhand.words.probes.probe import Label, Pair, Points, Probe
-from evenhand.words.probes.sampling import Sample, stratified
+from evenhand.words.probes.rows import Sample, stratified
 from evenhand.words.probes.surface import RELEASED, Surface
 
 __all__ = [

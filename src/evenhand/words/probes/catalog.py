@@ -8,14 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import UsageError, shown, unknown_name
 from evenhand.words import catalog
 from evenhand.words.document import SUFFIXES, Document, read_document
-from evenhand.words.entry import Entry
-from evenhand.words.loading import Library
+from evenhand.words.library import Library
 from evenhand.words.probes.building import KEYS, build_probe
 from evenhand.words.probes.probe import Probe
-from evenhand.words.showing import shown
+from evenhand.words.toml_table import Entry
 
 SHIPPED = Path(__file__).with_name("probes.toml")
 VARIANT = "+"

@@ -1,20 +1,100 @@
-"""A probe as a Hugging Face data set: a folder of parquet files and a card, read by `datasets.load_dataset(folder)`."""
+"""A probe as a file or a data set for models that run elsewhere, written row by row."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import IO, Any
 
 from evenhand.errors import UsageError
-from evenhand.files import partial_name, told_as_output
-from evenhand.words.probes.card import CARD, MARK, card
-from evenhand.words.probes.parquet import write_parquet
+from evenhand.files import bare_name, compression_of, partial_name, replacing, told_as_output, writing
 from evenhand.words.probes.probe import Probe
-from evenhand.words.probes.rows import ROWS_AT_ONCE, columns, tables
+from evenhand.words.probes.rows import ROWS_AT_ONCE, Table, columns, records, tables
+
+
+def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[Table]) -> int:
+    """Streamed through polars, which asks for one block after the other; returns how many rows."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    schema = pl.Schema({name: pl.Int64 if name == "index" else pl.String for name in names})
+    written = 0
+
+    def frames(columns: Any, predicate: Any, rows: Any, size: Any) -> Iterator[pl.DataFrame]:
+        nonlocal written
+        for table in tables:
+            written += len(table["index"])
+            yield pl.DataFrame(table, schema=schema)
+
+    with told_as_output(path), replacing(path) as partial:
+        register_io_source(frames, schema=schema).sink_parquet(partial)
+    return written
+
+
+def export(
+    probe: Probe, path: str | os.PathLike[str], *, sample: int | None = None, seed: int = 0, rows: int = ROWS_AT_ONCE
+) -> int:
+    """Write the pairs, or a stratified sample of them, in the format that the file name says; returns how many.
+
+    A name without a suffix is a folder: a data set that `datasets.load_dataset(folder)` reads. Row i is pair i, so
+    that predictions in the same order can be read back with `PredictionsFile`; of a sample, the column `index` says
+    which pairs it holds, and the same sample and seed draw it again.
+    """
+    target = Path(path)
+    suffix = Path(bare_name(target)).suffix
+    if suffix not in WRITERS and (not target.suffix or target.is_dir()):
+        return write_dataset(probe, target, sample=sample, seed=seed, rows=rows)
+    if suffix not in WRITERS or (suffix == ".parquet" and compression_of(target)):
+        raise UsageError(
+            f"{target}: a probe is written as {', '.join(WRITERS)}, or as a data set into a folder",
+            hint=f"name it {target.stem}.jsonl, or {target.stem} for a folder",
+        )
+    _, some = tables(probe, sample, seed, rows)
+    return WRITERS[suffix](target, columns(probe), some)
+
+
+def _jsonl(path: Path, names: tuple[str, ...], some: Iterable[Table]) -> int:
+    def write(out: IO[str]) -> int:
+        count = 0
+        for record in records(some):
+            out.write(json.dumps(dict(zip(names, record, strict=True)), ensure_ascii=False) + "\n")
+            count += 1
+        return count
+
+    return _as_text(path, write)
+
+
+def _csv(path: Path, names: tuple[str, ...], some: Iterable[Table]) -> int:
+    def write(out: IO[str]) -> int:
+        rows, count = csv.writer(out, lineterminator="\n"), 0
+        rows.writerow(names)
+        for record in records(some):
+            rows.writerow(record)
+            count += 1
+        return count
+
+    return _as_text(path, write)
+
+
+def _as_text(path: Path, write: Callable[[IO[str]], int]) -> int:
+    with writing(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        count = write(text)
+        text.flush()
+        text.detach()
+    return count
+
+
+WRITERS = {".jsonl": _jsonl, ".csv": _csv, ".parquet": write_parquet}
+
 
 BLOCKS_IN_SHARD = 25  # half a million rows, one or two megabytes
 
@@ -76,3 +156,58 @@ def _refuse_foreign(target: Path) -> None:
         raise UsageError(
             f"{target} holds other files ({', '.join(foreign[:3])})", hint="name a new folder, or empty this one"
         )
+
+
+CARD = "README.md"
+MARK = "evenhand-probe"
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+LARGE = "1M<n<10M"
+
+
+def card(probe: Probe, count: int, *, sample: int | None, seed: int) -> str:
+    """A text in Markdown, with the front matter that `datasets` reads the files and columns from."""
+    drawn = f"a stratified sample (asked for {sample:,}, seed {seed}) of" if sample else "all of"
+    surface = ", ".join(f"{name} {value!r}" for name, value in asdict(probe.surface).items())
+    paragraphs = [
+        f"# {probe.name}",
+        f"Pairs of sentences that differ only in `{probe.differs}`; without bias a model answers {probe.expected} to "
+        f"every one. {count:,} rows, {drawn} the probe's {probe.n_pairs:,} pairs. Surface form: {surface}.",
+        probe.note,
+        "`index` is the number of the pair in the probe, `expected` the label of a model without bias, `premise_word` "
+        "and `hypothesis_word` the differing words, `group` the group of people they belong to; the other columns are "
+        "the slots of the templates.",
+        "```python\nfrom datasets import load_dataset\n\npairs = load_dataset('this/folder', split='test')\n```",
+        "What it does not tell you: anything about people outside the lists of words, nor whether a model that answers "
+        "as expected is unbiased elsewhere.",
+        *_source(probe),
+    ]
+    return _front_matter(probe, count) + "\n" + "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
+def _front_matter(probe: Probe, count: int) -> str:
+    features = [
+        f"  - name: {json.dumps(name)}\n    dtype: {'int64' if name == 'index' else 'string'}"
+        for name in columns(probe)
+    ]
+    size = next((label for limit, label in SIZES if count < limit), LARGE)
+    lines = [
+        "---",
+        f"pretty_name: {json.dumps(probe.name)}",  # JSON strings are YAML strings
+        "task_categories:\n- text-classification",
+        "task_ids:\n- natural-language-inference",
+        f"tags:\n- {MARK}\n- bias",
+        f"size_categories:\n- {size}",
+        "configs:\n- config_name: default\n  data_files:\n  - split: test\n    path: data/test-*.parquet",
+        "dataset_info:\n  features:",
+        *features,
+        "---",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source(probe: Probe) -> list[str]:
+    if probe.source is None:
+        return []
+    terms = f" Terms: {probe.source.licence}." if probe.source.licence else ""
+    cited = f"```bibtex\n{probe.citation.strip()}\n```" if probe.citation else ""
+    return [f"Source: {probe.source.reference} {probe.source.url}".rstrip() + terms, cited]

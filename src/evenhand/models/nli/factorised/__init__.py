@@ -14,6 +14,6 @@ is a bag of tokens, and with E = exp(attend . attend) the following holds withou
 What remains for each pair: one row for every token of A and B through the second matrix of compare, and aggregate.
 """
 
-from evenhand.models.nli.factorised.run import evaluate
+from evenhand.models.nli.factorised.decomposable import evaluate
 
 __all__ = ["evaluate"]

@@ -7,8 +7,11 @@ from evenhand.errors import require
 
 require("torch", extra="models")
 
-from evenhand.models.nli.training.result import Trained  # noqa: E402
 from evenhand.models.nli.training.settings import Settings  # noqa: E402
-from evenhand.models.nli.training.train import train, train_members  # noqa: E402
+from evenhand.models.nli.training.train import (  # noqa: E402
+    Trained,
+    train,
+    train_members,
+)
 
 __all__ = ["Settings", "Trained", "train", "train_members"]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from evenhand.models.nli.training.encoded_pairs import Numbered, Sentences
 from evenhand.models.nli.training.networks.stacked import Tensor
-from evenhand.models.nli.training.reading import Numbered, Sentences
 
 JITTER = 0.25  # lengths grow by up to this share before they are sorted: who meets whom changes, padding hardly does
 

@@ -11,7 +11,7 @@ import torch
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, writing
-from evenhand.models.nli.training.standing import Standing
+from evenhand.models.nli.training.early_stopping import Standing
 
 if TYPE_CHECKING:
     from evenhand.models.nli.training.loop import Stack

@@ -13,9 +13,9 @@ import torch
 from evenhand.errors import DegenerateError
 from evenhand.models.nli.training import checkpoint
 from evenhand.models.nli.training.batches import Batches
+from evenhand.models.nli.training.early_stopping import Standing
 from evenhand.models.nli.training.networks.stacked import StackedNetwork, Tensor
 from evenhand.models.nli.training.settings import Settings
-from evenhand.models.nli.training.standing import Standing
 
 Told = Callable[[int, int, str], None]
 

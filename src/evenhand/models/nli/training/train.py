@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import platform
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.models.nli.labelled import LabelledPairs, refuse_one_class
-from evenhand.models.nli.probabilities import LABELS
+from evenhand.models.nli.labelled_pairs import LabelledPairs, refuse_one_class
+from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.tokens import Lookup, table
 from evenhand.models.nli.training.batches import Batches
+from evenhand.models.nli.training.encoded_pairs import Numbered, compacted, digest, stand_ins
 from evenhand.models.nli.training.loop import Stack, Told, run
-from evenhand.models.nli.training.manifest import manifest
 from evenhand.models.nli.training.networks.registry import architecture as classes_of
-from evenhand.models.nli.training.reading import Numbered, compacted, digest, stand_ins
-from evenhand.models.nli.training.result import Trained
 from evenhand.models.nli.training.settings import Settings
 from evenhand.models.vectors import Vectors
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.training.settings import Settings
+
 
 TOO_MANY_UNKNOWN = 0.2
 DEV_BATCHES = 4  # without gradients a batch takes a fraction of the memory
@@ -219,3 +224,53 @@ def _refuse(pairs: LabelledPairs, dev: LabelledPairs, members: Sequence[tuple[Ve
                 f"{other.name} and {first.name} differ in words or dimension and cannot be trained in one stack",
                 hint="call train once for each",
             )
+
+
+def manifest(settings: Settings, member: Member, about: dict[str, Any], seconds: float, stack: int) -> dict[str, Any]:
+    """Data, vectors, settings, versions and device of one member."""
+    return {
+        "evenhand": import_module("evenhand").__version__,  # by name: the package's front is a layer above this one
+        "settings": settings.to_dict(),
+        "data": about,
+        "words": {
+            "name": member.vectors.name,
+            "dimensions": member.vectors.dim,
+            "history": [dict(step) for step in member.vectors.history],
+            "sha256_of_words_read": member.sha256,
+        },
+        "stack": {"members": stack, "seconds": round(seconds, 2)},
+        "device": _device(settings.device),
+        "packages": {"python": platform.python_version(), "torch": torch.__version__, "numpy": version("numpy")},
+    }
+
+
+def _device(name: str) -> str:
+    return str(torch.cuda.get_device_name(name)) if torch.device(name).type == "cuda" else name
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model at its best epoch on the development pairs, how it came there, and from what.
+
+    `history` has one entry for each epoch up to the one at which patience ended: training loss and dev accuracy.
+    """
+
+    model: Any  # an NLIModel with save()
+    seed: int
+    vectors: Vectors
+    dev_accuracy: float
+    epoch: int
+    history: tuple[Mapping[str, float], ...]
+    manifest: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, without the weights."""
+        return {
+            "name": self.model.name,
+            "seed": self.seed,
+            "vectors": self.vectors.name,
+            "dev_accuracy": self.dev_accuracy,
+            "epoch": self.epoch,
+            "history": [dict(entry) for entry in self.history],
+            **self.manifest,
+        }

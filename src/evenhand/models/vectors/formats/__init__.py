@@ -8,8 +8,14 @@ from typing import Any
 
 from evenhand.errors import FormatError, unknown_name
 from evenhand.files import bare_name, open_bytes
-from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions
-from evenhand.models.vectors.formats.sniff import SNIFFED_BYTES, by_content, refuse_foreign
+from evenhand.models.vectors.formats.format import (
+    SNIFFED_BYTES,
+    Format,
+    Parsed,
+    ReadOptions,
+    by_content,
+    refuse_foreign,
+)
 
 __all__ = ["FORMATS", "Format", "Parsed", "ReadOptions", "format_for_reading", "format_for_writing", "get"]
 
@@ -50,8 +56,8 @@ FORMATS: dict[str, Format] = {
             "safetensors",
             "safetensors, ours",
             (".safetensors",),
-            _lazy("tensors:read"),
-            _lazy("tensors:write"),
+            _lazy("safetensors_file:read"),
+            _lazy("safetensors_file:write"),
             cached=False,
             holds_history=True,
         ),

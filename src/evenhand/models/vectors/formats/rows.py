@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import IO
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
-from evenhand.models.vectors.formats.growing import GrowingMatrix
 from evenhand.models.vectors.formats.layout import Layout, has_more_numbers, is_number
 
 NEWLINE, RETURN = 0x0A, 0x0D
@@ -135,3 +137,48 @@ def _word(raw: bytes, layout: Layout, number: int) -> str:
     if not word:
         raise FormatError(f"{place}: there is no word before the numbers", hint="remove the row, or give it its word")
     return word
+
+
+# Measured on a 400,000 x 100 text file: 4 MiB 1.14 s, 16 MiB 0.96 s, 64 MiB 1.58 s (and 170 MB more memory).
+BLOCK_BYTES = 16 << 20
+
+
+def line_blocks(stream: IO[bytes], start: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Blocks of whole lines; the last line gets its missing line end. `start` was read from the stream before."""
+    pieces = [start]
+    while chunk := stream.read(size):
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((*pieces, memoryview(chunk)[:cut]))  # a view: one copy of each block, not two
+            pieces = [chunk[cut:]]
+        else:
+            pieces.append(chunk)
+    if rest := b"".join(pieces):
+        yield rest if rest.endswith(b"\n") else rest + b"\n"
+
+
+class GrowingMatrix:
+    """Rows appended in blocks. Growing moves pages instead of copying them, and unused rows cost nothing."""
+
+    def __init__(self, dim: int) -> None:
+        self._matrix = np.empty((0, dim), dtype=np.float32)
+        self.rows = 0
+
+    def expect(self, rows: int) -> None:
+        """Make room for a likely number of rows; memory that is never written to is never taken."""
+        if not self.rows:
+            self._matrix = np.empty((rows, self._matrix.shape[1]), dtype=np.float32)
+
+    def reserve(self, count: int) -> Matrix:
+        """A view of the next `count` rows, to be filled by the caller before the next reservation."""
+        needed = self.rows + count
+        if needed > len(self._matrix):
+            # refcheck off: views handed out before are dead by contract, and numpy cannot know that.
+            self._matrix.resize((max(needed, len(self._matrix) * 3 // 2), self._matrix.shape[1]), refcheck=False)
+        self.rows = needed
+        return self._matrix[needed - count : needed]
+
+    def finish(self) -> Matrix:
+        """The matrix with its spare rows given back."""
+        self._matrix.resize((self.rows, self._matrix.shape[1]), refcheck=False)
+        return self._matrix

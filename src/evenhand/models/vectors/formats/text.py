@@ -12,11 +12,10 @@ import polars as pl
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats import blocks
+from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
-from evenhand.models.vectors.formats.growing import GrowingMatrix
 from evenhand.models.vectors.formats.layout import Header, Layout, has_more_numbers, infer, split_header
-from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, parse_block
+from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, GrowingMatrix, parse_block
 from evenhand.models.vectors.table import Vectors
 
 START_BYTES = 1 << 20

@@ -13,11 +13,10 @@ from typing import IO
 
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
-from evenhand.models.vectors.formats import blocks
+from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
-from evenhand.models.vectors.formats.growing import GrowingMatrix
 from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
-from evenhand.models.vectors.formats.rows import parse_block
+from evenhand.models.vectors.formats.rows import GrowingMatrix, parse_block
 
 # Possessive (the second plus or star): a long string that never ends must not be remembered character by character.
 ENTRY = re.compile(rb'\s*+,?\s*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+\[([^\[\]"]*+)\]')

@@ -11,7 +11,7 @@ from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats.format import Parsed, ReadOptions
-from evenhand.models.vectors.formats.growing import GrowingMatrix
+from evenhand.models.vectors.formats.rows import GrowingMatrix
 from evenhand.models.vectors.table import Vectors
 
 CHUNK = 16 << 20

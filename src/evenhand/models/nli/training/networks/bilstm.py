@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from evenhand.models.nli.bilstm_forward import step
-from evenhand.models.nli.probabilities import LABELS
+from evenhand.models.nli.bilstm_network import step
+from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.training.networks.stacked import StackedLinear, StackedMLP, StackedNetwork, Tensor, array
 
 NULL_SPREAD = 0.05  # standard deviation of the null token's vector, in the authors' code that of every drawn vector

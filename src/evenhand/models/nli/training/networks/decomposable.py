@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from evenhand.models.nli.forward import distances
-from evenhand.models.nli.probabilities import LABELS
+from evenhand.models.nli.decomposable_network import DISTANCES, distances
+from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.training.networks.stacked import (
     StackedLinear,
     StackedMLP,
@@ -19,7 +19,6 @@ from evenhand.models.nli.training.networks.stacked import (
     attended,
     sum_of,
 )
-from evenhand.models.nli.weights import DISTANCES
 
 
 class DecomposableNetwork(StackedNetwork):

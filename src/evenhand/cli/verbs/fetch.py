@@ -1,0 +1,137 @@
+"""`evenhand fetch`: bring data sets and vectors of the catalog onto this disk."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenhand.errors import EvenhandWarning, UsageError
+
+if TYPE_CHECKING:
+    from evenhand.data import Entry
+    from evenhand.data.fetch import DownloadProgress, Fetched
+
+
+def fetch(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Ids of the catalog; see --list.", show_default=False)
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Show what can be fetched, and what is here.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never touch the network (EVENHAND_OFFLINE=1 does the same).")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download again even if a copy is here.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Bring data sets and vectors of the catalog onto this disk."""
+    from evenhand import data
+    from evenhand.data.fetch import obtain
+
+    if listing:
+        chosen = [data.get(name) for name in names] if names else list(data.catalog().values())
+        _show_listing(chosen, as_json=as_json)
+        return
+    if not names:
+        raise UsageError("no data set named", hint="evenhand fetch --list shows them")
+    entries = [data.get(name) for name in dict.fromkeys(names)]
+    results = []
+    for entry in entries:
+        with _notes(), _bar(entry.id) as progress:
+            fetched = obtain(entry, offline=offline or None, force=force, verify=True, progress=progress)
+        results.append(describe(fetched))
+        if not as_json:
+            _show(results[-1])
+    if as_json:
+        typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
+
+
+def describe(fetched: Fetched) -> dict[str, Any]:
+    """What a fetch brought, as plain data."""
+    from evenhand.data.digest import sha256_of
+
+    entry, place = fetched.entry, fetched.place
+    files = [{"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in place.files]
+    return {
+        "id": entry.id,
+        "path": str(place.path),
+        "bytes": sum(path.stat().st_size for path in place.files),
+        "files": files,
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "source": fetched.source,
+        "note": entry.note,
+    }
+
+
+def _show(result: dict[str, Any]) -> None:
+    lines = [("path", result["path"]), ("bytes", f"{result['bytes']:,}")]
+    lines += [("sha256", f"{file['sha256']}  {Path(file['path']).name}") for file in result["files"]]
+    lines += [("licence", result["licence"]), ("source", result["source"])]
+    typer.echo("\n".join([result["id"], *(f"  {key:<8} {value}" for key, value in lines)]))
+    if result["note"]:
+        typer.echo(f"note: {result['id']}: {result['note']}", err=True)
+
+
+def _show_listing(entries: list[Entry], *, as_json: bool) -> None:
+    from evenhand.data.local_copies import here
+
+    with _notes():
+        rows = [(entry, here(entry)) for entry in entries]
+    if as_json:
+        typer.echo(
+            json.dumps(
+                [_row(entry, str(place.path) if place else None) for entry, place in rows], indent=2, ensure_ascii=False
+            )
+        )
+        return
+    width = max(len(entry.id) for entry, _ in rows)
+    for entry, place in rows:
+        where = place.name if place else "-" if entry.sources else "needs EVENHAND_DATA"
+        typer.echo(f"{entry.id:<{width}}  {entry.kind:<10}  {_size(entry.size):>9}  {where:<19}  {entry.title}")
+
+
+def _row(entry: Entry, path: str | None) -> dict[str, Any]:
+    facts = {key: getattr(entry, key) for key in ("id", "kind", "title", "licence", "citation", "format", "note")}
+    return {**facts, "bytes": entry.size, "sources": [str(source) for source in entry.sources], "path": path}
+
+
+def _size(size: int) -> str:
+    unit, letters = next((pair for pair in ((1e9, "GB"), (1e6, "MB")) if size >= pair[0]), (1e3, "kB"))
+    return f"{size / unit:.1f} {letters}" if size else "?"
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Show our own warnings as notes on stderr, one line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EvenhandWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                typer.echo(f"note: {warning.message}", err=True)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[DownloadProgress]:
+    """A progress bar on a terminal, nothing elsewhere."""
+    from evenhand.data.fetch import silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(name, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -1,0 +1,161 @@
+"""`evenhand probe`: what a model of natural language inference concludes from who did it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
+from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.errors import UsageError, unknown_name
+from evenhand.subjects.nli_models import Chosen, chosen, refuse_compare
+
+if TYPE_CHECKING:
+    from evenhand.engines import Engine
+    from evenhand.measures.inference import SeedsResult
+    from evenhand.words.probes import Probe
+
+
+def probe(
+    model: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="A model file (.safetensors), a Hugging Face folder (hf:FOLDER), predictions (.jsonl, .csv), embedded "
+            "or embedded:projected; several are seeds of one condition. Default: the three embedded models.",
+        ),
+    ] = None,
+    which: Annotated[
+        str, typer.Option("--probe", "-p", help="A probe: an id of `evenhand list probes`, or a file.")
+    ] = "gender-occupation",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", help="Some words of a slot only, such as premise=rude,evil; may be repeated.", show_default=False
+        ),
+    ] = None,
+    surface: Annotated[
+        str | None,
+        typer.Option(
+            help="How sentences are written: released (as the code of Dev et al. has them), or choices with commas "
+            "between, such as articles=letter,case=lower.",
+            show_default="as the probe says",
+        ),
+    ] = None,
+    tau: Annotated[
+        list[float] | None, typer.Option("--tau", help="A threshold of T:tau; may be repeated.", show_default="0.5 0.7")
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Also the embedded models retrained without the he-she direction."),
+    ] = False,
+    vectors: Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")] = "glove-embedded",
+    map_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="A fitted map, applied to the vectors first: at test time only, unless the model was trained with it.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample", help="Ask about a stratified sample of about so many pairs.", show_default="all pairs"
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="numpy, torch, torch:cuda or auto.")] = "auto",
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
+    force: Annotated[bool, typer.Option("--force", help="Go on though many fillers are not in the vectors.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            help="Only write the pairs: .jsonl, .csv, .parquet, or without suffix a folder that "
+            "datasets.load_dataset reads; no model is asked.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Ask a model about sentences that differ in one word, and score its answers."""
+    from evenhand.cli.screens.probe import tables
+    from evenhand.engines import opened
+    from evenhand.measures.inference import compare as against
+    from evenhand.words import probes
+
+    asked = restricted_probe(which, only=only or [], surface=surface)
+    if export:
+        count = probes.export(asked, export, sample=sample, seed=seed)
+        if as_json:
+            show_json({"probe": asked.name, "pairs": count, "written": str(export)})
+        note(f"wrote {count:,} pairs to {export}")
+        return
+    refuse_compare(compare, model)
+    options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
+    texts = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
+    with notes_on_stderr(), opened(engine, workers=workers, address=address) as where:
+        sets = [chosen(some, vectors=vectors, map_file=map_file, device=device, labels=labels) for some in texts]
+        found = [_asked(where, some, asked, options) for some in sets]
+    both = against(*found) if compare else None
+    if as_json:
+        difference = both.to_dict() if both else {}
+        compared = {"compared": difference["after"], "differences": difference["differences"]} if both else {}
+        show_json({**found[0].to_dict(), **compared, "read": [some.reading for some in sets]})
+    else:
+        show(*tables(found, both))
+    for some in sets:
+        if some.reading:
+            note(f"note: {some.reading}")
+    note(f"seed {seed}")
+
+
+def _asked(engine: Engine, some: Chosen, asked: Probe, options: dict[str, Any]) -> SeedsResult:
+    """The answers of all models of one condition."""
+    from evenhand.measures.inference import probe_seeds
+
+    with progress(asked.name) as told:
+        return probe_seeds(some.models, asked, condition=some.condition, engine=engine, progress=told, **options)
+
+
+RELEASED = "released"
+
+
+def restricted_probe(which: str, *, only: list[str], surface: str | None) -> Probe:
+    """The probe of that id or file, restricted and rewritten as the options say."""
+    from evenhand.words.probes import probe
+
+    found = probe(which)
+    if only:
+        chosen = dict(_pair(text, "--only", "premise=nurse,doctor") for text in only)
+        found = found.restrict(**{slot: [word.strip() for word in words.split(",")] for slot, words in chosen.items()})
+    return _written(found, surface) if surface else found
+
+
+def _written(found: Probe, text: str) -> Probe:
+    """`released`, or choices such as `articles=letter,case=lower`."""
+    from evenhand.words.probes import RELEASED as AS_RELEASED
+    from evenhand.words.probes.surface import CHOICES
+
+    if text == RELEASED:
+        return found.written(AS_RELEASED)
+    choices: dict[str, Any] = dict(_pair(part, "--surface", "articles=letter,case=lower") for part in text.split(","))
+    for name in choices:
+        if name not in CHOICES:
+            raise unknown_name("choice of --surface", name, CHOICES)
+    return found.written(**choices)
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value:
+        raise UsageError(f"{option} {text}: no name and value", hint=f"write {option} {example}")
+    return name.strip(), value

@@ -1,0 +1,73 @@
+"""`evenhand reproduce`: a paper's table beside ours."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from evenhand.cli.options import Case, Json, Seed, load, notes_on_stderr
+from evenhand.cli.screens.terminal import escape, progress, show, show_json
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="ethayarajh2019, dawkins2021.", show_default="list them")] = "",
+    table: Annotated[
+        str | None, typer.Option("--table", "-t", help="Which table or figure.", show_default="list them")
+    ] = None,
+    vectors: Annotated[
+        list[str] | None,
+        typer.Option("--vectors", "-v", help="Vector files; may be repeated.", show_default="embedded"),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", help="For tables about a text: an id such as enwik8, or files; may be repeated."),
+    ] = None,
+    case: Case = "auto",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compute a table of a paper and print it beside the published numbers."""
+    from evenhand import reproduce as reproductions
+
+    if not paper or table is None:
+        _list([paper] if paper else list(reproductions.papers()), as_json=as_json)
+        return
+    loaded = [load(source, case=case) for source in vectors or ()]
+    with progress(f"{paper} {table}") as bar, notes_on_stderr():
+        about = {"corpus": corpus[0] if len(corpus) == 1 else corpus, "progress": bar} if corpus else {}
+        found = reproductions.compute(paper, table, *loaded, seed=seed, **about)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        _show(found)
+
+
+def _list(papers: list[str], *, as_json: bool) -> None:
+    from evenhand import reproduce as reproductions
+
+    rows = [
+        {"paper": paper, "table": name, "shows": table.shows}
+        for paper in papers
+        for name, table in reproductions.tables(paper).items()
+    ]
+    if as_json:
+        show_json(rows)
+        return
+    for row in rows:
+        show(f"[bold]{row['paper']} --table {row['table']}[/]: {escape(row['shows'])}")
+
+
+def _show(found: Any) -> None:
+    from rich.table import Table
+
+    from evenhand.report import numbers
+
+    table = Table(title=found.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
+    for i, column in enumerate(found.columns):
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in found.rows:
+        table.add_row(*(numbers.number(v) if isinstance(v, float) or v is None else escape(str(v)) for v in row))
+    show(table, columns=12 * len(found.columns))
+    for text in found.notes:
+        show(f"[dim]{escape(text)}[/]")

@@ -1,0 +1,110 @@
+"""`evenhand show`: all about one measure, method, probe, model, word list or data set."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from evenhand.cli.options import Json
+from evenhand.cli.screens.terminal import escape, show_json, show_plain
+from evenhand.cli.screens.terminal import show as print_out
+from evenhand.errors import unknown_name
+
+
+def show(
+    name: Annotated[
+        str, typer.Argument(help="Any id of `evenhand list`, or a file with a probe of yours.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Tell all about one measure, method, probe, model, word list or data set."""
+    record = _find(name)
+    if as_json:
+        show_json(record)
+        return
+    for key, value in record.items():
+        if value in ("", None, [], {}, ()):
+            continue
+        text = value if isinstance(value, str) else _plain(value)
+        print_out(f"[bold]{key}[/]")
+        (show_plain if key == "bibtex" else print_out)(text if key == "bibtex" else escape(text))
+        print_out("")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        # The source of a list is shown once, for the whole record, not again for each of its parts.
+        kept = {
+            key: item for key, item in value.items() if key not in ("source", "bibtex") and item not in ("", [], {})
+        }
+        return "\n".join(f"{key}: {_plain(item)}" for key, item in kept.items())
+    if isinstance(value, list | tuple):
+        joined = [" – ".join(map(str, item)) if isinstance(item, list | tuple) else _plain(item) for item in value]
+        return ("\n" if any("\n" in item for item in joined) else ", ").join(joined)
+    return str(value)
+
+
+def _find(name: str) -> dict[str, Any]:
+    from evenhand import data, measures, mitigations, words
+    from evenhand.cli.screens.probe_card import models_record, probe_record
+    from evenhand.subjects.nli_models import EMBEDDED
+    from evenhand.words import probes
+    from evenhand.words.document import SUFFIXES
+
+    if name in measures.ids():
+        return _measure(measures.info(name))
+    methods = {entry.id: entry for entry in mitigations.listing()}
+    if name in methods:
+        return {"kind": "method", **asdict(methods[name])}
+    own = name.partition("#")[0].lower().endswith(SUFFIXES)
+    if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():
+        return probe_record(name)
+    if name in EMBEDDED:
+        return models_record(name)
+    if name == "glove-embedded":
+        return _embedded()
+    if name in data.catalog():
+        return {"kind": "data set", **_entry(data.get(name))}
+    loaders = {kind: getattr(words, kind) for kind in words.KINDS}
+    for kind, load in loaders.items():
+        if name in words.ids(kind):
+            record = load(name)
+            return {"kind": kind, **record.to_dict(), "citation": record.citation}
+    lists = (id_ for kind in loaders for id_ in words.ids(kind))
+    known = [*measures.ids(), *methods, *probes.ids(), *EMBEDDED, *data.catalog(), *lists]
+    raise unknown_name("measure, method, probe, model, word list or data set", name, known)
+
+
+def _measure(info: Any) -> dict[str, Any]:
+    from evenhand.data.citations import bibtex
+
+    return {
+        "kind": "measure",
+        "id": info.id,
+        "title": info.title,
+        "formula": info.formula,
+        "reading": info.reading,
+        "better": info.better,
+        "what it does not tell you": info.limits,
+        "asked by default": list(info.default_queries()),
+        "bibtex": "\n\n".join(bibtex(key) for key in info.cites),
+    }
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    from evenhand import data
+
+    record = asdict(entry)
+    record["sources"] = [str(source) for source in entry.sources]
+    here = data.locate(entry.id)
+    return {**record, "here": str(here) if here else "no: evenhand fetch " + entry.id}
+
+
+def _embedded() -> dict[str, Any]:
+    import json
+    from importlib import resources
+
+    text = (resources.files("evenhand.data") / "embedded" / "glove.json").read_text(encoding="utf-8")
+    return {"kind": "vectors", "id": "glove-embedded", **json.loads(text)}

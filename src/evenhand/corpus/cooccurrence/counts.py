@@ -1,0 +1,171 @@
+"""Co-occurrence counts of a corpus as a sparse matrix on disk, and what is read off it: PMI and csPMI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.arrays import Vector64
+from evenhand.corpus.cooccurrence.pair_counts import PairCounts, pair_counts, weights
+from evenhand.corpus.counting.count import Plan, Progress, count
+from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.readers.paths import Paths
+from evenhand.corpus.readers.source import Source, as_source
+from evenhand.engines import Engine, opened
+from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
+from evenhand.files import existing, writing
+
+LAYOUT = "evenhand-cooccurrence-1"
+PIECE = 1 << 17  # characters at a time: each word makes `window` pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Cooccurrence:
+    """A symmetric matrix X of weighted counts: X[a, b] adds the weight of every pair of places with a and b.
+
+    Words are in order of frequency. Probabilities are those of pairs: p(x, y) = X[x, y] / sum X, and p(x) is the share
+    of the row of x, as Levy & Goldberg 2014 have it for what skip-gram factorises.
+    """
+
+    words: tuple[str, ...]
+    matrix: Any
+    occurrences: NDArray[np.int64]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Word to row."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def marginals(self) -> Vector64:
+        """The sum of each row."""
+        return np.asarray(self.matrix.sum(axis=1), dtype=np.float64).ravel()
+
+    def count(self, x: str, y: str) -> float:
+        """X[x, y]."""
+        return float(self.matrix[self.row(x), self.row(y)])
+
+    def pmi(self, x: str, y: str) -> float:
+        """The log of p(x, y) / (p(x) p(y)); an error where the words never meet."""
+        both, rows = self.count(x, y), [self.row(x), self.row(y)]
+        if not both > 0:
+            raise DegenerateError(f"{x!r} and {y!r} never co-occur, so that their PMI is not defined")
+        return float(np.log(both) + np.log(self.marginals.sum()) - np.log(self.marginals[rows]).sum())
+
+    def cspmi(self, x: str, y: str) -> float:
+        """PMI(x, y) + log p(x, y), the co-occurrence shifted PMI of Ethayarajh et al. 2019."""
+        return self.pmi(x, y) + float(np.log(self.count(x, y)) - np.log(self.marginals.sum()))
+
+    def pmi_matrix(self) -> Any:
+        """PMI of every pair that co-occurs, as a sparse matrix; the other pairs have no entry."""
+        table = self.matrix.tocoo(copy=True)
+        logs = np.log(self.marginals, out=np.zeros_like(self.marginals), where=self.marginals > 0)
+        table.data = np.log(table.data) + np.log(self.marginals.sum()) - logs[table.row] - logs[table.col]
+        return table.tocsr()
+
+    def row(self, word: str) -> int:
+        """The row of a word, or an error that names it."""
+        if word not in self.index:
+            raise VocabularyError(f"{word!r} is not in the co-occurrence counts", hint="check spelling and min_count")
+        return self.index[word]
+
+    def save(self, path: str | Path) -> None:
+        """Write matrix and vocabulary as one safetensors file; it appears whole or not at all."""
+        from safetensors.numpy import save as to_bytes
+
+        texts = [word.encode() for word in self.words]
+        tensors = {
+            "data": np.asarray(self.matrix.data, dtype=np.float64),
+            "indices": self.matrix.indices.astype(np.int64),
+            "indptr": self.matrix.indptr.astype(np.int64),
+            "occurrences": self.occurrences,
+            "vocabulary": np.frombuffer(b"".join(texts), dtype=np.uint8),
+            "lengths": np.array([len(text) for text in texts], dtype=np.int64),
+        }
+        with writing(Path(path)) as out:
+            # One entry of metadata: safetensors writes several in an order that changes from one process to the next.
+            out.write(to_bytes(tensors, metadata={LAYOUT: json.dumps(dict(self.params), sort_keys=True)}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Cooccurrence:
+        """Read counts that `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(existing(Path(path)), framework="numpy") as file:
+                about = dict(file.metadata() or {})
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            if LAYOUT not in about:
+                raise FormatError(f"{path}: holds no co-occurrence counts", hint="they are written by save")
+            return _rebuilt(cls, tensors, json.loads(about[LAYOUT]))
+        except (SafetensorError, KeyError, ValueError, UnicodeDecodeError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{path}: damaged co-occurrence counts ({error})", hint="count again") from error
+
+
+def cooccurrence(
+    paths: Paths | Source,
+    window: int = 5,
+    *,
+    weighting: str = "flat",
+    min_count: int = 1,
+    tokenizer: Tokenizer = "words",
+    lower: bool | None = None,
+    piece: int = PIECE,
+    engine: str | Engine = "local",
+    progress: Progress = None,
+    **reading: Any,
+) -> Cooccurrence:
+    """Count how often words stand within `window` places of each other in the same document.
+
+    `weighting` is `flat` (1), `harmonic` (1/d, as GloVe) or `dynamic` ((k-d+1)/k, what word2vec does on average). Words
+    below `min_count` are taken out before the windows are laid, as word2vec and GloVe do; this takes a first pass over
+    the text. The matrix must fit in memory, the text need not. `engine` is `local`, `ray` or one of `evenhand.engines`.
+    """
+    by_distance = weights(weighting, window)
+    if min_count < 1 or piece < 1:
+        raise UsageError(f"min_count and piece start at 1, got {min_count} and {piece}")
+    source = as_source(paths, **reading)
+    plan = Plan({}, window, None, tokeniser(tokenizer, lower=lower), piece)
+    with opened(engine) as workers:
+        known = _frequent(source, plan, min_count, workers, progress) if min_count > 1 else None
+        total = pair_counts(source, plan, by_distance, known, engine=workers, progress=progress)
+    params = {"window": window, "weighting": weighting, "min_count": min_count}
+    how = {"tokenizer": plan.tokeniser.name, "lower": plan.tokeniser.lower, **source.to_dict()}
+    return _finished(total, {**params, **how, **total.account.to_dict()})
+
+
+def _frequent(source: Source, plan: Plan, min_count: int, engine: Engine, progress: Progress) -> tuple[str, ...]:
+    counts = count(source, plan, engine=engine, progress=progress)
+    rows = np.flatnonzero(counts.occurrences >= min_count)
+    return tuple(counts.words.gather(rows[rows > 0]).to_list())
+
+
+def _finished(total: PairCounts, params: Mapping[str, Any]) -> Cooccurrence:
+    """Both halves of the matrix, words by frequency, without the mark that closes documents."""
+    order = np.argsort(-total.occurrences[1:], kind="stable") + 1
+    matrix = (total.upper + total.upper.T).tocsr()[order][:, order].tocsr()
+    matrix.sort_indices()
+    words = tuple(total.words.gather(order).to_list())
+    return Cooccurrence(words, matrix, total.occurrences[order], params)
+
+
+def _rebuilt(cls: type[Cooccurrence], tensors: Mapping[str, Any], params: Mapping[str, Any]) -> Cooccurrence:
+    from scipy.sparse import csr_array
+
+    ends = np.cumsum(tensors["lengths"])
+    blob = tensors["vocabulary"].tobytes()
+    words = tuple(blob[end - size : end].decode() for end, size in zip(ends, tensors["lengths"], strict=True))
+    parts = (tensors["data"], tensors["indices"], tensors["indptr"])
+    matrix = csr_array(parts, shape=(len(words), len(words)))
+    matrix.check_format(full_check=True)
+    return cls(words, matrix, tensors["occurrences"], params)

@@ -1,0 +1,1 @@
+"""From text to counts: tokens, windows and the sums over them."""

@@ -1,0 +1,1 @@
+"""Methods that rotate or rescale directions against each other: OSCaR and BAM."""

@@ -1,0 +1,145 @@
+"""BAM, the bias alignment model: average every vector with its image under the rotation that aligns two lists."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+
+import numpy as np
+
+from evenhand.arrays import Matrix64
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.mitigations.maps import Affine, VectorMap
+from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.selection import Selector, sparing
+from evenhand.models.vectors import Coverage, Vectors
+from evenhand.subspaces.lookup import listed, word_rows
+from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.words import as_concept
+
+if TYPE_CHECKING:
+    from evenhand.words import Concept
+
+Variant = Literal["regularised", "paper", "released"]
+Pairing = Literal["aligned", "all"]
+
+
+@dataclass(frozen=True)
+class BAM(Mitigation):
+    """(x + x W) / 2, W the orthogonal matrix that brings the words of one pole nearest to those of the other.
+
+    Lauscher et al. 2020 (AAAI): W = U V' from the SVD of A'B (A W ~ B, orthogonal Procrustes), A and B the two lists
+    stacked over all pairs. But then A'B = (sum a)(sum b)' has rank 1, and even aligned pairs leave it far below the
+    dimension: W is arbitrary on the rest of the space, and averaging with an arbitrary rotation halves what is there.
+    So by default W minimises |A W - B|^2 + penalty |W - I|^2 over aligned pairs: the polar factor of A'B + penalty I,
+    unique, and the identity away from the words. The penalty is in units of the mean squared length of the words: 1
+    weighs as much as one more pair in every direction.
+
+    `variant="paper"` is U V' as published (with a warning: it depends on the routine), `variant="released"` the
+    released code, which returns V' alone, no solution of anything. Both stack all pairs unless told otherwise.
+
+    What it does not do: project anything away: the two poles are drawn together, and all else is kept as it is. It
+    needs exactly two poles.
+    """
+
+    id: ClassVar[str] = "bam"
+    title: ClassVar[str] = "Bias alignment model"
+    citation: ClassVar[str] = "Lauscher, Glavas, Ponzetto & Vulic 2020, AAAI"
+    limits: ClassVar[str] = (
+        "Two poles only. As published it is not determined by the data; the regularised form depends on a penalty. "
+        "Draws the poles together, removes nothing."
+    )
+
+    penalty: float = 1.0
+    """Weight of staying near the identity, in mean squared lengths of the words; regularised variant only."""
+    pairing: Pairing | None = None
+    """`aligned`: the concept's pairs; `all`: every word of one group with every one of the other."""
+    mapped: Literal["positive", "negative"] = "positive"
+    """Which pole W brings to the other."""
+    words: Selector | None = None
+    """Which words stay as they are (see `selection`); None: every word is mapped."""
+    variant: Variant = "regularised"
+
+    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+        """Find W from the words of the two poles and return the average with it."""
+        asked = as_concept(concept)
+        self._check(asked)
+        pairing = self.pairing or ("aligned" if self.variant == "regularised" else "all")
+        first, second, coverage = _aligned(v, asked) if pairing == "aligned" else _all_pairs(v, asked)
+        if self.mapped == "negative":
+            first, second = second, first
+        moments = _cross(first, second, pairing)
+        rotation = self._rotation(moments, first, second)
+        apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
+        details = {
+            "concept": asked.name,
+            "pairing": pairing,
+            "rows": [len(first), len(second)],
+            "rank_of_words": int(np.linalg.matrix_rank(moments, rtol=RANK_RTOL)),
+            "poles_apart_before": float(apart),
+            "poles_apart_mapped": float(np.linalg.norm(first.mean(axis=0) @ rotation - second.mean(axis=0))),
+        }
+        vm = sparing(Affine((np.eye(v.dim) + rotation) / 2), self.words, v, asked)
+        return self._reported(vm, v, coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        for name, value, allowed in (
+            ("variant", self.variant, get_args(Variant)),
+            ("pairing", self.pairing, (None, *get_args(Pairing))),
+            ("mapped", self.mapped, ("positive", "negative")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(map(str, allowed))}")
+        if len(concept.groups) != 2:
+            raise UsageError(
+                f"BAM aligns two lists; concept {concept.name!r} has {len(concept.groups)} groups",
+                hint="make a concept of two of them, or use hard, hsr or linear",
+            )
+        if not (np.isfinite(self.penalty) and self.penalty > 0):
+            raise UsageError(f"the penalty must be above 0, or W is not determined; got {self.penalty}")
+
+    def _rotation(self, moments: Matrix64, first: Matrix64, second: Matrix64) -> Matrix64:
+        if self.variant == "regularised":
+            scale = (np.mean(np.sum(first**2, axis=1)) + np.mean(np.sum(second**2, axis=1))) / 2
+            moments = moments + self.penalty * scale * np.eye(len(moments))
+        left, strength, right = np.linalg.svd(moments)
+        if strength[-1] > RANK_RTOL * strength[0]:
+            return right if self.variant == "released" else left @ right
+        if self.variant == "regularised":
+            raise DegenerateError("A'B + penalty I is singular, so that W is not unique", hint="use a larger penalty")
+        rank = int(np.count_nonzero(strength > RANK_RTOL * strength[0]))
+        warnings.warn(
+            f"BAM: the words determine W in {rank} of {len(strength)} dimensions, the rest is arbitrary",
+            EvenhandWarning,
+            stacklevel=4,
+        )
+        return right if self.variant == "released" else left @ right
+
+
+def _aligned(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage]:
+    if not len(concept.pairs):
+        raise UsageError(f"concept {concept.name!r} has no pairs to align", hint="give it pairs, or pairing='all'")
+    rows, coverage = word_rows(
+        v, [word for two in concept.pairs for word in two], what=f"the pairs of {concept.name!r}"
+    )
+    place = {word: row for row, word in enumerate(coverage.found)}
+    both = [(place[a], place[b]) for a, b in concept.pairs if a in place and b in place]
+    if not both:
+        raise VocabularyError(f"{v.name} has no complete pair of {concept.name!r}: missing {listed(coverage.missing)}")
+    first, second = (list(side) for side in zip(*both, strict=True))
+    return rows[first], rows[second], coverage
+
+
+def _all_pairs(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage]:
+    other = next(name for name in concept.groups if name != concept.positive)
+    first, found = word_rows(v, concept.groups[concept.positive], what=f"group {concept.positive!r}")
+    second, more = word_rows(v, concept.groups[other], what=f"group {other!r}")
+    return first, second, found + more
+
+
+def _cross(first: Matrix64, second: Matrix64, pairing: Pairing) -> Matrix64:
+    """A'B; stacked over all pairs it is the product of the two sums, so that nothing is stacked."""
+    if pairing == "all":
+        return np.outer(first.sum(axis=0), second.sum(axis=0))
+    return first.T @ second

@@ -1,0 +1,148 @@
+"""LEACE: the smallest affine change after which no linear classifier can tell the classes apart, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.mitigations.labelled_words import FromLabels
+from evenhand.mitigations.maps import LowRank, VectorMap
+from evenhand.mitigations.selection import sparing
+from evenhand.models.vectors import Vectors
+from evenhand.words import as_concept
+
+if TYPE_CHECKING:
+    from evenhand.words import Concept
+
+RTOL = 1e-10  # of the strongest class direction; one-hot classes leave one at 1e-16 that is no direction
+ROWS_AT_ONCE = 8192
+
+
+class Statistics:
+    """Means, covariance and class sums of rows that arrive in blocks: all that LEACE needs, however many rows.
+
+    `update` as often as there are blocks, then `eraser`. Also for sentence vectors, which nobody keeps all at once.
+    """
+
+    def __init__(self, dim: int, classes: int) -> None:
+        if classes < 2:
+            raise DegenerateError(f"{classes} classes, and it takes two to tell apart")
+        self.n, self.mean, self.scatter = 0, np.zeros(dim), np.zeros((dim, dim))
+        self.counts, self.sums = np.zeros(classes, dtype=np.int64), np.zeros((classes, dim))
+
+    def update(self, x: Matrix64, y: Rows) -> Statistics:
+        """Add a block of rows with their class numbers (the parallel formula of Chan, Golub & LeVeque 1979)."""
+        rows = as_float64(x)
+        if rows.ndim != 2 or rows.shape[1] != len(self.mean) or len(rows) != len(y):
+            raise UsageError(f"rows of {len(self.mean)} coordinates with a class each, got {rows.shape} and {len(y)}")
+        if not np.isfinite(rows).all():
+            raise DegenerateError("the rows hold NaN or infinity", hint="drop or repair them")
+        if not len(rows):
+            return self
+        if np.min(y) < 0 or np.max(y) >= len(self.counts):
+            raise UsageError(f"classes are numbered from 0 to {len(self.counts) - 1}, got {np.min(y)} to {np.max(y)}")
+        mean = rows.mean(axis=0)
+        apart, total = mean - self.mean, self.n + len(rows)
+        centred = rows - mean
+        self.scatter += centred.T @ centred + np.outer(apart, apart) * (self.n * len(rows) / total)
+        self.mean, self.n = self.mean + apart * (len(rows) / total), total
+        self.counts += np.bincount(y, minlength=len(self.counts))
+        np.add.at(self.sums, y, rows)
+        return self
+
+    def cross(self) -> Matrix64:
+        """Covariance of the rows with each one-hot class, that class scaled to variance 1: (d, classes).
+
+        Without the scaling a rare class would look weak, and a tolerance would keep it.
+        """
+        if np.count_nonzero(self.counts) < 2:
+            raise DegenerateError("all rows are of one class, and it takes two to tell apart")
+        share = self.counts / self.n
+        apart = self.sums - self.counts[:, None] * self.mean
+        deviation = np.sqrt(share * (1 - share))[:, None]
+        scaled = np.divide(apart, self.n * deviation, out=np.zeros_like(apart), where=deviation > 0)
+        return np.asarray(scaled.T, dtype=np.float64)
+
+    def covariance(self, *, shrinkage: bool = False) -> Matrix64:
+        """Of the rows, divisor n; `shrinkage` pulls it towards a multiple of the identity.
+
+        The optimal linear shrinkage of Bodnar, Gupta & Parolya 2014 (random matrix theory): for few rows in many
+        dimensions, where the sample covariance overstates the strong directions.
+        """
+        plain = self.scatter / self.n
+        if not shrinkage:
+            return np.asarray(plain, dtype=np.float64)
+        d, trace = len(plain), float(np.trace(plain))
+        spread = d * float(np.sum(plain**2)) - trace**2
+        kept = float(np.clip(1 - d * trace**2 / (self.n * spread), 0.0, 1.0)) if spread > 0 else 0.0
+        return np.asarray(kept * plain + (1 - kept) * trace / d * np.eye(d), dtype=np.float64)
+
+    def eraser(self, *, shrinkage: bool = False, orth: bool = False) -> LowRank:
+        """The map x - W+ u u' W (x - mean), u an orthonormal basis of the range of W cross, W the whitening."""
+        cross = self.cross()
+        whiten, unwhiten = _whitening(self.covariance(shrinkage=shrinkage), orth=orth)
+        left, strength, _ = np.linalg.svd(whiten @ cross, full_matrices=False)
+        u = left[:, strength > RTOL * strength[0]] if strength[0] > 0 else left[:, :0]
+        reads, writes = whiten @ u, u.T @ unwhiten
+        return LowRank(reads, writes, (self.mean @ reads) @ writes)
+
+
+def _whitening(covariance: Matrix64, *, orth: bool) -> tuple[Matrix64, Matrix64]:
+    """Symmetric square roots of the inverse covariance and of the covariance; no variance counts as 0."""
+    if orth:
+        return np.eye(len(covariance)), np.eye(len(covariance))
+    values, axes = np.linalg.eigh(covariance)
+    there = values > values[-1] * len(values) * np.finfo(np.float64).eps
+    roots: Vector64 = np.sqrt(values[there])
+    kept = axes[:, there]
+    return (kept / roots) @ kept.T, (kept * roots) @ kept.T
+
+
+@dataclass(frozen=True)
+class LEACE(FromLabels):
+    """x - W+ P W (x - mean): W whitens, P projects onto the range of W Cov(x, z), z the classes.
+
+    Belrose et al. 2023: among all affine maps with Cov(x', z) = 0, hence with equal class means, this one moves the
+    vectors least (mean squared distance, in any inner product). With equal class means no linear classifier with an
+    intercept beats the constant one, whatever convex loss it is trained with. Rank: the classes less one.
+
+    Labelled words as for INLP, which this is to be compared with: the best that linear erasure can do. `orth` takes
+    W = 1, an orthogonal projection away from the differences of the class means. `shrinkage` regularises the
+    covariance; the guarantee holds all the same, for it holds for any invertible W.
+
+    What it does not do: the guarantee is for the labelled words, and for linear classifiers. Others, and k-means, may
+    still find the concept; the map is an oblique projection, so that single vectors may grow.
+    """
+
+    id: ClassVar[str] = "leace"
+    title: ClassVar[str] = "Least-squares concept erasure (LEACE)"
+    citation: ClassVar[str] = "Belrose, Schneider-Joseph, Ravfogel, Cotterell, Raff & Biderman 2023, NeurIPS"
+    limits: ClassVar[str] = (
+        "Guaranteed for linear classifiers and on the labelled words only; classifiers that are not linear and "
+        "clusters may still find the concept."
+    )
+
+    shrinkage: bool = False
+    orth: bool = False
+
+    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+        """Choose the labelled words, gather their statistics, and return the eraser."""
+        asked = as_concept(concept)
+        labelled = self._labelled(v, asked)
+        x = labelled.matrix(v)
+        vm = sparing(self._erase(x, labelled.y), self.words, v, asked)
+        # What is told of accuracy must not come from words that the eraser has seen.
+        fit, dev, _ = labelled.parts
+        seen = np.union1d(fit, dev)
+        details = labelled.report(x, self._erase(x[seen], labelled.y[seen]))
+        return self._reported(vm, v, labelled.coverage, {**details, "concept": asked.name})
+
+    def _erase(self, x: Matrix64, y: Rows) -> LowRank:
+        found = Statistics(x.shape[1], int(y.max()) + 1)
+        for start in range(0, len(x), ROWS_AT_ONCE):
+            found.update(x[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
+        return found.eraser(shrinkage=self.shrinkage, orth=self.orth)

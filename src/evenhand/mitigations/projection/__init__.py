@@ -1,0 +1,1 @@
+"""Methods that remove directions: linear, span, hard, soft, double-hard and MISP."""

@@ -1,0 +1,65 @@
+"""Linear projection: remove a concept's direction or subspace from every vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from evenhand.errors import UsageError
+from evenhand.mitigations.maps import SoftProjection, VectorMap
+from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.selection import Selector, sparing
+from evenhand.models.vectors import Vectors
+from evenhand.subspaces import Subspace, learn
+from evenhand.words import as_concept
+
+if TYPE_CHECKING:
+    from evenhand.words import Concept, Recipe
+
+
+@dataclass(frozen=True)
+class LinearProjection(Mitigation):
+    """x - sum_i <x, b_i> b_i for every word, the concept's own words too; nothing is normalised.
+
+    Dev & Phillips 2019; Dev et al. 2019 (he - she for gender, the first principal component of eight demonyms for
+    nationality, the first two of eight adherents for religion): those are the concepts' published directions, the
+    default. The directions are orthonormal, so that they are removed jointly, not one after the other.
+
+    What it does not do: words keep their neighbourhoods, so that clusters and classifiers still find the concept
+    (Gonen & Goldberg 2019); words that rightly carry it (mother, king) lose it as well.
+    """
+
+    id: ClassVar[str] = "linear"
+    title: ClassVar[str] = "Linear projection"
+    citation: ClassVar[str] = "Dev & Phillips 2019, AISTATS; Dev, Li, Phillips & Srikumar 2020, AAAI"
+    limits: ClassVar[str] = (
+        "Removes one direction or a few; what is spread over others stays, and can be recovered by clustering or a "
+        "classifier. Words that rightly carry the concept lose it too."
+    )
+
+    subspace: Subspace | Recipe | str | None = None
+    """What to remove: a learned subspace, a recipe, or the name of an estimator; None: the published direction."""
+    k: int | None = None
+    """Number of directions; None: as the recipe says."""
+    centre: bool | None = None
+    normalise: bool | None = None
+    words: Selector | None = None
+    """Which words stay as they are (see `selection`); None: every word is projected."""
+
+    def fit(self, v: Vectors, concept: Concept | str | None = None) -> VectorMap:
+        """Learn the subspace (unless one was given) and return the projection that removes it."""
+        learned = self._learn(v, concept)
+        about = None if concept is None else as_concept(concept)
+        vm = sparing(SoftProjection(learned.basis), self.words, v, about)
+        details = {"concept": learned.params.get("concept", ""), "subspace": learned.to_dict(basis=False)}
+        return self._reported(vm, v, learned.coverage, details)
+
+    def _learn(self, v: Vectors, concept: Concept | str | None) -> Subspace:
+        if isinstance(self.subspace, Subspace):
+            if self.centre is not None or self.normalise is not None:
+                raise UsageError("centre and normalise say how to learn a subspace; this one is learned already")
+            return self.subspace if self.k is None else self.subspace.first(self.k)
+        if concept is None:
+            raise UsageError("what should be removed?", hint="fit(vectors, concept), or LinearProjection(subspace)")
+        recipe, asked = self.subspace, as_concept(concept)
+        return learn(v, asked, recipe, k=self.k, centre=self.centre, normalise=self.normalise)

@@ -1,0 +1,1 @@
+"""NLI classifiers of Hugging Face transformers: loading, token ids, batches and predictions."""

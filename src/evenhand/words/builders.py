@@ -1,0 +1,158 @@
+"""From the tables of a word file to the records they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from evenhand.errors import shown
+from evenhand.words.concept import Concept, Recipe
+from evenhand.words.lists import Shelf, only_reference, pair_list, word_list
+from evenhand.words.query import Query
+from evenhand.words.source import Source
+from evenhand.words.table import Table
+from evenhand.words.template import Template
+from evenhand.words.toml_table import Entry
+from evenhand.words.wordset import Pairs, Words, WordSet
+
+
+def build_source(entry: Entry, shelf: Shelf) -> Source:
+    """A source; the only record that refers to nothing else on the shelf."""
+    texts = ("title", "authors", "where", "url", "licence", "note")
+    entry.only(*texts, "year", "bibtex")
+    with entry.at("title"):
+        year, bibtex = entry.value("year", int, 0), entry.text("bibtex", "").strip()
+        return Source(**{key: entry.prose(key) for key in texts}, year=year, bibtex=bibtex)
+
+
+def build_wordset(entry: Entry, shelf: Shelf) -> WordSet:
+    """A word set: plain `words`, or `rows` of a word and its scores under `columns`."""
+    entry.only("name", "words", "columns", "rows", "verbatim", "note", "source")
+    about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
+    name = entry.text("name", entry.id)
+    if "rows" not in entry:
+        return WordSet(name, word_list(entry, "words", shelf), **about)
+    words, scores = _scored(entry)
+    with entry.at("rows"):
+        return WordSet(name, words, scores=scores, **about)
+
+
+def build_pairs(entry: Entry, shelf: Shelf) -> Pairs:
+    """A list of pairs, with the names of its two poles."""
+    entry.only("name", "pairs", "poles", "verbatim", "note", "source")
+    poles = entry.texts("poles") if "poles" in entry else ("first", "second")
+    pairs, note = pair_list(entry, "pairs", shelf), entry.prose("note")
+    with entry.at("poles"):
+        return Pairs(entry.text("name", entry.id), pairs, poles, shelf.source_of(entry), note=note)
+
+
+def build_table(entry: Entry, shelf: Shelf) -> Table:
+    """A table; a row is a list, or one text whose cells have blanks between them."""
+    entry.only("name", "columns", "rows", "note", "source")
+    columns, note = entry.texts("columns"), entry.prose("note")
+    rows = [row.split() if isinstance(row, str) else row for row in entry.items("rows")]
+    with entry.at("rows"):
+        return Table(entry.text("name", entry.id), columns, rows, shelf.source_of(entry), note=note)
+
+
+def build_query(entry: Entry, shelf: Shelf) -> Query:
+    """A query: targets and attributes, each a table of named sets or a list of sets."""
+    entry.only("name", "targets", "attributes", "note", "source")
+    sets = {key: _sets(entry, key, shelf) for key in ("targets", "attributes")}
+    with entry.at(""):
+        return Query(entry.text("name", entry.id), **sets, source=shelf.source_of(entry), note=entry.prose("note"))
+
+
+def build_template(entry: Entry, shelf: Shelf) -> Template:
+    """A sentence template."""
+    entry.only("name", "text", "fillers", "articles", "note", "source")
+    fillers, articles = _groups(entry, "fillers", shelf), entry.text("articles", "phonetic")
+    with entry.at("text"):
+        about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
+        return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, **about)
+
+
+def build_concept(entry: Entry, shelf: Shelf) -> Concept:
+    """A concept with its groups, pairs, names and recipe."""
+    entry.only("name", "groups", "pairs", "positive", "direction", "names", "equalize", "specific", "limits", "source")
+    with entry.at("positive" if "positive" in entry else ""):
+        return Concept(
+            entry.text("name", entry.id),
+            _groups(entry, "groups", shelf),
+            _pairs(entry, "pairs", shelf),
+            entry.text("positive", ""),
+            _recipe(entry.child("direction"), shelf) if "direction" in entry else None,
+            _groups(entry, "names", shelf),
+            _pairs(entry, "equalize", shelf),
+            _specific(entry, shelf),
+            shelf.source_of(entry),
+            entry.prose("limits"),
+        )
+
+
+BUILDERS: dict[str, Callable[[Entry, Shelf], Any]] = {
+    "source": build_source,
+    "wordset": build_wordset,
+    "pairs": build_pairs,
+    "table": build_table,
+    "query": build_query,
+    "template": build_template,
+    "concept": build_concept,
+}
+
+
+def _scored(entry: Entry) -> tuple[tuple[str, ...], dict[str, tuple[float, ...]]]:
+    columns = entry.texts("columns")
+    for row in entry.items("rows"):
+        numbers = row[1:] if isinstance(row, list) else []
+        if len(numbers) != len(columns) or any(type(number) not in (int, float) for number in numbers):
+            raise entry.error("rows", f"a row is a word and {len(columns)} number(s), got {shown(row)}")
+    words, *scores = zip(*entry.items("rows"), strict=True)
+    return words, dict(zip(columns, scores, strict=True))
+
+
+def _recipe(entry: Entry, shelf: Shelf) -> Recipe:
+    entry.only("how", "words", "k", "centre", "normalise")
+    words = word_list(entry, "words", shelf) if entry.table.get("words") else ()
+    how: Any = entry.text("how")  # Recipe itself refuses an unknown name
+    with entry.at("how"):
+        return Recipe(how, words, entry.value("k", int, 1), entry.flag("centre"), entry.flag("normalise"))
+
+
+def _group(entry: Entry, key: str, shelf: Shelf) -> Words:
+    """A set inside a record: a table of its own, one included list (which brings its source), or a plain list."""
+    if isinstance(entry.table[key], dict):
+        return build_wordset(entry.child(key), shelf)
+    words = word_list(entry, key, shelf)
+    if reference := only_reference(entry.table[key]):
+        included = shelf.words(reference)
+        return WordSet(key, words, included.source, note=included.note)
+    return words
+
+
+def _groups(entry: Entry, key: str, shelf: Shelf) -> dict[str, Words]:
+    table = entry.child(key)
+    return {name: _group(table, name, shelf) for name in table.table}
+
+
+def _sets(entry: Entry, key: str, shelf: Shelf) -> Any:
+    """The sets of a query: named in a table, or a list whose sets are called after their place."""
+    if not isinstance(entry.table.get(key), list):
+        return _groups(entry, key, shelf)
+    numbered = {str(place): item for place, item in enumerate(entry.items(key), start=1)}
+    table = Entry(entry.document, (*entry.keys, key), numbered)
+    return tuple(_group(table, name, shelf) for name in numbered)
+
+
+def _pairs(entry: Entry, key: str, shelf: Shelf) -> Pairs | tuple[tuple[str, str], ...]:
+    if key not in entry:
+        return ()
+    if isinstance(entry.table[key], dict):
+        return build_pairs(entry.child(key), shelf)
+    kept = pair_list(entry, key, shelf)
+    reference = only_reference(entry.table[key])
+    return shelf.pairs(reference) if reference else kept
+
+
+def _specific(entry: Entry, shelf: Shelf) -> Words:
+    return _group(entry, "specific", shelf) if "specific" in entry else ()
