@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from evenhand.printable import escape_markup, printable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -40,13 +42,13 @@ def show_plain(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, not for the pipe."""
-    typer.echo(text, err=True)
+    """Print a line on stderr."""
+    typer.echo(printable(text), err=True)
 
 
 def escape(text: str) -> str:
-    """Text that rich must not take for markup."""
-    return text.replace("[", r"\[")
+    """Return text that rich prints literally, with control characters made visible."""
+    return escape_markup(text)
 
 
 def cell(measurement: Measurement) -> str:

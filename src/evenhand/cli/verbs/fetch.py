@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.errors import EvenhandWarning, UsageError
+from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.data import Entry
@@ -114,7 +115,7 @@ def _notes() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                typer.echo(f"note: {warning.message}", err=True)
+                typer.echo(printable(f"note: {warning.message}"), err=True)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from evenhand.models.vectors import cache as parse_cache
 from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
+from evenhand.models.vectors.formats.format import MAX_RECORD
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.table import Vectors
 
@@ -34,6 +35,7 @@ class LoadOptions(TypedDict, total=False):
     vocabulary: str | os.PathLike[str] | None
     encoding_errors: EncodingErrors
     allow_pickle: bool
+    max_record: int
     case: Case
 
 
@@ -46,6 +48,7 @@ def load(
     vocabulary: str | os.PathLike[str] | None = None,
     encoding_errors: EncodingErrors = "strict",
     allow_pickle: bool = False,
+    max_record: int = MAX_RECORD,
     case: Case = "auto",
 ) -> Vectors:
     """Load a vector file, or a catalog data set by its id.
@@ -58,15 +61,19 @@ def load(
         vocabulary: a file with one word per line, for a matrix without words.
         encoding_errors: "replace" substitutes U+FFFD for bytes that are not valid UTF-8.
         allow_pickle: open gensim files, which are pickles and can run code; only for trusted files.
+        max_record: longest line, entry or vocabulary word in bytes; longer ones are an error (default 32 MB).
         case: case policy of word look-up; see `Vectors.locate`.
     """
-    if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1):
-        raise UsageError(f"{encoding_errors=}, {limit=}", hint='use "strict" or "replace", and a limit of 1 or more')
+    if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1) or max_record < 1:
+        raise UsageError(
+            f"{encoding_errors=}, {limit=}, {max_record=}",
+            hint='use "strict" or "replace", and a limit and a max_record of 1 or more',
+        )
     if str(source) == EMBEDDED:
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
-    options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle)
+    options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle, max_record)
     if allow_pickle and _is_gensim_file(path):
         from evenhand.models.vectors.formats.gensim_kv import read as read_gensim
 

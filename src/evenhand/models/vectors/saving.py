@@ -16,6 +16,7 @@ from evenhand.models.vectors import history
 from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.formats import format_for_writing, get
 from evenhand.models.vectors.table import Vectors
+from evenhand.printable import printable
 
 
 def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
@@ -58,7 +59,7 @@ def _together(path: Path) -> Iterator[Path]:
         with told_as_output(path):
             _publish(folder / path.name, target, path.parent)
     except EvenhandError as error:  # it names the file in the hidden folder, which nobody asked for
-        message = error.message.replace(str(folder), str(path.parent))
+        message = error.message.replace(printable(str(folder)), str(path.parent))
         raise type(error)(message, hint=error.hint) from error.__cause__
     finally:
         shutil.rmtree(folder, ignore_errors=True)
