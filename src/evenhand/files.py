@@ -5,11 +5,14 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import glob
 import gzip
 import io
 import lzma
 import os
 import secrets
+import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +23,7 @@ from evenhand.errors import EvenhandError, FormatError, InputMissingError, Outpu
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
 SKIPPABLE_FRAME = 0x184D2A5  # a zstd magic number without its last four bits
 OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
 
@@ -224,6 +228,18 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sweep_partials(folder: Path, target: Path | None = None) -> None:
+    """Remove temporary files and folders that killed processes left behind: older than a day, of this target or any."""
+    pattern = f".{glob.escape(target.name[:40])}.*.partial" if target else ".*.partial"
+    with contextlib.suppress(OSError):
+        for leftover in folder.glob(pattern):
+            if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
+                if leftover.is_dir() and not leftover.is_symlink():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
 
 
 def partial_name(path: Path) -> str:

@@ -20,6 +20,7 @@ from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
 from evenhand.models.vectors.formats.format import MAX_RECORD
 from evenhand.models.vectors.lookup import Case
+from evenhand.models.vectors.saving import complete_interrupted
 from evenhand.models.vectors.table import Vectors
 
 EMBEDDED = "glove-embedded"
@@ -89,6 +90,7 @@ def load(
 
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
+    complete_interrupted(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
         if not existing(path, what="vector file").is_file():
             raise FormatError(f"{path}: a pipe or a device cannot be read twice", hint="write it to a file first")

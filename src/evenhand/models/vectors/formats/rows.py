@@ -147,27 +147,33 @@ BLOCK_BYTES = 16 << 20
 
 
 def line_blocks(
-    stream: IO[bytes], path: Path, start: bytes = b"", size: int = BLOCK_BYTES, *, max_record: int = MAX_RECORD
+    stream: IO[bytes],
+    path: Path,
+    start: bytes = b"",
+    size: int = BLOCK_BYTES,
+    *,
+    first_line: int = 1,
+    max_record: int = MAX_RECORD,
 ) -> Iterator[bytes]:
     """Yield blocks of complete lines, adding a missing final line end. `start` was read before.
 
     Raises:
         FormatError: if a line is longer than `max_record` bytes.
     """
-    pieces, lines = [start], 0
+    pieces, line = [start], first_line
     pending = len(start) - start.rfind(b"\n") - 1  # bytes of the incomplete last line
     while chunk := stream.read(min(size, max_record)):
         cut = chunk.rfind(b"\n") + 1
         if cut:
             block = b"".join((*pieces, memoryview(chunk)[:cut]))  # a view avoids a second copy
-            lines += block.count(b"\n")
+            line += block.count(b"\n")
             yield block
             pieces, pending = [chunk[cut:]], len(chunk) - cut
         else:
             pieces.append(chunk)
             pending += len(chunk)
         if pending > max_record:
-            raise record_too_long(f"{path}, line {lines + 1:,}", max_record)
+            raise record_too_long(f"{path}, line {line + sum(piece.count(NEWLINE) for piece in pieces):,}", max_record)
     if rest := b"".join(pieces):
         yield rest if rest.endswith(b"\n") else rest + b"\n"
 

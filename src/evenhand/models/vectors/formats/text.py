@@ -59,7 +59,8 @@ def _read_rows(
     words: list[str] = []
     matrix = GrowingMatrix(layout.dim)
     size = blocks.BLOCK_BYTES if limit is None else min(blocks.BLOCK_BYTES, START_BYTES)
-    for raw in blocks.line_blocks(stream, layout.path, body, size, max_record=options.max_record):
+    reader = blocks.line_blocks(stream, layout.path, body, size, first_line=line, max_record=options.max_record)
+    for raw in reader:
         block = _plain(raw, layout) if limit is None else _first(_plain(raw, layout), limit - len(words))
         if not matrix.rows:
             matrix.expect(_rows_by_size(layout, block))
