@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,17 @@ def open_subject(source: object, **options: Any) -> Subject:
             f"{address.text} is {kind.title}, which has no {counted(len(unknown), 'option')} {', '.join(unknown)}",
             hint=f"it has {', '.join(kind.options) or 'none'}",
         )
-    return kind.from_address(address, **options)
+    subject = kind.from_address(address, **options)
+    subject.opened_with = {name: value for name, value in options.items() if value is not None}
+    return subject
+
+
+@lru_cache(maxsize=4)
+def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Subject:
+    """Open an address in another process; the last few are kept."""
+    subject = open_subject(address, **dict(options))
+    subject.name = name
+    return subject
 
 
 def parse_address(text: str) -> Address:
