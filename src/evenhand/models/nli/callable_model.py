@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, UsageError
-from evenhand.models.nli.protocol import LABELS, Grid, NLIModel, Probabilities, label_order
+from evenhand.models.nli.protocol import LABELS, Grid, NLIModel, Probabilities, label_order, require_equal_lengths
 from evenhand.words.probes import Points, Probe
 
 
@@ -37,7 +37,7 @@ class CallableModel:
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
         """The function's answers, checked."""
-        refuse_misfit(premises, hypotheses)
+        require_equal_lengths(premises, hypotheses)
         parts = [self._part(premises, hypotheses, start) for start in range(0, len(premises), self.batch)]
         return Probabilities(np.concatenate(parts) if parts else np.empty((0, len(LABELS))))
 
@@ -51,14 +51,6 @@ class CallableModel:
         if len(found) != wanted:
             raise FormatError(f"{self.name}: {len(found)} rows for {wanted} pairs", hint="return one row for each pair")
         return np.asarray(found.matrix)
-
-
-def refuse_misfit(premises: Sequence[str], hypotheses: Sequence[str]) -> None:
-    """An error unless there are as many hypotheses as premises."""
-    if isinstance(premises, str) or isinstance(hypotheses, str):
-        raise UsageError("premises and hypotheses are lists of sentences, got one text")
-    if len(premises) != len(hypotheses):
-        raise UsageError(f"{len(premises)} premises and {len(hypotheses)} hypotheses: a pair needs one of each")
 
 
 PAIRS_AT_ONCE = 8_192

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
-from evenhand.models.nli.callable_model import grids_of, refuse_misfit
-from evenhand.models.nli.protocol import Grid, Probabilities, label_order
+from evenhand.models.nli.callable_model import grids_of
+from evenhand.models.nli.protocol import Grid, Probabilities, label_order, require_equal_lengths
 from evenhand.models.nli.transformer.device_model import Placed, device_of, precision_of
 from evenhand.models.nli.transformer.evaluate import evaluate, pair_answers
 from evenhand.models.nli.transformer.labels import labels_of, refuse_other_counts
@@ -90,7 +90,7 @@ class TransformerNLI:
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
         """Pair by pair, in batches of equal length; pairs beyond the model's limit are cut, with a warning."""
-        refuse_misfit(premises, hypotheses)
+        require_equal_lengths(premises, hypotheses)
         if not len(premises):
             return Probabilities(np.empty((0, len(self.labels))))
         ids, types = pair_ids(self.tokenizer, premises, hypotheses, self.limit)
