@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 __version__ = "0.1.0"
 
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    return globals().setdefault(name, found(__name__, _PUBLIC, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _PUBLIC, name))
 
 
 def __dir__() -> list[str]:

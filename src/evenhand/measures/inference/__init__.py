@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 if TYPE_CHECKING:
     from evenhand.measures.inference.comparison import Comparison, compare
@@ -59,4 +59,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The name from the module that defines it."""
-    return found(__name__, _PUBLIC, name)
+    return lazy_attribute(__name__, _PUBLIC, name)

@@ -12,6 +12,7 @@ from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations.maps import Affine, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import listed, word_rows
@@ -25,6 +26,7 @@ Variant = Literal["regularised", "paper", "released"]
 Pairing = Literal["aligned", "all"]
 
 
+@MITIGATIONS.register("bam")
 @dataclass(frozen=True)
 class BAM(Mitigation):
     """(x + x W) / 2, W the orthogonal matrix that brings the words of one pole nearest to those of the other.

@@ -11,6 +11,7 @@ import numpy as np
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
@@ -24,6 +25,7 @@ Variant = Literal["paper", "released"]
 OCCUPATIONS = "bolukbasi2016-professions"
 
 
+@MITIGATIONS.register("oscar")
 @dataclass(frozen=True)
 class OSCaR(Mitigation):
     """A graded rotation of the plane of two directions: v1 stays, v2 becomes orthogonal to it, lengths are kept.

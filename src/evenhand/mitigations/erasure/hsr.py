@@ -11,6 +11,7 @@ import numpy as np
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import ExceptListed, Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.lookup import word_rows
@@ -25,6 +26,7 @@ PUBLISHED = {"gender": ("gn-glove-female", "gn-glove-male")}
 CHOICES = ("published", "specific", "groups")
 
 
+@MITIGATIONS.register("hsr")
 @dataclass(frozen=True)
 class HSR(Mitigation):
     """N - G (G'G + a I)^-1 G'N, G the concept's words as columns: what a ridge regression on them predicts of N.

@@ -12,6 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.mitigations.erasure.linear_svm import LinearClassifier, train
 from evenhand.mitigations.labelled_words import FromLabels, Labelled
 from evenhand.mitigations.maps import SoftProjection, VectorMap
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.principal import RANK_RTOL
@@ -38,6 +39,7 @@ class _Removed:
         return [len(rows) for rows in self.basis]
 
 
+@MITIGATIONS.register("inlp")
 @dataclass(frozen=True)
 class INLP(FromLabels):
     """x P, P the projection onto the intersection of the null spaces of all classifiers trained one after the other.

@@ -11,6 +11,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.labelled_words import FromLabels
 from evenhand.mitigations.maps import LowRank, VectorMap
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.words import as_concept
@@ -102,6 +103,7 @@ def _whitening(covariance: Matrix64, *, orth: bool) -> tuple[Matrix64, Matrix64]
     return (kept / roots) @ kept.T, (kept * roots) @ kept.T
 
 
+@MITIGATIONS.register("leace")
 @dataclass(frozen=True)
 class LEACE(FromLabels):
     """x - W+ P W (x - mean): W whitens, P projects onto the range of W Cov(x, z), z the classes.

@@ -12,6 +12,7 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.erasure.linear_svm import train
 from evenhand.mitigations.labelled_words import FromLabels, Labelled
 from evenhand.mitigations.maps import SoftProjection, VectorMap
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.subspace import oriented
@@ -33,6 +34,7 @@ class _Best(NamedTuple):
     stopped: str
 
 
+@MITIGATIONS.register("rlace")
 @dataclass(frozen=True)
 class RLACE(FromLabels):
     """x (I - P), P the orthogonal projection of rank r that is worst for the best linear classifier on x (I - P).

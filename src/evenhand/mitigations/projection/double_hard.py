@@ -13,6 +13,7 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.projection.moments import Moments, moments
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
@@ -28,6 +29,7 @@ FREQUENT = 50_000  # rows considered, and the longest word: the restriction of G
 LONGEST = 19
 
 
+@MITIGATIONS.register("double-hard")
 @dataclass(frozen=True)
 class DoubleHardDebias(Mitigation):
     """(x - <x, d> d - mu) without its part along g: one principal component d and the concept's direction g removed.

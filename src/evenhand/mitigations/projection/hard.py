@@ -12,6 +12,7 @@ from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Variant = Literal["paper", "wefe"]
 
 
+@MITIGATIONS.register("hard")
 @dataclass(frozen=True)
 class HardDebias(Mitigation):
     """Unit vectors; neutral words lose the subspace and are scaled back to length 1; counterparts become equidistant.

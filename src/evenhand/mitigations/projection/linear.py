@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
 
+@MITIGATIONS.register("linear")
 @dataclass(frozen=True)
 class LinearProjection(Mitigation):
     """x - sum_i <x, b_i> b_i for every word, the concept's own words too; nothing is normalised.

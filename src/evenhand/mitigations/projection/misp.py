@@ -13,6 +13,7 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, names
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ENOUGH_WORDS = 0.5
 
 
+@MITIGATIONS.register("misp")
 @dataclass(frozen=True)
 class MISP(Mitigation):
     """x - sum_i a_i <x, g_i> g_i: g_i the principal components of all differences f - m of names, a_i their shares.

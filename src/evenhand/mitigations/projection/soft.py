@@ -13,6 +13,7 @@ from evenhand.mitigations.maps import Affine, Chain, RowNormalise, VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.projection.hard import spared_words, unit_subspace
 from evenhand.mitigations.projection.moments import moments
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
@@ -26,6 +27,7 @@ TOLERANCE = 1e-12  # of the change in one step, relative to what is changed
 RANK_RTOL = 1e-10  # of eigenvalues of a sum of squares of float32 numbers
 
 
+@MITIGATIONS.register("soft")
 @dataclass(frozen=True)
 class SoftDebias(Mitigation):
     """min over T of |(TW)'TW - W'W|^2 + penalty |(TN)'TB|^2, then vectors at unit length.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import ExceptWords, SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from evenhand.words import Concept
 
 
+@MITIGATIONS.register("span")
 @dataclass(frozen=True)
 class Span(Mitigation):
     """x - proj_B x with B = span{a - b : (a, b) in the concept's pairs}, on vectors that are not normalised.

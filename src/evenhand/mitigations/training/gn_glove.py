@@ -13,6 +13,7 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.glove import Plan, Progress, Side, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate
@@ -34,6 +35,7 @@ HOW = (
 )
 
 
+@MITIGATIONS.register("gn-glove")
 @dataclass(frozen=True)
 class GNGloVe(Mitigation):
     """GloVe + apart * J_D + neutral * J_E, trained from co-occurrence counts (Zhao et al. 2018).

@@ -13,6 +13,7 @@ from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.ran import listed_words
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import as_pairs
@@ -39,6 +40,7 @@ class Lists(NamedTuple):
     coverage: Coverage
 
 
+@MITIGATIONS.register("gp")
 @dataclass(frozen=True)
 class GP(Mitigation):
     """tanh(x W + b), the encoder half of an autoencoder that was nudged by four classes of words.

@@ -16,6 +16,7 @@ from evenhand.mitigations.labelled_words import plain_rows
 from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
@@ -33,6 +34,7 @@ WORDS_AT_ONCE = 64
 SMALLEST = 1e-6  # below this a similarity is rounding, and a share of it means nothing
 
 
+@MITIGATIONS.register("ran")
 @dataclass(frozen=True)
 class RAN(Mitigation):
     """For each word w the x that minimises l1 mean_R |cos(x, n)| + l2 |cos(x, w) - 1| / 2 + l3 |<x, g>|, unit length.

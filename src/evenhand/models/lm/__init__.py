@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import require
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 _PUBLIC = {
     "AWDLSTM": "awd_lstm",
@@ -68,4 +68,4 @@ def __getattr__(name: str) -> Any:
         require("torch", extra="models")
     if module == "trainer_callback":
         require("transformers", extra="models")
-    return globals().setdefault(name, found(__name__, _PLACES, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _PLACES, name))

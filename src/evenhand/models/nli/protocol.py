@@ -83,7 +83,7 @@ class NLIEnsemble:
     42
     """
 
-    members: tuple[NLIModel, ...]
+    members: tuple[NLIModel | RecordedModel, ...]
     note: str = ""
     results: dict[Hashable, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -93,7 +93,7 @@ class NLIEnsemble:
         if not members:
             raise UsageError("an ensemble needs at least one model", hint="pass the models as members=(model, ...)")
         for member in members:
-            if not isinstance(member, NLIModel):
+            if not isinstance(member, NLIModel | RecordedModel):
                 raise UsageError(
                     f"{type(member).__name__} is not an NLI model",
                     hint="a model has a name and predict(premises, hypotheses)",

@@ -64,6 +64,7 @@ class Probe(Cited):
     surface: Surface = field(default_factory=Surface)
     source: Source | None = None
     note: str = ""
+    concept: str = ""
 
     def __post_init__(self) -> None:
         for part in ("templates", "premise", "hypothesis"):
