@@ -259,9 +259,7 @@ class VectorsForModels:
     def require_used(self) -> None:
         """Raise if vectors or a map were given that no model reads."""
         given = [
-            name
-            for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS))
-            if present
+            name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
         ]
         if given and self._vectors is None:
             raise UsageError(

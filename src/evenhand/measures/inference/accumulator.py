@@ -79,14 +79,18 @@ class Accumulator:
         if self.resamples and span.resamples is not None:
             self.resamples.sums += span.resamples
 
+    def add_points(self, points: Points, probabilities: Matrix) -> Matrix:
+        """Add the predictions for single pairs; return their statistics."""
+        values = self.columns.compute(probabilities)
+        self.tables.add_points(points, values)
+        if self.resamples:
+            self.resamples.add_points(points, values)
+        self.top_pairs.add(np.ravel_multi_index(points, self.probe.shape), probabilities)
+        return values
+
     def add_sample(self, sample: Sample, probabilities: Matrix) -> None:
         """Add the predictions for a stratified sample."""
-        values = self.columns.compute(probabilities)
-        self.tables.add_points(sample.points, values)
-        if self.resamples:
-            self.resamples.add_points(sample.points, values)
-        self.top_pairs.add(np.ravel_multi_index(sample.points, self.probe.shape), probabilities)
-        self.sample = SampleStatistics(sample, as_float64(values))
+        self.sample = SampleStatistics(sample, as_float64(self.add_points(sample.points, probabilities)))
 
 
 def evaluate_all(

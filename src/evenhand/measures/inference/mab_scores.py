@@ -1,7 +1,8 @@
 """E and d of Dawkins 2021, and their permutation test over words.
 
 Two formulas differ from the printed ones. Eq. 2 divides by 2 |S|, four times too much: all 40 values of the tables are
-the distance between the two means. Eq. 1 averages over sentences: all 20 values of table 1 are distances of group means.
+the distance between the two means. Eq. 1 averages over sentences, but all 20 values of table 1 are distances of group
+means.
 """
 
 from __future__ import annotations
