@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
 
 ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text"]
+AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 
 
@@ -160,13 +162,19 @@ def files_digest(paths: Iterator[Path]) -> str:
 
 
 def folder_kind(address: Address) -> str:
-    """Return the kind of model that a Hugging Face folder holds, or an empty string where it is not such a folder."""
+    """Return the kind of model in a folder with a config.json: `awd-lstm`, or a kind of Hugging Face model.
+
+    The result is empty for anything else, unless the address begins with hf:, which makes it an error.
+    """
     from evenhand.models.huggingface import model_kind
-    from evenhand.models.lm.model_folder_marks import is_saved
 
-    is_folder = address.path.is_dir() and not is_saved(address.path)
-    return model_kind(address.path) if address.scheme == "hf" or (is_folder and _has_config(address.path)) else ""
-
-
-def _has_config(folder: Path) -> bool:
-    return (folder / "config.json").is_file() or (folder / "modules.json").is_file()
+    if address.scheme == "hf":
+        return model_kind(address.path)
+    config = address.path / "config.json"
+    if not config.is_file():
+        return model_kind(address.path) if (address.path / "modules.json").is_file() else ""
+    try:
+        kind = json.loads(config.read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        kind = None
+    return AWD_LSTM if kind == AWD_LSTM else model_kind(address.path)

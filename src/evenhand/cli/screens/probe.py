@@ -96,8 +96,8 @@ def _empty_table(columns: Sequence[str]) -> Table:
 
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in columns:
-        justify = "left" if column in ("score", "better") else "right"
-        table.add_column(escape(column), justify=justify, no_wrap=column != "score")
+        text = column in ("score", "better")
+        table.add_column(escape(column), justify="left" if text else "right", no_wrap=column != "score")
     return table
 
 

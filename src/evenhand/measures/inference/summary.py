@@ -92,16 +92,16 @@ def gap(sums: Accumulator, *, seed: int) -> Gap | None:
     first, second = (list(sums.probe.groups).index(name) for name in names)
     means = group_means(sums)
     group_draws = sums.resamples.group_means() if sums.resamples else None
-    widths = [_group_half_width(sums, sums.probe.groups[name]) for name in names]
-    half_width = np.hypot(*widths)[: len(LABELS)] if widths[0] is not None and widths[1] is not None else None
+    one, other = (_group_half_width(sums, sums.probe.groups[name]) for name in names)
+    half_width = np.hypot(one, other)[: len(LABELS)] if one is not None and other is not None else None
     draws = group_draws[:, first] - group_draws[:, second] if group_draws is not None else None
     values = (means[first] - means[second])[: len(LABELS)]
-    triple = _scores(values, draws, _bounds_around(values, half_width, -1.0, 1.0))
+    scores = _scores(values, draws, _bounds_around(values, half_width, -1.0, 1.0))
     chosen = sums.probe.contrast is None and len(sums.probe.groups) > 2
     entailment = [word_triples(sums, name)[:, 0] for name in names]
     testable = not chosen and min(map(len, entailment)) > 1
     p_value = permutation_test(*entailment, alternative="two-sided", seed=seed).p_value if testable else None
-    return Gap(*names, *triple, p_value, chosen)
+    return Gap(names[0], names[1], scores[0], scores[1], scores[2], p_value, chosen)
 
 
 def marked_bias(sums: Accumulator, *, seed: int) -> MarkedBias | None:
