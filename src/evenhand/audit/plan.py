@@ -215,6 +215,8 @@ def _fits(info: Info, arity: tuple[int, int]) -> bool:
 
 def _word_lists(info: Info, concept: Concept) -> tuple[str, ...]:
     """The vocabulary for any language; shipped English lists, or the concept's own neutral words, instead of them."""
+    if not info.default_queries():
+        return ()
     lists = [name for name in info.default_queries() if name == VOCABULARY or concept.language == "en"]
     if len(concept.neutral):
         lists = [NEUTRAL if name != VOCABULARY else name for name in info.default_queries()]

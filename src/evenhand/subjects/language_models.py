@@ -136,7 +136,7 @@ class LanguageModelSubject(Subject):
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
         self._device, self._precision = device or "auto", precision or "auto"
-        self.sampling = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
+        self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._batch = {"batch": batch} if batch else {}
 

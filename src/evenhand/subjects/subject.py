@@ -96,7 +96,7 @@ class Subject(ABC):
                 hint=f"it offers {', '.join(self.offers) or 'no view'}",
             )
         if name not in self._views:
-            self._views[name] = self._open_view(name)  # type: ignore[arg-type]
+            self._views[name] = self._open_view(name)
         return self._views[name]
 
     @cached_property

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, UsageError
-from evenhand.models.nli.protocol import LABELS, Grid, NLIModel, Probabilities, label_order, require_equal_lengths
-from evenhand.words.probes import Points, Probe
+from evenhand.models.nli.protocol import LABELS, Probabilities, label_order, require_equal_lengths
 
 
 @dataclass(frozen=True)
