@@ -186,15 +186,19 @@ class Audit:
         return next(result.question for result in self.results if result.label == label)
 
     def find_label(self, text: str) -> str:
-        """Return the row that a text names: its label, its label before version 0.2, or its measure where unique."""
+        """Return the row that a text names: its label, measure with query, or its measure alone where that is unique.
+
+        Labels of version 0.1, with a comma before the variant, still work.
+        """
         if text in self.labels:
             return text
         wanted = text.replace(", ", ":").replace(" ", "-")
-        matches = [label for label in self.labels if label == wanted or _short(self.question(label), label) == wanted]
+        rows = {result.label: result for result in self.results}
+        matches = [label for label, result in rows.items() if wanted in _aliases(result)]
         if len(matches) == 1:
             return matches[0]
-        several = f"{text!r} could be {', '.join(matches)}" if matches else f"this audit has no row {text!r}"
-        raise UsageError(several, hint=f"it has {', '.join(self.labels)}")
+        problem = f"{text!r} could be {', '.join(matches)}" if matches else f"this audit has no row {text!r}"
+        raise UsageError(problem, hint=f"it has {', '.join(self.labels)}")
 
     def get(self, label: str, stage: str = ORIGINAL, subject: str = "") -> Measurement:
         """Return the measurement of one row on one stage; the subject may be left out where there is only one."""
@@ -264,9 +268,11 @@ def _require_distinct(subjects: Sequence[Subject]) -> None:
         raise UsageError(f"two subjects have the same name: {', '.join(names)}", hint="rename a file")
 
 
-def _short(question: Question, label: str) -> str:
-    """The label without its query, which is enough where a measure has one query only."""
-    return label.replace(f":{question.query}", "", 1)
+def _aliases(result: Result) -> set[str]:
+    """Return the label with and without its query."""
+    question, score = result.question, result.measurement.score
+    names = (question.measure, question.query, f"{question.measure}:{question.query}")
+    return {":".join(filter(None, (name, question.variant, score))) for name in names} | {result.label}
 
 
 def _flat(result: Result) -> dict[str, Any]:

@@ -97,6 +97,26 @@ def run(
     return Audit(record, tuple(stages), tuple(results))
 
 
+def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress | None = None) -> Audit:
+    """Ask every question of two subjects, the second as a stage of the first."""
+    started = time.perf_counter()
+    concept, report = words.concept(plan.concept), progress or (lambda done, total, what: None)
+    questions = [question for question in plan.questions if question.info.view in before.offers]
+    name = after.name if after.name != ORIGINAL else "after"
+    results: list[Result] = []
+    with collected_warnings() as notes:
+        for done, question in enumerate(questions):
+            report(done, len(questions), question.label())
+            for stage, subject in ((ORIGINAL, before), (name, after)):
+                measured = ask(question, subject, concept, reference=before, seed=plan.seed)
+                results += [Result(before.name, stage, question, m) for m in as_measurements(measured)]
+    record = manifest([before, after], concept, {}, plan.to_dict())
+    record["subjects"] = [before.describe() | {"compared_with": after.describe()}]
+    seconds = round(time.perf_counter() - started, 3)
+    record.update(status="done", seconds=seconds, warnings=notes, skipped={}, cells_computed=len(results))
+    return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
+
+
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:
     questions = plan.for_subject(subject)
     for name in (ORIGINAL, *plan.methods):

@@ -14,6 +14,7 @@ from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
+from evenhand.subjects.opening import open_subject
 from evenhand.subjects.subject import (
     AWD_LSTM,
     SUBJECTS,
@@ -207,6 +208,23 @@ class LanguageModelSubject(Subject):
             )
         kind = "gguf" if address.named(".gguf") else folder_kind(address)
         return cls(path, address.text, model_kind=kind, **options)
+
+
+def open_language_model(address: str, *, device: str = "auto", precision: str = "auto") -> LanguageModel:
+    """Open the model at an address."""
+    subject = open_subject(address, device=device, precision=precision)
+    if not isinstance(subject, LanguageModelSubject):
+        raise UsageError(f"{address} is {subject.title}, not a causal language model")
+    return subject.model
+
+
+def is_model(address: str) -> bool:
+    """Return whether an address means a model rather than a text: a folder, a GGUF file or a catalog id."""
+    from evenhand import data
+
+    path = Path(address)
+    in_catalog = not path.exists() and address in data.catalog()
+    return path.is_dir() or address.startswith(("hf:", "lm:")) or path.suffix.lower() == ".gguf" or in_catalog
 
 
 def write_texts(path: Path, texts: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def open_subject(source: object, **options: Any) -> Subject:
     if not isinstance(source, str | Path):
         raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {ACCEPTED}")
     address = parse_address(str(source))
-    kind = _kind_of(address)
+    kind = kind_of_address(address)
     unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
     if unknown:
         raise UsageError(
@@ -79,7 +79,8 @@ def parse_address(text: str) -> Address:
     return Address(text, scheme, rest, location, entry.kind)
 
 
-def _kind_of(address: Address) -> type[Subject]:
+def kind_of_address(address: Address) -> type[Subject]:
+    """Return the kind of subject that an address is."""
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
     if len(reasons) == 1:
         return SUBJECTS.get(next(iter(reasons)))

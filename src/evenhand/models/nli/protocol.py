@@ -48,7 +48,9 @@ class GridModel(NLIModel, Protocol):
 class RecordedModel(Protocol):
     """Predictions made elsewhere, stored in the order of a probe's pairs."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name for tables."""
 
     def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
         """Yield the predictions of each block; raise `FormatError` if there are too few or too many."""
