@@ -143,16 +143,16 @@ def test_an_empty_text_has_no_perplexity(causal) -> None:
 
 
 def test_folders_that_are_no_model_or_may_run_code(tmp_path, folder) -> None:
-    with pytest.raises(InputMissingError, match="no model at"):
+    with pytest.raises(InputMissingError, match="no folder"):
         CausalLM(tmp_path / "nothing")
-    with pytest.raises(FormatError, match=r"no config\.json"):
+    with pytest.raises(InputMissingError, match=r"no config\.json"):
         CausalLM(tmp_path)
     (tmp_path / "config.json").write_text((folder / "config.json").read_text())
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(FormatError, match=r"only pytorch_model\.bin, which may run code"):
+    with pytest.raises(FormatError, match=r"pickle \(pytorch_model\.bin\)"):
         CausalLM(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"x" * 20)
-    with pytest.raises(FormatError, match="cannot open"):
+    with pytest.raises(FormatError, match="not a complete safetensors file"):
         CausalLM(tmp_path)
     with pytest.raises(UsageError, match="fp7"):
         CausalLM(folder, precision="fp7")

@@ -303,7 +303,7 @@ def test_an_id_that_is_not_in_the_cache_says_how_to_fetch_it(tmp_path, monkeypat
 def test_damaged_weights_and_untrained_heads(tmp_path):
     place = folder(tmp_path / "m")
     (place / "model.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(FormatError, match="cannot load"):
+    with pytest.raises(FormatError, match="not a complete safetensors file"):
         TransformerNLI(place, device="cpu")
     classifier().bert.save_pretrained(place)
     with pytest.raises(FormatError, match="no weights for classifier"):
@@ -394,7 +394,7 @@ def test_a_model_handed_in_is_left_as_it_was():
     ("choice", "match"),
     [
         ({"device": "numpy"}, "unknown device 'numpy'"),
-        ({"device": "cuda:99"}, "'cuda:99' is not here"),
+        ({"device": "cuda:99"}, "'cuda:99' is not available"),
         ({"precision": "int8"}, "int8"),
         ({"batch": 0}, "at least 1 token"),
     ],

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError, VocabularyError, require
+from evenhand.errors import EvenhandWarning, FormatError, UsageError, VocabularyError, require
+from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.vectors import Case, Vectors
 
 
@@ -78,15 +79,8 @@ def _places(vectors: Vectors, weight: Any, tokenizer: Any, whole_words: bool) ->
 def _loaded(model_or_path: Any) -> tuple[Any, Any]:
     if not isinstance(model_or_path, str | os.PathLike):
         return model_or_path, None
-    path = os.fspath(model_or_path)
-    transformers = require("transformers", extra="models")
-    try:
-        return transformers.AutoModel.from_pretrained(path), transformers.AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:
-        raise InputMissingError(
-            f"transformers cannot load a model and its tokenizer from {path!r} ({error})",
-            hint="name a folder that save_pretrained wrote, or a model id of the Hub",
-        ) from error
+    require("transformers", extra="models")
+    return load_model(model_or_path, "encoder").model, load_tokenizer(model_or_path)
 
 
 def _weight(model: Any) -> Any:

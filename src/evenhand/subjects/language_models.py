@@ -32,9 +32,9 @@ class WordLevel:
 
     def __init__(self, folder: Path, device: str) -> None:
         from evenhand.models import lm
-        from evenhand.models.device import device_of
+        from evenhand.models.device import resolve_device
 
-        self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(device_of(device)))
+        self.model, self.vocabulary, self.manifest = lm.load(folder, device=resolve_device(device))
 
     def texts(self, samples: int, tokens: int, *, seed: int, progress: Any, **options: Any) -> list[str]:
         """One line each, with `<eos>` where a line of the training text would end."""

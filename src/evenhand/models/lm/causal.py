@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, require
+from evenhand.errors import DegenerateError, UsageError, require
+from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FEW = 32  # samples side by side unless said
 LONGEST = 2048  # tokens looked back at for a perplexity, where the model could look further
@@ -44,19 +48,14 @@ class CausalLM:
         folder: written by `save_pretrained`, with weights as safetensors; or a GGUF file of a Llama model, or a folder
             with one. Files that may run code when opened (pickles, code beside the model) are refused.
         device: cpu, cuda or auto.
-        precision: fp32, bf16, fp16; `auto` is bf16 on a GPU and fp32 elsewhere.
+        precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
     """
 
     def __init__(self, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> None:
-        torch: Any = require("torch", extra="models")
         self.folder = Path(folder)
-        self.device = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-        chosen = ("bf16" if self.device.startswith("cuda") else "fp32") if precision == "auto" else precision
-        if chosen not in dtypes:
-            raise UsageError(f"unknown precision {precision!r}", hint=f"use auto, {', '.join(dtypes)}")
-        self.precision = chosen
-        self.model, self.tokenizer = read_folder(self.folder, dtypes[chosen])
+        self.device = resolve_device(device)
+        self.precision = resolve_precision(precision, self.device)
+        self.model, self.tokenizer = read_folder(self.folder, self.precision)
         self.model.to(self.device).eval()
 
     @property
@@ -188,57 +187,12 @@ class CausalLM:
         return total, len(ids) - len(mark)
 
 
-def read_folder(folder: Path, dtype: Any) -> tuple[Any, Any]:
-    """Model and tokenizer of a folder, or of a GGUF file."""
-    if not folder.exists():
-        raise InputMissingError(
-            f"there is no model at {str(folder)!r}", hint="name a folder that save_pretrained wrote, or a .gguf file"
-        )
-    transformers = require("transformers", extra="models")
+def read_folder(folder: Path, precision: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return model and tokenizer of a model folder or a GGUF file."""
     packed = [folder] if folder.is_file() else sorted(folder.glob("*.gguf"))
     if packed and not (folder / "config.json").is_file():
         from evenhand.models.lm.gguf import read_gguf
 
-        with _quiet(transformers):
-            return read_gguf(packed[0], dtype)
-    _check(folder)
-    from safetensors import SafetensorError
-
-    local = {"local_files_only": True, "trust_remote_code": False}
-    find = transformers.AutoModelForCausalLM.from_pretrained
-    try:
-        with _quiet(transformers):
-            model = find(folder, dtype=dtype, use_safetensors=True, **local)
-        return model, transformers.AutoTokenizer.from_pretrained(folder, **local)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise FormatError(
-            f"{folder}: transformers cannot open a causal language model and its tokenizer here ({error})",
-            hint="write the folder with model.save_pretrained(...) and tokenizer.save_pretrained(...)",
-        ) from error
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the bar that the library draws even where nobody watches."""
-    told = transformers.utils.logging
-    shown = told.is_progress_bar_enabled()
-    told.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            told.enable_progress_bar()
-
-
-def _check(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise FormatError(
-            f"{folder}: no config.json, so that this is no model folder",
-            hint="name a folder that save_pretrained wrote",
-        )
-    if not any(folder.glob("*.safetensors")):
-        pickled = ", ".join(sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.pt")))[:3])
-        raise FormatError(
-            f"{folder}: no weights as safetensors" + (f", only {pickled}, which may run code" if pickled else ""),
-            hint="if you trust the file, load it with transformers and write it anew with save_pretrained",
-        )
+        with quiet(require("transformers", extra="models")):
+            return read_gguf(packed[0], torch_dtype(precision))
+    return load_model(folder, "causal-lm", precision=precision).model, load_tokenizer(folder)

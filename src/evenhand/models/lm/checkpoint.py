@@ -11,6 +11,7 @@ import torch
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, writing
+from evenhand.models.device import canonical_precision
 from evenhand.models.lm.model_folder import Epoch
 from evenhand.models.lm.training_state import Run
 
@@ -43,6 +44,7 @@ def keep(run: Run, path: Path, identity: Mapping[str, Any]) -> None:
 def take_up(run: Run, path: Path, identity: Mapping[str, Any]) -> None:
     """Bring a fresh training to where the file left off; a file of another training is an error that says why."""
     about, tensors = _read(path)
+    about["identity"]["precision"] = canonical_precision(str(about["identity"].get("precision")))
     if differing := sorted(name for name in identity if about["identity"].get(name) != identity[name]):
         then, now = (_short(kept.get(differing[0])) for kept in (about["identity"], identity))
         raise UsageError(

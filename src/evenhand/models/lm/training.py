@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from evenhand.errors import DegenerateError
-from evenhand.models.device import PRECISIONS, device_of, dtype_of
+from evenhand.models.device import PRECISIONS, resolve_precision, torch_device, torch_dtype
 from evenhand.models.lm.checkpoint import take_up
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.model_folder import Epoch, TrainedLM
@@ -65,9 +65,12 @@ def train(
         DegenerateError: when the loss or a weight is not a number any more; the checkpoint is that of before.
     """
     chosen = settings or Settings()
-    place = device_of(device)
+    place = torch_device(device)
+    # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.
+    supported = ("float32",) if place.type == "cpu" else ("float32", "bfloat16")
+    dtype = torch_dtype(resolve_precision(precision, place, supported=supported))
     path = Path(checkpoint) if checkpoint is not None else None
-    run = Run(corpus, chosen, seed=seed, device=place, dtype=dtype_of(precision, place), term=regulariser)
+    run = Run(corpus, chosen, seed=seed, device=place, dtype=dtype, term=regulariser)
     identity = _identity(corpus, run, regulariser)
     if path and path.exists():
         take_up(run, path, identity)
@@ -138,7 +141,7 @@ def _identity(corpus: LMCorpus, run: Run, regulariser: Term | None) -> dict[str,
         "seed": run.seed,
         "corpus_sha256": corpus.digest(),
         "device": run.text.device.type,
-        "precision": next(name for name, dtype in PRECISIONS.items() if dtype == run.dtype),
+        "precision": next(name for name in PRECISIONS if torch_dtype(name) == run.dtype),
         "regulariser": "" if regulariser is None else getattr(regulariser, "description", type(regulariser).__name__),
     }
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
+from evenhand.models.device import resolve_precision, torch_device
+from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.nli.callable_model import grids_of, refuse_misfit
 from evenhand.models.nli.protocol import Grid, Probabilities, label_order
-from evenhand.models.nli.transformer.device_model import Placed, device_of, precision_of
+from evenhand.models.nli.transformer.device_model import Placed
 from evenhand.models.nli.transformer.evaluate import evaluate, pair_answers
 from evenhand.models.nli.transformer.labels import labels_of, refuse_other_counts
-from evenhand.models.nli.transformer.loading import loaded
 from evenhand.models.nli.transformer.token_ids import Frame, frame_of, limit_of, pair_ids, sentence_pieces
 from evenhand.words.probes import Points, Probe
 
@@ -50,12 +51,12 @@ class TransformerNLI:
         batch: int | None = None,
         name: str | None = None,
     ) -> None:
-        chosen = device_of(device)
+        chosen = torch_device(device)
         model, self.tokenizer, title = _given(source, tokenizer)
         self.name = name or title
         self.labels = self._order(model.config, labels)
         self.limit = limit_of(model, self.tokenizer)
-        self.placed = Placed(model, chosen, precision_of(precision, chosen), batch)
+        self.placed = Placed(model, chosen, resolve_precision(precision, chosen), batch)
 
     def __repr__(self) -> str:
         kind, where = type(self.placed.model).__name__, self.placed.device
@@ -124,8 +125,8 @@ def from_text(text: str, **options: Any) -> TransformerNLI:
 def _given(source: Any, tokenizer: Any) -> tuple[Any, Any, str]:
     """Model, tokenizer and a name."""
     if isinstance(source, (str, os.PathLike)):
-        model, own = loaded(source)
-        return model, tokenizer or own, Path(source).name or str(source)
+        model = load_model(source, "nli-classifier").model
+        return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)
     if tokenizer is None or not hasattr(source, "config"):
         raise UsageError(
             f"a {type(source).__name__} alone is no NLI model",
