@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.errors import DegenerateError, UsageError, require
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.lm.settings import check_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -85,6 +86,7 @@ class CausalLM:
         most `tokens` tokens; it ends earlier where the model ends it. Text i is drawn with random numbers that depend
         on the seed and i alone.
         """
+        check_seed(seed)
         first = self._first(start)
         if min(samples, tokens, batch) < 1 or not temperature > 0:
             raise UsageError(
