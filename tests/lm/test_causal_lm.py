@@ -125,7 +125,7 @@ def test_a_start_is_not_part_of_the_text_and_temperature_sharpens(causal) -> Non
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda m: m.generate(0, 5), "start at 1"),
+        (lambda m: m.generate(0, 5), "must be at least 1"),
         (lambda m: m.generate(1, 5, temperature=0), "temperature"),
         (lambda m: m.generate(1, 5, seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda m: m.generate(1, 100), "more than the 64"),
@@ -139,7 +139,7 @@ def test_bad_arguments(causal, call, says: str) -> None:
 
 
 def test_an_empty_text_has_no_perplexity(causal) -> None:
-    with pytest.raises(DegenerateError, match="0 tokens"):
+    with pytest.raises(DegenerateError, match="undefined for 0 tokens"):
         causal.perplexity([""])
 
 
