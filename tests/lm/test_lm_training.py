@@ -294,6 +294,8 @@ def test_unknown_device_and_precision_are_named(corpus: LMCorpus) -> None:
         train(corpus, device="cpu", precision="fp8")
     with pytest.raises(UsageError, match="bfloat16 is not supported on cpu"):
         train(corpus, device="cpu", precision="bf16")
+    with pytest.raises(UsageError, match="seed must be"):
+        train(corpus, settings=SETTINGS, device="cpu", seed=-3)
     with pytest.raises(UsageError, match="810 tokens are too few for 700 columns"):
         train(corpus, settings=dataclasses.replace(SETTINGS, batch=700), device="cpu")
 

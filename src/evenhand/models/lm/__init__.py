@@ -17,9 +17,12 @@ _PUBLIC = {
     "BiasRegulariserCallback": "trainer_callback",
     "CausalLM": "causal",
     "LMCorpus": "corpus",
+    "Likelihood": "likelihood",
     "Settings": "settings",
+    "TextScores": "likelihood",
     "TokenVocabulary": "vocabulary",
     "TrainedLM": "model_folder",
+    "WordLikelihood": "likelihood",
     "generate": "generation",
     "load": "model_folder",
     "perplexity": "likelihood",
@@ -29,16 +32,19 @@ _PUBLIC = {
     "write_samples": "generation",
 }
 _PLACES = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
-WITHOUT_TORCH = ("corpus", "settings", "vocabulary")
+WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary")
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
     "BiasRegulariserCallback",
     "CausalLM",
     "LMCorpus",
+    "Likelihood",
     "Settings",
+    "TextScores",
     "TokenVocabulary",
     "TrainedLM",
+    "WordLikelihood",
     "generate",
     "load",
     "perplexity",
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.corpus import LMCorpus
     from evenhand.models.lm.generation import generate, write_samples
-    from evenhand.models.lm.likelihood import perplexity
+    from evenhand.models.lm.likelihood import Likelihood, TextScores, WordLikelihood, perplexity
     from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
     from evenhand.models.lm.settings import Settings, settings_of

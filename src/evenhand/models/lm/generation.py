@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from evenhand.errors import UsageError
 from evenhand.files import writing
 from evenhand.models.lm.awd_lstm import AWDLSTM
+from evenhand.models.lm.settings import check_seed
 from evenhand.models.lm.vocabulary import EOS, Tokens, TokenVocabulary
 
 STARTS = ("uniform", "eos")
@@ -50,6 +51,7 @@ def generate(
         seed: of the draws.
         progress: called with (done, total, what).
     """
+    check_seed(seed)
     _check(model, vocabulary, samples, tokens, temperature, start, burn_in)
     batch = batch or SIDE_BY_SIDE.get(model.device.type, FEW)
     first = vocabulary.index[EOS] if start == "eos" else None

@@ -69,6 +69,12 @@ class Settings:
         return asdict(self)
 
 
+def check_seed(seed: int) -> None:
+    """Raise an error unless the seed is an integer of at least 0."""
+    if not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"seed must be an integer of at least 0, got {seed!r}")
+
+
 PRESETS: dict[str, Settings] = {
     "ptb": Settings(),
     "wikitext-2": Settings(batch=80),

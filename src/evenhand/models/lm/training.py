@@ -19,7 +19,7 @@ from evenhand.models.lm.checkpoint import take_up
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.model_folder import Epoch, TrainedLM
 from evenhand.models.lm.schedule import Progress, Watch
-from evenhand.models.lm.settings import Settings
+from evenhand.models.lm.settings import Settings, check_seed
 from evenhand.models.lm.training_state import Run, Term
 
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
@@ -64,6 +64,7 @@ def train(
     Raises:
         DegenerateError: when the loss or a weight is not a number any more; the checkpoint is that of before.
     """
+    check_seed(seed)
     chosen = settings or Settings()
     place = torch_device(device)
     # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.

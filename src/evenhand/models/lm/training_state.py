@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from evenhand.errors import DegenerateError
 from evenhand.models.lm.awd_lstm import AWDLSTM, Output, States, detached
-from evenhand.models.lm.batches import columns, starts, stretches
-from evenhand.models.lm.corpus import LMCorpus
+from evenhand.models.lm.corpus import LMCorpus, columns, starts, stretches
 from evenhand.models.lm.likelihood import mean_loss
 from evenhand.models.lm.model_folder import Epoch
 from evenhand.models.lm.nt_asgd import NTASGD
