@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
@@ -26,6 +26,9 @@ from evenhand.subjects.subject import (
     folder_kind,
 )
 
+if TYPE_CHECKING:
+    from evenhand.models.lm.likelihood import Likelihood
+
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
 
@@ -39,6 +42,10 @@ class LanguageModel(Protocol):
         self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
     ) -> list[str]:
         """Sample texts; reproducible for a given seed."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model as a source of log-probabilities."""
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """Return the perplexity of a text file, by word and where it differs by token."""
@@ -69,6 +76,13 @@ class WordLevelModel:
             self.model, self.vocabulary, samples=samples, tokens=tokens, seed=seed, progress=progress, **settings
         )
         return [" ".join(self.vocabulary.decode(row)) for row in rows]
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """Log-probabilities of whitespace-separated text."""
+        from evenhand.models.lm.likelihood import WordLikelihood
+
+        return WordLikelihood(self.model, self.vocabulary)
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By word, which is the token of this model."""
@@ -101,6 +115,11 @@ class SubwordModel:
             raise UsageError("--burn-in applies to word-level models only", hint="leave it out")
         settings = {name: options[name] for name in ("temperature", "start", "batch") if options.get(name)}
         return self.model.generate(samples, tokens, seed=seed, progress=progress, **settings)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model itself."""
+        return self.model
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By token and by word."""
@@ -155,19 +174,11 @@ class LanguageModelSubject(Subject):
 
     def _open_view(self, name: ViewName) -> Any:
         if name == "likelihood":
-            return self.model
+            return self.model.likelihood
         return self._sampled_text() if name == "text" else self._input_table()
 
     def _input_table(self) -> Vectors:
-        if self.model_kind == AWD_LSTM:
-            from evenhand.models.lm.model_folder import input_table as awd_lstm_table
-
-            return awd_lstm_table(self.path)
-        if self.model_kind == "gguf":
-            from evenhand.models.lm.gguf import input_table as gguf_table
-
-            return gguf_table(self.path)
-        from evenhand.models.huggingface import input_table
+        from evenhand.models.input_table import input_table
 
         return input_table(self.path)
 

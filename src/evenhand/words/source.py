@@ -44,7 +44,7 @@ class Cited:
 
     source: Source | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
         raise NotImplementedError
 

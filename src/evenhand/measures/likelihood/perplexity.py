@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from evenhand.arrays import Rows, Vector64
 from evenhand.errors import EvenhandError
+from evenhand.files import existing
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage
+from evenhand.stats.bootstrap import percentile_interval
+
+if TYPE_CHECKING:
+    from evenhand.models.lm.likelihood import Likelihood
 
 NEUTRAL_TEXT = "neutral-text"
 INFO = Info(
@@ -34,44 +42,51 @@ INFO = Info(
 )
 
 
-class PredictsText(Protocol):
-    """A language model that predicts a text file."""
-
-    def perplexity(self, path: str | Path) -> dict[str, Any]:
-        """Return the perplexity by word, and by token where it differs."""
-
-
 @measure(INFO)
-def perplexity(view: PredictsText, text: str | Path = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
-    """Perplexity per word of a text under a language model.
+def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
+    """Perplexity per word of a text under a language model, with a bootstrap interval over its lines.
 
     Args:
         view: a language model, or the `likelihood` view of a subject.
-        text: path of a text file, or `neutral-text` for the sentences that come with evenhand.
-        seed: not used; every measure accepts one.
+        text: path of a text file, a list of texts, or `neutral-text` for the sentences that come with evenhand. Each
+            line is scored by itself.
+        seed: seed of the bootstrap.
     """
-    name = str(text)
-    fields: dict[str, Any] = {"query": name if name == NEUTRAL_TEXT else Path(name).name, "seed": seed}
+    name, lines = _lines(text)
+    fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed}
+    words = np.array([len(line.split()) for line in lines], dtype=np.float64)
     try:
-        scores = _perplexity(view, name)
+        scores = view.log_probabilities(lines)
     except EvenhandError as error:
         return undefined("perplexity", error.message, Coverage(()), **fields)
+    logs = np.asarray(scores.log_probabilities, dtype=np.float64)
+    if not words.sum() or not np.isfinite(logs).all():
+        return undefined("perplexity", "the model gives the text no finite probability", Coverage(()), **fields)
+
+    def by_draw(rows: Rows) -> Vector64:
+        return np.asarray(np.exp(-logs[rows].sum(axis=1) / words[rows].sum(axis=1)))
+
+    value = float(np.exp(-logs.sum() / words.sum()))
     return Measurement(
         "perplexity",
-        float(scores["word"]),
-        int(scores.get("tokens", 0)),
+        value,
+        int(words.sum()),
         Coverage(()),
-        reading=f"the model is as unsure as if it chose evenly between {scores['word']:.0f} words at each step",
-        details=scores,
+        interval=percentile_interval(by_draw, len(lines), seed=seed) if len(lines) > 1 else None,
+        reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step",
+        details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
         **fields,
     )
 
 
-def _perplexity(view: PredictsText, name: str) -> dict[str, Any]:
-    if name != NEUTRAL_TEXT:
-        return view.perplexity(name)
-    text = (resources.files("evenhand.words") / "data" / "neutral.txt").read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
-        file = Path(folder) / "neutral.txt"
-        file.write_text(text, encoding="utf-8")
-        return view.perplexity(file)
+def _lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
+    """Return the name of a text and its lines that hold words."""
+    if isinstance(text, str) and text == NEUTRAL_TEXT:
+        content = (resources.files("evenhand.words") / "data" / "neutral.txt").read_text(encoding="utf-8")
+        name, lines = NEUTRAL_TEXT, content.splitlines()
+    elif isinstance(text, str | Path):
+        path = existing(Path(text), what="text file")
+        name, lines = path.name, path.read_text(encoding="utf-8").splitlines()
+    else:
+        name, lines = "texts", list(text)
+    return name, [line for line in lines if line.strip()]
