@@ -14,7 +14,7 @@ from evenhand import data  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
-from evenhand.models.nli.protocol import Vocabulary  # noqa: E402
+from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
 from evenhand.models.nli.transformer.batches import Batches, blocks  # noqa: E402
 from evenhand.models.nli.transformer.device_model import SplitLinear  # noqa: E402
 from evenhand.models.nli.transformer.labels import labels_of, meaning  # noqa: E402
@@ -184,7 +184,7 @@ def test_it_is_a_model_like_all_others(tmp_path):
     model = from_text(f"hf:{folder(tmp_path / 'tiny')}", device="cpu")
     assert isinstance(model, NLIModel)
     assert isinstance(model, GridModel)
-    assert isinstance(model, Vocabulary)
+    assert isinstance(model, FixedVocabulary)
     assert model.name == "tiny"
     assert "BertForSequenceClassification on cpu in float32" in repr(model)
     found = run(model, asked(), controls=False, draws=0)
@@ -343,8 +343,8 @@ def test_positions_of_roberta_begin_behind_the_padding():
 
 def test_fillers_that_only_the_unknown_token_can_write():
     model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu")
-    assert model.lost(["man", "zebra", "woman"]) == ("zebra",)
-    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").lost(["zebra"]) == ()
+    assert model.out_of_vocabulary(["man", "zebra", "woman"]) == ("zebra",)
+    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").out_of_vocabulary(["zebra"]) == ()
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)

@@ -10,8 +10,7 @@ from evenhand.corpus.readers.read_log import Account
 from evenhand.corpus.readers.source import Corpus
 from evenhand.errors import UsageError
 from evenhand.words import probes
-from evenhand.words.probes import Filler, Probe, probe
-from evenhand.words.probes import dataset
+from evenhand.words.probes import Filler, Probe, dataset, probe
 from evenhand.words.template import Template
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evenhand.errors import require
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 _PUBLIC = {
     "AWDLSTM": "awd_lstm",
@@ -74,4 +74,4 @@ def __getattr__(name: str) -> object:
         require("torch", extra="models")
     if module == "trainer_callback":
         require("transformers", extra="models")
-    return globals().setdefault(name, found(__name__, _LOCATIONS, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _LOCATIONS, name))

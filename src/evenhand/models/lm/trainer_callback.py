@@ -1,11 +1,12 @@
 """`BiasRegulariser` for `transformers.Trainer`, as a callback that needs no subclass and no change to the model.
 
-Callbacks cannot add to the loss. A gradient added in `on_pre_optimizer_step` would escape clipping, and in half precision
-gradients may still be scaled there. The term is therefore added to the loss that the model returns, by a forward hook
-during training. It then passes through scaling, accumulation, averaging over processes and clipping like the loss.
+Callbacks cannot add to the loss. A gradient added in `on_pre_optimizer_step` would escape clipping, and in half
+precision gradients may still be scaled there. The term is therefore added to the loss that the model returns, by a
+forward hook during training. It then passes through scaling, accumulation, averaging over processes and clipping like
+the loss.
 
-A Trainer divides each batch's loss by the number of accumulated batches, unless the model received the number of items of
-all of them (`num_items_in_batch`) and has divided by it. In the first case, the term is added to every batch; in the
+A Trainer divides each batch's loss by the number of accumulated batches, unless the model received the number of items
+of all of them (`num_items_in_batch`) and has divided by it. In the first case, the term is added to every batch; in the
 second, to one of them, because it would otherwise count once per batch. The Trainer then also multiplies the loss by
 the number of processes before their gradients are averaged. The weight of the term is checked at the first update.
 """
