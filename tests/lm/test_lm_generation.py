@@ -22,7 +22,7 @@ from evenhand.models.lm import (  # noqa: E402
     save,
     write_samples,
 )
-from evenhand.models.lm.generation import _chosen  # noqa: E402
+from evenhand.models.lm.generation import _choose  # noqa: E402
 from evenhand.models.lm.model_folder import is_saved  # noqa: E402
 
 WORDS = TokenVocabulary(("he", "she", "nurse", "doctor", "<eos>", "<unk>"))
@@ -89,9 +89,9 @@ def test_burn_in_throws_the_first_tokens_away() -> None:
 def test_words_are_drawn_as_often_as_they_are_likely() -> None:
     logits = torch.tensor([0.5, 0.0, 0.25, 0.2, 0.05]).log()
     draws = (torch.arange(20_000) + 0.5) / 20_000
-    found = _chosen(logits.expand(20_000, 5), draws)
+    found = _choose(logits.expand(20_000, 5), draws)
     assert torch.bincount(found, minlength=5).tolist() == [10_000, 0, 5_000, 4_000, 1_000]
-    edges = _chosen(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
+    edges = _choose(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
     assert edges.tolist() == [0, 4]
 
 

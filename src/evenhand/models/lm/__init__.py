@@ -1,12 +1,12 @@
-"""Language models: the word-level AWD-LSTM (training, text, perplexity), a loss term against bias, and causal models.
+"""Language models: the word-level AWD-LSTM, causal models of `transformers`, likelihoods, and a bias regulariser.
 
-Names are resolved on first use, so that nothing here loads torch before it is needed. What generated text says about
-bias belongs in `corpus`.
+Names are imported on first use, so that importing the package does not load torch. Measures of generated text belong in
+`corpus`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenhand.errors import require
 from evenhand.registry import lazy_attribute
@@ -31,7 +31,7 @@ _PUBLIC = {
     "train": "training",
     "write_samples": "generation",
 }
-_PLACES = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
+_LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
 WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary")
 __all__ = [
     "AWDLSTM",
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from evenhand.models.lm.vocabulary import TokenVocabulary
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     module = _PUBLIC.get(name, "")
     if module and module not in WITHOUT_TORCH:
         require("torch", extra="models")
     if module == "trainer_callback":
         require("transformers", extra="models")
-    return globals().setdefault(name, lazy_attribute(__name__, _PLACES, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _LOCATIONS, name))

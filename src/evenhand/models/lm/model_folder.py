@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing, write_text, writing
-from evenhand.models.lm.settings import Settings
+from evenhand.models.lm.settings import GATES, Settings
 from evenhand.models.lm.vocabulary import TokenVocabulary
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
@@ -23,7 +23,6 @@ CONFIG = "config.json"
 WORDS = "vocabulary.txt"
 MODEL_FORMAT = 1
 KIND = "awd-lstm"
-GATES = 4
 
 Manifest = JSONObject
 Shapes = dict[str, tuple[int, ...]]
@@ -138,16 +137,11 @@ def _expected_shapes(config: FolderConfig) -> Shapes:
     shapes: Shapes = {"encoder.weight": (config.words, settings.embedding), "decoder.bias": (config.words,)}
     if not settings.tied:
         shapes["decoder.weight"] = (config.words, settings.embedding)
-    for number, (inputs, units) in enumerate(pairwise(layer_widths(settings))):
+    for number, (inputs, units) in enumerate(pairwise(settings.layer_widths())):
         shapes[f"layers.{number}.weight_ih"] = (GATES * units, inputs)
         shapes[f"layers.{number}.weight_hh"] = (GATES * units, units)
         shapes |= {f"layers.{number}.bias_{part}": (GATES * units,) for part in ("ih", "hh")}
     return shapes
-
-
-def layer_widths(settings: Settings) -> list[int]:
-    """Return the input width of the first LSTM layer and the width of each layer."""
-    return [settings.embedding, *[settings.hidden] * (settings.layers - 1), settings.embedding]
 
 
 def _fill(model: AWDLSTM, path: Path) -> None:
