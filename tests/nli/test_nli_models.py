@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models import nli
-from evenhand.models.nli import LABELS, CallableModel, NLIModel, PredictionsFile, Probabilities
+from evenhand.models.nli import LABELS, CallableModel, NLIEnsemble, NLIModel, PredictionsFile, Probabilities
 from evenhand.words import probes
 from evenhand.words.probes import stratified
 
@@ -48,7 +49,7 @@ def test_batches_make_no_difference(texts, batch):
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        ([[0.2, 0.3, np.nan]], "no finite number"),
+        ([[0.2, 0.3, np.nan]], "not finite"),
         ([[0.2, 0.3, 0.6]], "sum to one"),
         ([[1.5, -0.5, 0.0]], "outside"),
         ([[2.0, 3.0, -1.0]], "logits"),
@@ -151,7 +152,7 @@ def test_csv_and_other_column_names(tmp_path):
         (lambda lines: [*lines, lines[0]], "more than the 24 rows"),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": NaN, "x": 0.'), *lines[5:]],
-            ":5: .*no finite number",
+            ":5: .*not finite",
         ),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": 0.9'), *lines[5:]],
@@ -209,3 +210,44 @@ def test_the_transformer_is_read_when_it_is_asked_for():
     assert done.stdout.strip() == "TransformerNLI"
     with pytest.raises(AttributeError, match="no attribute 'Other'"):
         getattr(nli, "Other")  # noqa: B009
+
+
+def test_a_name_with_braces_does_not_break_the_error():
+    with pytest.raises(FormatError, match=r"\{x\}, pair 0"):
+        CallableModel(lambda p, h: [[2.0, 3.0, -1.0]], LABELS, "{x}").predict(["a"], ["b"])
+
+
+def test_an_ensemble_computes_each_result_once():
+    ensemble, calls = NLIEnsemble((MODEL, MODEL), note="not retrained"), []
+
+    def compute():
+        calls.append(1)
+        return len(calls)
+
+    assert [ensemble.remember(("probe", 0), compute) for _ in range(3)] == [1, 1, 1]
+    assert ensemble.remember(("probe", 1), compute) == 2
+    assert NLIEnsemble((MODEL, MODEL), note="not retrained") == ensemble  # whatever was computed
+    assert ensemble.name == "lengths, lengths"
+
+
+def test_an_ensemble_keeps_the_last_results_only():
+    ensemble = NLIEnsemble((MODEL,))
+    for number in range(20):
+        ensemble.remember(number, lambda: "old")
+    assert len(ensemble.results) < 20
+    assert ensemble.remember(19, lambda: "new") == "old"
+    assert ensemble.remember(0, lambda: "new") == "new"
+
+
+def test_a_copy_in_another_process_starts_without_results():
+    ensemble = NLIEnsemble((PredictionsFile("a.jsonl"),), note="n")
+    ensemble.remember("key", lambda: 1)
+    copy = pickle.loads(pickle.dumps(ensemble))
+    assert copy == ensemble
+    assert copy.results == {}
+
+
+@pytest.mark.parametrize("members", [(), (by_length,), ("text",)])
+def test_an_ensemble_holds_models(members):
+    with pytest.raises(UsageError, match=r"at least one model|not an NLI model"):
+        NLIEnsemble(members)

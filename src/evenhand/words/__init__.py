@@ -18,6 +18,7 @@ from evenhand.words.catalog import (
     wordset,
 )
 from evenhand.words.concept import Concept, Recipe
+from evenhand.words.generic import concept_query, generic_ids
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query
 from evenhand.words.source import Source
@@ -40,6 +41,8 @@ __all__ = [
     "as_concept",
     "as_wordset",
     "concept",
+    "concept_query",
+    "generic_ids",
     "ids",
     "listing",
     "load_file",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass
 
 from evenhand.errors import UsageError
@@ -38,14 +40,37 @@ class Source:
 
 
 class Cited:
-    """Mixin for records with a source and a citation."""
+    """Mixin for records with a source, a citation and a digest of their content."""
 
     source: Source | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
+        raise NotImplementedError
 
     @property
     def citation(self) -> str:
         """BibTeX entry of the source; empty if there is none."""
         return self.source.bibtex if self.source else ""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the content; sources and notes do not count."""
+        return digest_of(self.to_dict())
+
+
+def digest_of(content: object) -> str:
+    """Return the hash of plain data, leaving out sources and notes at every level."""
+    text = json.dumps(_without_notes(content), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_notes(content: object) -> object:
+    if isinstance(content, dict):
+        return {key: _without_notes(value) for key, value in content.items() if key not in ("source", "note", "limits")}
+    if isinstance(content, list | tuple):
+        return [_without_notes(value) for value in content]
+    return content
 
 
 def source_dict(source: Source | None) -> dict[str, object]:

@@ -27,6 +27,7 @@ INFO = Info(
     ),
     cites=("dev2019attenuating",),
     queries=("weat-6", "weat-3", "weat-10"),
+    arity=(2, None),
 )
 
 

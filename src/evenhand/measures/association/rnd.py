@@ -29,6 +29,7 @@ INFO = Info(
     ),
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
+    arity=(2, None),
 )
 
 

@@ -33,6 +33,8 @@ INFO = Info(
     ),
     cites=("sweeney2019",),
     queries=("weat-3", "weat-10"),
+    arity=(None, 2),
+    generic=("pleasant-unpleasant",),
 )
 
 

@@ -32,6 +32,7 @@ INFO = Info(
     cites=("bolukbasi2016", "gonen2019"),
     queries=("bolukbasi2016-professions",),
     family="geometry",
+    variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
 )
 NOTHING = 1e-6  # a part below the precision of float32 vectors is none: 0^0 would count it as a whole word
 

@@ -28,6 +28,7 @@ INFO = Info(
     cites=("caliskan2017", "zhao2018gender"),
     queries=("occupations-share-of-women",),
     family="geometry",
+    concepts=("gender",),
 )
 Statistic = Literal["pearson", "spearman"]
 

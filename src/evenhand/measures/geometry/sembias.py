@@ -23,7 +23,7 @@ from evenhand.words import table as find_table
 INFO = Info(
     id="sembias",
     title="SemBias",
-    takes="words",
+    takes="table",
     better="higher",
     formula="share of the rows whose definitional pair (a, b) has the largest cos(he - she, a - b) of the four",
     reading="1: gender is found where it belongs to the meaning. `stereotype` in the details is the share gone wrong.",
@@ -34,6 +34,7 @@ INFO = Info(
     cites=("zhao2018learning",),
     queries=("sembias", "sembias-subset"),
     family="geometry",
+    concepts=("gender",),
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
 CHOICES = ("definition", "stereotype", "none", "undecided")

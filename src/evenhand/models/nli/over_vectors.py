@@ -10,8 +10,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError
 from evenhand.models.nli.backend import Array, Backend
-from evenhand.models.nli.callable_model import refuse_misfit
-from evenhand.models.nli.protocol import LABELS, Probabilities
+from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.nli.tokens import Lookup, table, tokens
 from evenhand.models.vectors import Vectors
 
@@ -43,13 +42,13 @@ class ModelOverVectors:
         """The vectors of some rows, those beyond the vocabulary being the stand-ins for lost words."""
         return table(self.vectors, np.asarray(rows, dtype=np.int64), self.oov, normalise=self.normalise)
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
         """Words, or phrases with a word, that the vectors do not have."""
         return tuple(word for word in words if not all(map(self.lookup.known, tokens(word))))
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str], *, batch: int = 512) -> Probabilities:
         """Pair by pair, in batches of equal lengths so that nothing is padded."""
-        refuse_misfit(premises, hypotheses)
+        require_equal_lengths(premises, hypotheses)
         rows = [[self.lookup.sentence(text) for text in texts] for texts in (premises, hypotheses)]
         buckets: dict[tuple[int, int], list[int]] = defaultdict(list)
         for place, (p, h) in enumerate(zip(*rows, strict=True)):

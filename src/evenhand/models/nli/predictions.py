@@ -13,8 +13,7 @@ import numpy as np
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import bare_name
-from evenhand.models.nli.callable_model import refuse_misfit
-from evenhand.models.nli.protocol import LABELS, Probabilities
+from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.nli.text_rows import json_objects, opened_text
 from evenhand.words.probes import Points, Probe
 
@@ -63,7 +62,7 @@ class PredictionsFile:
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
         """The rows with these texts, for files that have the columns premise and hypothesis."""
-        refuse_misfit(premises, hypotheses)
+        require_equal_lengths(premises, hypotheses)
         wanted = dict.fromkeys(zip(premises, hypotheses, strict=True))
         found = {(row[1].get("premise"), row[1].get("hypothesis")): row for row in self._rows()}
         for pair in wanted:

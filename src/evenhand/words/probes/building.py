@@ -22,6 +22,7 @@ KEYS = (
     "expected",
     "contrast",
     "controls",
+    "concept",
     "surface",
     "note",
     "source",
@@ -47,6 +48,7 @@ def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
             surface=_surface(entry, templates),
             source=shelf.source_of(entry),
             note=entry.prose("note"),
+            concept=entry.text("concept", ""),
         )
 
 

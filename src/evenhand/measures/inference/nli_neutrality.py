@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.measures.inference.answered import SAMPLE, answered
+from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, probe_ensemble
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
 INFO = Info(
@@ -26,47 +25,44 @@ INFO = Info(
     ),
     limits=(
         "Blind to direction: see nli-gap. A model that always answers neutral scores 1, so the accuracy on controls "
-        "stands in the details. Binary gender, US English, sentences made from templates; three small models of ours, "
-        "not the model you use: evenhand probe asks that one."
+        "stands in the details. Template sentences in US English."
     ),
     cites=("dev2019",),
-    queries=("gender-occupation",),
+    queries=("gender-occupation", "nationality-polarity", "religion-polarity"),
+    view="inference",
     family="inference",
 )
 
 
 @measure(INFO)
 def nli_neutrality(
-    vectors: Vectors,
+    model: InferenceView,
     probe: Probe | str | Path = "gender-occupation",
     *,
     sample: int | None = SAMPLE,
-    reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Net neutral of the embedded NLI models over these vectors, its interval over words and training seeds.
+    """Net neutral of an inference model, with its interval over words and training seeds.
 
-    The models were trained on the embedded vectors, and on their he-she projection; for these two, each has its own
-    models. Any other mitigated version of the embedded vectors is read by models that were trained before it, which
-    the note says. Other vectors have none. `sample` is how many pairs are asked, drawn evenly over pairs of words;
-    None asks all. Fraction neutral and T:tau are in the details, items are the occupations.
+    `model` is an NLI model or an ensemble of training seeds. `sample` is the number of pairs asked, drawn evenly over
+    pairs of words; None asks all. Fraction neutral and T:tau are in the details; the items are the premise words.
 
     What it does not tell you: which way the model leans. See `evenhand show nli-neutrality`.
     """
-    run = answered(vectors, probe, sample=sample, seed=seed)
-    if run.found is None:
-        return undefined("nli-neutrality", run.problem, run.coverage, **run.about)
-    score = run.found.scores["net_neutral"]
+    run = probe_ensemble(model, probe, sample=sample, seed=seed)
+    if run.scores is None:
+        return undefined("nli-neutrality", run.problem, run.coverage, **run.fields)
+    score = run.scores.scores["net_neutral"]
     return Measurement(
         "nli-neutrality",
         score.mean,
-        run.found.first.n_pairs,
+        run.scores.first.n_pairs,
         run.coverage,
         interval=score.interval,
-        reading=_reading(run.found),
-        items=_items(run.found),
+        reading=_reading(run.scores),
+        items=_items(run.scores),
         details=run.details(),
-        **run.about,
+        **run.fields,
     )
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
-from evenhand.measures.inference.answered import SAMPLE, answered
+from evenhand.measures.inference.ensemble_probe import SAMPLE, EnsembleProbe, InferenceView, probe_ensemble
 from evenhand.measures.inference.pair_statistics import Tables, divided
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
-from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
+GapLabel: TypeAlias = Literal["entailment", "contradiction"]
 INFO = Info(
     id="nli-gap",
     title="Gap between groups of an inference model",
@@ -30,53 +30,59 @@ INFO = Info(
     ),
     limits=(
         "An average over all occupations: opposite leanings of nurse and mechanic cancel, see the items. Six words for "
-        "two groups; nothing about anybody else. Three small models of ours, not the model you use."
+        "two groups; nothing about anybody else."
     ),
     cites=("dev2019",),
     queries=("gender-occupation",),
+    view="inference",
     family="inference",
 )
 
 
 @measure(INFO)
 def nli_gap(
-    vectors: Vectors,
+    model: InferenceView,
     probe: Probe | str | Path = "gender-occupation",
     *,
-    label: Literal["entailment", "contradiction"] = "entailment",
+    label: GapLabel | None = None,
     sample: int | None = SAMPLE,
-    reference: Vectors | None = None,
     seed: int = 0,
-) -> Measurement:
-    """The gap of one label between the probe's two groups, its interval over words and training seeds.
+) -> Measurement | tuple[Measurement, ...]:
+    """Gap between the probe's two groups, with its interval over words and training seeds.
 
-    Net neutral cannot see it: in a trial, retraining on projected vectors closed the gap in every seed while net
-    neutral did not move. For which models are asked see `nli_neutrality`. Items are the gaps of single occupations.
+    Returns one measurement for entailment and one for contradiction, or only that of `label`. Net neutral cannot see
+    the gap: retraining on projected vectors closed it in every seed while net neutral did not move. The items are the
+    gaps of single occupations.
 
     What it does not tell you: whether the model is right about anything. See `evenhand show nli-gap`.
     """
-    if label not in ("entailment", "contradiction"):
-        raise UsageError(f"the gap is of entailment or contradiction, got {label!r}")
-    run = answered(vectors, probe, sample=sample, seed=seed)
-    run.about["params"] |= {"label": label}
-    if run.found is None:
-        return undefined("nli-gap", run.problem, run.coverage, **run.about)
-    if run.found.groups is None:
-        reason = f"{run.about['query']} has no two groups that all seeds can be compared on"
-        return undefined("nli-gap", reason, run.coverage, **run.about)
-    score, (first, second) = run.found.scores[f"gap_{label}"], run.found.groups
+    if label is not None and label not in get_args(GapLabel):
+        raise UsageError(f"{label!r} is not a label with a gap", hint="use entailment or contradiction")
+    run = probe_ensemble(model, probe, sample=sample, seed=seed)
+    gaps = tuple(_gap(run, chosen) for chosen in ((label,) if label else get_args(GapLabel)))
+    return gaps[0] if label else gaps
+
+
+def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
+    fields = run.fields | {"score": label, "params": run.fields["params"] | {"label": label}}
+    if run.scores is None:
+        return undefined("nli-gap", run.problem, run.coverage, **fields)
+    if run.scores.groups is None:
+        reason = f"{fields['query']} has no two groups that all seeds can be compared on"
+        return undefined("nli-gap", reason, run.coverage, **fields)
+    score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
     return Measurement(
         "nli-gap",
         score.mean,
-        run.found.first.n_pairs,
+        run.scores.first.n_pairs,
         run.coverage,
         interval=score.interval,
         positive=first,
         reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
         f"{min(score.values):+.3f} to {max(score.values):+.3f} by seed",
-        items=_items(run.found, LABELS.index(label), first, second),
+        items=_items(run.scores, LABELS.index(label), first, second),
         details=run.details(),
-        **run.about,
+        **fields,
     )
 
 
