@@ -208,7 +208,7 @@ def test_a_path_to_nothing(name: str) -> None:
 
 
 def test_a_folder_a_pipe_and_a_device(tmp_path: Path) -> None:
-    with pytest.raises(InputMissingError, match="is a folder"):
+    with pytest.raises(InputMissingError, match="is a folder, not a vector file"):
         Vectors.load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     for endless in (tmp_path / "pipe", Path("/dev/zero")):
@@ -364,3 +364,19 @@ def test_deep_nesting_is_refused(where: str, depth: int, tmp_path: Path) -> None
     (tmp_path / "x.safetensors").write_bytes(len(raw).to_bytes(8, "little") + raw)
     with pytest.raises(FormatError, match=r"x\.safetensors"):
         Vectors.load(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (["config.json", "model.safetensors"], r"Hugging Face.*\n.*eh\.open\('hf:.*view\('vectors'\)"),
+        (["meta.json", "vocab/vectors"], r"spaCy.*\n.*from_spacy"),
+        (["x.vec"], r"a folder, not a vector file\n.*file inside"),
+    ],
+)
+def test_a_folder_is_refused_with_the_way_to_open_it(files: list[str], hint: str, tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "model" / name).write_text("{}")
+    with pytest.raises(InputMissingError, match=hint):
+        Vectors.load(tmp_path / "model")

@@ -91,6 +91,8 @@ def load(
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
     complete_interrupted(path)
+    if path.is_dir():
+        raise _folder_error(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
         if not existing(path, what="vector file").is_file():
             raise FormatError(f"{path}: a pipe or a device cannot be read twice", hint="write it to a file first")
@@ -101,6 +103,23 @@ def _path(source: str | os.PathLike[str]) -> Path:
         f"there is no vector file and no data set {str(source)!r}",
         hint="check the path; `evenhand list data` shows the data sets",
     )
+
+
+def _folder_error(path: Path) -> InputMissingError:
+    """Return the error for a folder, with a hint that depends on its content."""
+    if (path / "config.json").is_file():
+        kind, hint = (
+            "a Hugging Face or evenhand model folder",
+            f"eh.open('hf:{path}').view('vectors') reads its input table",
+        )
+    elif (path / "meta.json").is_file() and (path / "vocab").is_dir():
+        kind, hint = (
+            "a spaCy pipeline",
+            f"evenhand.interop.spacy.from_spacy(spacy.load({str(path)!r})) reads its vectors",
+        )
+    else:
+        kind, hint = "a folder, not a vector file", "name a file inside it"
+    return InputMissingError(f"{str(path)!r} is {kind}", hint=hint)
 
 
 def _is_gensim_file(path: Path) -> bool:
