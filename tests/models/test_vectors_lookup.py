@@ -15,7 +15,7 @@ INDEX = {"mary": 0, "Mary": 1, "john": 2, "USA": 3, "Paris": 4}
     [
         ("exact", {"Mary": "Mary", "John": None, "usa": None, "paris": None}),
         ("lower", {"Mary": "mary", "John": "john", "USA": None, "Paris": None}),
-        ("auto", {"Mary": "Mary", "John": "john", "usa": None, "paris": None}),
+        ("auto", {"Mary": "Mary", "John": "john", "usa": "USA", "paris": "Paris", "MARY": "mary"}),
         ("any", {"Mary": "Mary", "JOHN": "john", "usa": "USA", "paris": "Paris", "MARY": "mary"}),
     ],
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.words import Pairs
 
 # Two vectors closer than this share of their norm count as equal (he and she after some mitigations): their difference
 # is noise, and so is any direction derived from it.
@@ -35,7 +37,10 @@ def word_rows(v: Vectors, words: Iterable[str], *, what: str, normalise: bool = 
 
 
 def differences(v: Vectors, pairs: Iterable[Sequence[str]], *, normalise: bool = False) -> Differences:
-    """Return first - second for every complete pair; incomplete pairs are listed in `lost`."""
+    """Return first - second for every complete pair; incomplete pairs are listed in `lost`.
+
+    A lost pair of a named list, such as the pairs of a concept, also warns.
+    """
     candidates = as_pairs(pairs)
     rows, coverage = _finite(v, [word for pair in candidates for word in pair])
     row_of = {word: row for row, word in enumerate(coverage.found)}
@@ -48,6 +53,13 @@ def differences(v: Vectors, pairs: Iterable[Sequence[str]], *, normalise: bool =
     rows = unit_rows(rows) if normalise else rows
     first, second = (rows[[row_of[pair[side]] for pair in used]] for side in (0, 1))
     refuse_equal(first, second, what=listed([f"{a}/{b}" for a, b in used]))
+    if lost and isinstance(pairs, Pairs):  # a list of the caller's own reports its lost pairs in the result only
+        warnings.warn(
+            f"{v.name} has {len(used)} of {len(candidates)} pairs of {pairs.name!r}; "
+            f"lost: {listed([f'{a}/{b}' for a, b in lost])}",
+            EvenhandWarning,
+            stacklevel=3,
+        )
     return Differences(first - second, coverage, used, lost)
 
 

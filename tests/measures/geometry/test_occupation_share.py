@@ -39,7 +39,7 @@ def test_another_column_and_the_other_way_round() -> None:
 
 
 def test_undefined_and_wrong() -> None:
-    assert "does not vary" in occupation_share(vectors(0.2, 0.2, 0.2, 0.2), JOBS).reason
+    assert "constant" in occupation_share(vectors(0.2, 0.2, 0.2, 0.2), JOBS).reason
     assert occupation_share(vectors(0, 0, 0, 0).restrict(["she", "he", "smith"]), JOBS).status == "undefined"
     assert "she" in occupation_share(vectors(0, 1, 0, 1).restrict([*JOBS]), JOBS).reason
     with pytest.raises(UsageError, match="has no numbers"):

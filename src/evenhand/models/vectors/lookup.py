@@ -13,12 +13,12 @@ from evenhand.errors import UsageError
 
 Case = Literal["auto", "exact", "lower", "any"]
 
-# The spellings tried for a word, in order. "auto" is the default because published lists are cased ("Mary", "Emily")
-# and the vocabulary of GloVe is not; in a cased vocabulary the exact spelling takes precedence.
+# The spellings tried for a word, in order. Published lists are cased ("Mary", "Emily") and the vocabulary of GloVe is
+# not; other lists are lower-case ("mary") and the vocabulary of GoogleNews has "Mary" only.
 SPELLINGS: dict[str, tuple[Callable[[str], str], ...]] = {
     "exact": (str,),
     "lower": (str.lower,),
-    "auto": (str, str.lower),
+    "auto": (str, str.lower, str.title, str.upper),
     "any": (str, str.lower, str.title, str.upper),
 }
 

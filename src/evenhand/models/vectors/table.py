@@ -148,7 +148,11 @@ class Vectors:
         return lookup.find(word, self.index, self.case)
 
     def locate(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Rows, Coverage]:
-        """Return the row indices of the words that are in the vocabulary, and the coverage."""
+        """Return the row indices of the words that are in the vocabulary, and the coverage.
+
+        The case policy (`case`, by default that of the table) says which spellings of a word are tried, in this order:
+        "auto" and "any" the exact one, lower-case, title-case and upper-case; "exact" and "lower" only that one.
+        """
         return lookup.locate(words, self.index, case or self.case)
 
     def take(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Matrix64, Coverage]:
