@@ -181,7 +181,7 @@ def test_eval_tells_of_other_vectors(folder):
     eh.Vectors(WORDS, np.random.default_rng(1).normal(0, 1, (len(WORDS), 6))).save(folder / "other.txt")
     asked = ["nli", "eval", str(folder / "out/seed-0.safetensors"), str(folder / "pairs.jsonl"), "--vectors"]
     assert (
-        "trained on the vectors v.txt, and reads other.txt"
+        "trained on the vectors v.txt and reads other.txt"
         in runner.invoke(app, [*asked, str(folder / "other.txt")]).stderr
     )
     assert "trained on the vectors" not in runner.invoke(app, [*asked, str(folder / "v.txt")]).stderr

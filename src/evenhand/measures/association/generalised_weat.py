@@ -23,6 +23,8 @@ INFO = Info(
     limits="One strong pair of sets can carry the sum: see by_set. It is no effect size: it has no fixed scale.",
     cites=("swinger2019",),
     queries=(),
+    matched_sets=True,
+    one_against_rest=True,
 )
 
 
