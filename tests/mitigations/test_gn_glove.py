@@ -17,7 +17,7 @@ from evenhand.cli.app import app
 from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, VocabularyError
 from evenhand.mitigations import GNGloVe, get, glove
-from evenhand.mitigations.training.glove import Plan, Side, blocks, gradients
+from evenhand.mitigations.training.glove import GloveSettings, GloveSide, blocks, gradients
 from evenhand.mitigations.training.gn_glove import Coordinate, listed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, pairs
@@ -147,25 +147,29 @@ class TestGradient:
 class TestSteps:
     ROWS = np.array([1])
 
-    def side(self) -> Side:
-        return Side(np.full((2, 3), 0.5, dtype=np.float32), np.ones((2, 3), dtype=np.float32))
+    def side(self) -> GloveSide:
+        return GloveSide(np.full((2, 3), 0.5, dtype=np.float32), np.ones((2, 3), dtype=np.float32))
 
     def test_plain(self) -> None:
         side = self.side()
-        side.step(self.ROWS, np.array([[2.0, -4.0, 0.0]], dtype=np.float32), Plan(2, rate=0.1, optimiser="sgd"))
+        side.step(
+            self.ROWS, np.array([[2.0, -4.0, 0.0]], dtype=np.float32), GloveSettings(2, rate=0.1, optimiser="sgd")
+        )
         assert np.allclose(side.values, [[0.5, 0.5, 0.5], [0.3, 0.9, 0.5]])
 
     def test_adagrad_divides_by_the_root_of_the_sum_of_squared_steps(self) -> None:
         side, gradient = self.side(), np.array([[2.0, -4.0, 0.0]], dtype=np.float32)
         for _ in range(2):
-            side.step(self.ROWS, gradient.copy(), Plan(2, rate=0.5))
+            side.step(self.ROWS, gradient.copy(), GloveSettings(2, rate=0.5))
         first = 0.5 - 1 / np.sqrt(2) - 1 / np.sqrt(3)
         assert np.allclose(side.values[1], [first, 0.5 + 2 / np.sqrt(5) + 2 / np.sqrt(9), 0.5])
         assert np.allclose(side.values[0], 0.5)
 
     def test_the_clip_leaves_the_bias_free(self) -> None:
         side = self.side()
-        side.step(self.ROWS, np.full((1, 3), -9.0, dtype=np.float32), Plan(2, rate=1.0, optimiser="sgd", clip=1.0))
+        side.step(
+            self.ROWS, np.full((1, 3), -9.0, dtype=np.float32), GloveSettings(2, rate=1.0, optimiser="sgd", clip=1.0)
+        )
         assert side.values[1].tolist() == [1, 1, 9.5]
 
 
@@ -212,11 +216,11 @@ class TestGlove:
             glove(counted(np.zeros((0, 0))), 2)
 
     def test_a_rate_far_too_large_is_named(self) -> None:
-        with pytest.raises(DegenerateError, match=r"ran away in epoch[\s\S]*lower rate"):
+        with pytest.raises(DegenerateError, match=r"diverged in epoch[\s\S]*lower rate"):
             glove(planted(), 5, epochs=50, rate=50.0, optimiser="sgd")
 
     def test_vectors_that_swing_within_the_clip_are_told_of(self) -> None:
-        with pytest.warns(EvenhandWarning, match=r"the loss rose from .* not usable; lower rate="):
+        with pytest.warns(EvenhandWarning, match=r"the loss rose from .* not usable; lower rate or block"):
             brief(epochs=5, rate=1.0, variant="released").train(planted(), CONCEPT)
 
     @pytest.mark.parametrize(
@@ -324,11 +328,11 @@ class TestLists:
             brief().train(counted(np.zeros((0, 0))), CONCEPT)
 
     def test_no_whole_pair(self) -> None:
-        with pytest.raises(VocabularyError, match="no pair of which both words occur, such as she-he"):
+        with pytest.raises(VocabularyError, match="both words of no pair, such as she-he"):
             brief().train(counted(noise(3), ["she", "man", "x"]), CONCEPT)
 
     def test_a_word_on_both_sides(self) -> None:
-        with pytest.raises(UsageError, match="'he' stands on both sides"):
+        with pytest.raises(UsageError, match="'he' is on both sides"):
             brief(pairs=[("she", "he"), ("he", "man")]).train(planted(), CONCEPT)
 
     def test_counts_without_an_entry(self) -> None:
@@ -346,11 +350,11 @@ class TestLists:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"dim": 1}, "dim of at least 2"),
-            ({"apart": -1}, "of at least 0"),
-            ({"variant": "best"}, r"no variant='best'[\s\S]*paper or released"),
-            ({"per": "line"}, r"no per='line'[\s\S]*entry or word"),
-            ({"form": "l3"}, "no form='l3'"),
+            ({"dim": 1}, "dim must be at least 2"),
+            ({"apart": -1}, "apart and neutral at least 0; got"),
+            ({"variant": "best"}, r"unknown variant 'best'[\s\S]*paper or released"),
+            ({"per": "line"}, r"unknown per 'line'[\s\S]*entry or word"),
+            ({"form": "l3"}, "unknown form 'l3'"),
             ({"clip": 0}, "clip must be a number above 0"),
             ({"pairs": ["she"]}, "a pair is two words"),
         ],

@@ -126,7 +126,7 @@ def test_equal_means_leave_nothing_to_erase() -> None:
 
 def test_errors() -> None:
     x, y = random(6, 2)
-    with pytest.raises(DegenerateError, match="1 classes"):
+    with pytest.raises(DegenerateError, match="at least two classes, got 1"):
         Statistics(3, 1)
     with pytest.raises(DegenerateError, match="one class"):
         Statistics(7, 2).update(x, np.zeros(len(x), dtype=np.int64)).eraser()

@@ -108,7 +108,7 @@ def test_what_it_cannot_take_is_named() -> None:
         FIRST("nurse")
     with pytest.raises(UsageError, match="Vectors, numbers in rows, or a tensor"):
         FIRST(3.0)
-    with pytest.raises(UsageError, match="know their own words"):
+    with pytest.raises(UsageError, match="Vectors have their own words"):
         FIRST(V, ["a", "b"])
 
 
@@ -154,7 +154,7 @@ def test_blocks_check_before_the_first_one() -> None:
         apply_blocks(FIRST, np.ones(2))
     with pytest.raises(UsageError, match="got 3"):
         apply_blocks(FIRST, np.ones((4, 3)))
-    with pytest.raises(UsageError, match="at least one row"):
+    with pytest.raises(UsageError, match="rows must be at least 1"):
         apply_blocks(FIRST, np.ones((4, 2)), rows=-1)
 
 
