@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from evenhand.data.citations import references
@@ -9,6 +11,7 @@ from evenhand.errors import UnknownNameError, UsageError
 from evenhand.mitigations import get, ids
 from evenhand.mitigations.selection import EveryWord, ExceptListed, ExceptSpecific
 
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "methods.md").read_text(encoding="utf-8")
 EVERY = pytest.mark.parametrize("id", ids())
 
 
@@ -37,6 +40,15 @@ def test_every_method_has_a_formula_and_cites_papers(id: str) -> None:
     assert set(kind.cites) <= set(references())
     assert kind.bibtex().count("@") >= len(kind.cites)
     assert kind.definition >= 1
+
+
+@EVERY
+def test_the_reference_page_has_the_method(id: str) -> None:
+    kind = get(id)
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{id}` |"))
+    for text in (kind.title, kind.formula.replace("|", "\\|"), kind.limits, kind.citation):
+        assert text in row
+    assert f"| {'yes' if kind.is_seeded() else 'no'} |" in row
 
 
 def test_the_citation_is_derived_from_the_bibliography() -> None:

@@ -51,7 +51,7 @@ def test_the_concepts_own_list_in_the_spelling_of_the_vectors() -> None:
         ExceptSpecific()(V, None)
 
 
-def test_a_list_of_ones_own() -> None:
+def test_a_list_of_words() -> None:
     assert ExceptListed(["Door", "window"])(V, None) == {"door"}
     assert ExceptListed(WordSet("mine", ["door"]))(V, None) == {"door"}
     assert ExceptListed("bolukbasi2016-gender-specific-seed")(V, None) == {"she", "he", "queen", "king"}
@@ -145,7 +145,7 @@ def test_a_spared_map_is_saved_and_read_back(tmp_path: Path) -> None:
     assert VectorMap.load(vm.save(tmp_path / "map.safetensors")) == vm
 
 
-def test_nothing_to_spare_leaves_the_map_as_it_is() -> None:
+def test_no_exempt_word_leaves_the_map_unchanged() -> None:
     vm = SoftProjection([[1.0, 0.0, 0.0]])
     assert sparing(vm, None, V, None) is vm
     assert sparing(vm, EveryWord(), V, None) is vm

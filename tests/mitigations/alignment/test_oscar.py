@@ -90,7 +90,7 @@ def test_components_and_word_sets() -> None:
     assert spared(V)["nurse"].tolist() == [1, 1, 0]
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="unknown variant"):
         OSCaR(variant="best").fit(V, GENDER)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="component must be between 1 and 1, got 0"):

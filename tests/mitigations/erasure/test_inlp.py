@@ -29,7 +29,7 @@ def clouds(seed: int, classes: int, *, n: int = 80, dim: int = 12) -> tuple[Vect
     return Vectors(words, rows, name="clouds"), Concept("kind", groups)
 
 
-def test_by_hand_the_one_direction_that_matters_goes_and_then_it_stops() -> None:
+def test_by_hand_one_direction_is_removed_and_the_next_classifier_is_zero() -> None:
     vm = INLP(labels="groups").fit(SQUARE, SIDES)
     assert np.allclose(vm(SQUARE).matrix, [[0, 1, 0], [0, -1, 0], [0, 1, 0], [0, -1, 0]])
     assert vm.rank_removed == 1

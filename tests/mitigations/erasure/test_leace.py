@@ -138,7 +138,7 @@ def test_errors() -> None:
         Statistics(7, 2).update(x, y + (np.arange(len(y)) == 0) * 2)
 
 
-def test_saved_exempt_and_told(tmp_path: Path) -> None:
+def test_saving_exempting_words_and_the_report(tmp_path: Path) -> None:
     vm = LEACE(labels="groups").fit(V, CONCEPT)
     assert VectorMap.load(vm.save(tmp_path / "m")) == vm
     assert vm.digest == LEACE(labels="groups").fit(V, CONCEPT).digest

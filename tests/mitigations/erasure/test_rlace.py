@@ -60,7 +60,7 @@ def test_it_finds_what_leace_finds_at_once(classes: int) -> None:
     assert vm.report["accuracy_after"] < 1 / classes + 0.12
 
 
-def test_it_stops_at_chance_and_tells() -> None:
+def test_it_stops_at_chance_and_reports_it() -> None:
     v, concept = clouds(4, 2, n=500)
     report = json.loads(json.dumps(RLACE(labels="groups", epsilon=0.05).fit(v, concept).report))
     assert report["stopped"] == "the classifier is at chance"

@@ -99,7 +99,7 @@ def test_nobody_can_write_into_it() -> None:
         vm.basis[0, 0] = 3
 
 
-def test_what_it_cannot_take_is_named() -> None:
+def test_invalid_input_is_named() -> None:
     with pytest.raises(UsageError, match="takes vectors of 2 coordinates, got 3"):
         FIRST(np.ones(3))
     with pytest.raises(UsageError, match="takes vectors of 2 coordinates, got 1"):

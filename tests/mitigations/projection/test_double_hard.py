@@ -129,7 +129,7 @@ def test_the_anchor_may_be_given_and_defaults_to_the_first_pair() -> None:
     assert DoubleHardDebias(4, 30, anchor=("she", "he")).fit(V, bare).report["anchor"] == ["she", "he"]
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="exactly two groups; concept 'religion' has 3 groups"):
         DoubleHardDebias().fit(eh.Vectors.default(), "religion")
     with pytest.raises(UsageError, match="Double-Hard needs pairs"):

@@ -98,7 +98,7 @@ def test_the_23_permutations_of_the_appendix() -> None:
     assert MISP(weights=tuple(a[[0, 1, 3, 2]])).fit(v, concept) == every["1243"]
 
 
-def test_permutations_come_when_asked_for() -> None:
+def test_permutations_are_generated_lazily() -> None:
     v, concept = names(1)
     name, vm = next(iter(weight_permutations(MISP(k=2), v, concept)))
     assert name == "21"

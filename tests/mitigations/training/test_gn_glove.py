@@ -74,13 +74,13 @@ class TestBlocks:
             assert block.word_hits.sum() == block.context_hits.sum() == len(block)
         assert np.allclose(back, matrix, rtol=1e-5)
 
-    def test_a_count_of_zero_that_is_stored_is_no_count(self) -> None:
+    def test_a_stored_zero_is_not_a_count(self) -> None:
         counts = counted([[1.0, 2.0], [2.0, 3.0]])
         counts.matrix.data[0] = 0
         assert sum(map(len, blocks(counts, np.random.default_rng(0), size=9, x_max=1, alpha=1))) == 3
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-    def test_what_is_no_count_is_refused(self, bad: float) -> None:
+    def test_invalid_counts_are_refused(self, bad: float) -> None:
         with pytest.raises(FormatError, match="negative or not finite"):
             glove(counted([[1.0, bad], [bad, 1.0]]), 2)
 
@@ -182,7 +182,7 @@ class TestGlove:
         assert np.median(np.diff(losses[:50])) < 0
 
     @pytest.mark.parametrize("optimiser", ["adagrad", "sgd"])
-    def test_words_of_the_same_company_are_alike(self, optimiser: Any) -> None:
+    def test_words_with_the_same_contexts_are_similar(self, optimiser: Any) -> None:
         v = glove(planted(), 8, epochs=60, block=128, optimiser=optimiser)
         same = np.mean(v.unit[v.locate(LEANING["first"])[0]] @ v.unit[v.locate(FIRST)[0]].T)
         other = np.mean(v.unit[v.locate(LEANING["first"])[0]] @ v.unit[v.locate(SECOND)[0]].T)
@@ -197,14 +197,14 @@ class TestGlove:
         assert one.matrix.tobytes() == same.matrix.tobytes()
         assert one.matrix.tobytes() != other.matrix.tobytes()
 
-    def test_the_history_tells_how(self) -> None:
+    def test_the_history_records_the_training(self) -> None:
         v = glove(planted(), 5, epochs=3, x_max=50)
         assert (len(v), v.dim, v.words) == (len(WORDS), 5, tuple(WORDS))
         assert v.history[0]["method"] == "glove"
         assert v.history[0]["params"]["x_max"] == 50
         assert v.source["corpus"] == {"window": 2}
 
-    def test_progress_is_told(self) -> None:
+    def test_progress_is_reported(self) -> None:
         told: list[tuple[int, int, str]] = []
         glove(planted(), 3, epochs=2, progress=lambda *what: told.append(what))
         assert told == [(0, 2, "training"), (1, 2, "training")]
@@ -219,7 +219,7 @@ class TestGlove:
         with pytest.raises(DegenerateError, match=r"diverged in epoch[\s\S]*lower rate"):
             glove(planted(), 5, epochs=50, rate=50.0, optimiser="sgd")
 
-    def test_vectors_that_swing_within_the_clip_are_told_of(self) -> None:
+    def test_a_rising_loss_of_clipped_vectors_warns(self) -> None:
         with pytest.warns(EvenhandWarning, match=r"the loss rose from .* not usable; lower rate or block"):
             brief(epochs=5, rate=1.0, variant="released").train(planted(), CONCEPT)
 
@@ -241,7 +241,7 @@ class TestGlove:
 
 class TestGenderCoordinate:
     @pytest.mark.parametrize("variant", ["paper", "released"])
-    def test_listed_words_stand_apart_and_the_others_across(self, variant: Any) -> None:
+    def test_listed_words_are_separated_and_the_others_orthogonal(self, variant: Any) -> None:
         v = brief(variant=variant).train(planted(), CONCEPT)
         assert (v.matrix[v.locate(SECOND)[0], -1] > 1.5).all()
         assert (v.matrix[v.locate(FIRST)[0], -1] < -1.5).all()
@@ -288,7 +288,7 @@ class TestGenderCoordinate:
         with pytest.raises(UsageError, match="dim"):
             method.without_gender()(glove(planted(), 5, epochs=1))
 
-    def test_vectors_keep_their_account_in_a_file(self, tmp_path: Path) -> None:
+    def test_a_file_keeps_the_history(self, tmp_path: Path) -> None:
         v = brief(epochs=2).train(planted(), CONCEPT)
         back = Vectors.load(v.save(tmp_path / "gn.safetensors"))
         assert back.matrix.tobytes() == v.matrix.tobytes()
@@ -327,7 +327,7 @@ class TestLists:
         with pytest.raises(VocabularyError, match="none of the 4 'female' words"):
             brief().train(counted(np.zeros((0, 0))), CONCEPT)
 
-    def test_no_whole_pair(self) -> None:
+    def test_no_complete_pair(self) -> None:
         with pytest.raises(VocabularyError, match="both words of no pair, such as she-he"):
             brief().train(counted(noise(3), ["she", "man", "x"]), CONCEPT)
 
@@ -339,7 +339,7 @@ class TestLists:
         with pytest.raises(DegenerateError, match="all zero"):
             brief().train(counted(np.zeros((2, 2)), ["she", "he"]), CONCEPT)
 
-    def test_concepts_that_it_cannot_do(self) -> None:
+    def test_unsupported_concepts(self) -> None:
         with pytest.raises(UsageError, match=r"'religion' has 3 groups[\s\S]*leace"):
             brief().train(planted(), "religion")
         with pytest.raises(UsageError, match=r"'g' has none[\s\S]*pairs="):
@@ -370,7 +370,7 @@ class TestInTheRegistry:
         line = next(line for line in eh.mitigations.listing() if line.id == "gn-glove")
         assert "from co-occurrence counts" in line.limits
 
-    def test_a_fit_says_how_it_is_done(self) -> None:
+    def test_fit_names_the_method_to_use(self) -> None:
         v = Vectors(["she", "he"], np.eye(2), name="two")
         with pytest.raises(UsageError, match=r"'gender' from the co-occurrence counts[\s\S]*\(two\)[\s\S]*\.train\("):
             GNGloVe().fit(v, "gender")

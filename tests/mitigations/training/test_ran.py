@@ -70,7 +70,7 @@ def test_the_gradient_is_that_of_the_objective(seed: int) -> None:
         assert np.allclose(slope[~kinked, coordinate], rise[~kinked], atol=1e-6)
 
 
-def test_padding_and_company_change_nothing() -> None:
+def test_padding_and_other_words_of_the_block_change_nothing() -> None:
     block, _ = blocks(1, words=6)
     together = descend(block, PAPER, steps=40, rate=0.01)
     for word in range(6):

@@ -269,9 +269,8 @@ class Coordinate:
     def __call__(self, rows: Rows, vectors: Matrix, hits: Rows, slope: Matrix) -> float:
         """Return the loss of these rows and add its gradient to `slope`."""
         side, weight = self.side[rows], self.weight[rows] * hits.astype(np.float32)
-        along = np.einsum(
-            "ij,j->i", vectors, self.direction
-        )  # not BLAS, whose sums may depend on the number of threads
+        # Without BLAS, whose sums may depend on the number of threads.
+        along = np.einsum("ij,j->i", vectors, self.direction)
         neutral = np.where(side == 0, self.neutral * weight, 0)
         slope += (2 * neutral * along)[:, None] * self.direction
         pull, gender = self.apart * weight, vectors[:, -2]
