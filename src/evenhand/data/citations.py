@@ -1,4 +1,4 @@
-"""The papers that measures and methods cite, by key; the BibTeX entries are in `references.bib`."""
+"""BibTeX entries of the papers that measures and methods cite, read from `references.bib`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FIELD = r"^\s*{name} = \{{(?P<value>.*)\}},?$"
 
 @functools.cache
 def references() -> dict[str, str]:
-    """Return every BibTeX entry by its key."""
+    """Return all entries by key."""
     text = (resources.files("evenhand.data") / "references.bib").read_text(encoding="utf-8")
-    return {entry["key"]: entry[0] for entry in ENTRY.finditer(text)}
+    return {match["key"]: match[0] for match in ENTRY.finditer(text)}
 
 
 def bibtex(key: str) -> str:
