@@ -126,7 +126,7 @@ def test_equal_means_leave_nothing_to_erase() -> None:
 
 def test_errors() -> None:
     x, y = random(6, 2)
-    with pytest.raises(DegenerateError, match="1 classes"):
+    with pytest.raises(DegenerateError, match="at least two classes, got 1"):
         Statistics(3, 1)
     with pytest.raises(DegenerateError, match="one class"):
         Statistics(7, 2).update(x, np.zeros(len(x), dtype=np.int64)).eraser()
@@ -138,7 +138,7 @@ def test_errors() -> None:
         Statistics(7, 2).update(x, y + (np.arange(len(y)) == 0) * 2)
 
 
-def test_saved_exempt_and_told(tmp_path: Path) -> None:
+def test_saving_exempting_words_and_the_report(tmp_path: Path) -> None:
     vm = LEACE(labels="groups").fit(V, CONCEPT)
     assert VectorMap.load(vm.save(tmp_path / "m")) == vm
     assert vm.digest == LEACE(labels="groups").fit(V, CONCEPT).digest

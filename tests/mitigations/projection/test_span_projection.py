@@ -69,7 +69,7 @@ def test_the_words_of_the_pairs_are_projected_unless_kept() -> None:
     assert projected.report["words_changed"] == len(WORDS)
 
 
-def test_kept_words_are_found_under_the_vocabularys_spelling() -> None:
+def test_kept_words_are_matched_in_the_spelling_of_the_vocabulary() -> None:
     v = Vectors(["mary", "john", "door"], [[1, 0, 0], [0, 1, 0], [1, 2, 3]])
     vm = Span(keep_pairs=True).fit(v, Concept("g", {"f": ["Mary"], "m": ["John"]}, [("Mary", "John")]))
     assert vm(v)["mary"].tolist() == [1, 0, 0]

@@ -106,11 +106,11 @@ def test_the_published_penalty_hardly_moves_a_large_vocabulary() -> None:
     assert SoftDebias().fit(eh.Vectors.default(), "gender").report["share_left"] > 0.99
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     for wrong in (-1.0, float("nan")):
         with pytest.raises(UsageError, match="penalty"):
             SoftDebias(wrong).fit(V, GENDER)
-    with pytest.raises(UsageError, match="none is neutral"):
+    with pytest.raises(UsageError, match="no word is neutral"):
         SoftDebias(words=ExceptListed(WORDS)).fit(V, GENDER)
     with pytest.raises(VocabularyError, match="gal/guy"):
         SoftDebias().fit(V, Concept("g", pairs=[("gal", "guy")]))

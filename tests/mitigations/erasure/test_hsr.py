@@ -79,7 +79,7 @@ def test_many_directions_take_the_same_formula_as_few() -> None:
         assert np.allclose(SoftProjection(basis[:k], weights[:k])(x), expected)
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     for wrong in (-1.0, float("nan")):
         with pytest.raises(UsageError, match="alpha"):
             HSR(wrong).fit(V, GENDER)

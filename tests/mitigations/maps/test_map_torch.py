@@ -82,7 +82,7 @@ def test_parameters_and_single_vectors_are_taken() -> None:
     assert BARE[0](torch.ones(4)).shape == (4,)
 
 
-def test_tensors_that_make_no_sense_are_refused() -> None:
+def test_invalid_tensors_are_refused() -> None:
     with pytest.raises(UsageError, match="real numbers"):
         BARE[0](torch.ones(4, dtype=torch.int64))
     with pytest.raises(UsageError, match="got 5"):

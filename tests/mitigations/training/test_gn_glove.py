@@ -17,7 +17,7 @@ from evenhand.cli.app import app
 from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, VocabularyError
 from evenhand.mitigations import GNGloVe, get, glove
-from evenhand.mitigations.training.glove import Plan, Side, blocks, gradients
+from evenhand.mitigations.training.glove import GloveSettings, GloveSide, blocks, gradients
 from evenhand.mitigations.training.gn_glove import Coordinate, listed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, pairs
@@ -74,13 +74,13 @@ class TestBlocks:
             assert block.word_hits.sum() == block.context_hits.sum() == len(block)
         assert np.allclose(back, matrix, rtol=1e-5)
 
-    def test_a_count_of_zero_that_is_stored_is_no_count(self) -> None:
+    def test_a_stored_zero_is_not_a_count(self) -> None:
         counts = counted([[1.0, 2.0], [2.0, 3.0]])
         counts.matrix.data[0] = 0
         assert sum(map(len, blocks(counts, np.random.default_rng(0), size=9, x_max=1, alpha=1))) == 3
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-    def test_what_is_no_count_is_refused(self, bad: float) -> None:
+    def test_invalid_counts_are_refused(self, bad: float) -> None:
         with pytest.raises(FormatError, match="negative or not finite"):
             glove(counted([[1.0, bad], [bad, 1.0]]), 2)
 
@@ -147,25 +147,29 @@ class TestGradient:
 class TestSteps:
     ROWS = np.array([1])
 
-    def side(self) -> Side:
-        return Side(np.full((2, 3), 0.5, dtype=np.float32), np.ones((2, 3), dtype=np.float32))
+    def side(self) -> GloveSide:
+        return GloveSide(np.full((2, 3), 0.5, dtype=np.float32), np.ones((2, 3), dtype=np.float32))
 
     def test_plain(self) -> None:
         side = self.side()
-        side.step(self.ROWS, np.array([[2.0, -4.0, 0.0]], dtype=np.float32), Plan(2, rate=0.1, optimiser="sgd"))
+        side.step(
+            self.ROWS, np.array([[2.0, -4.0, 0.0]], dtype=np.float32), GloveSettings(2, rate=0.1, optimiser="sgd")
+        )
         assert np.allclose(side.values, [[0.5, 0.5, 0.5], [0.3, 0.9, 0.5]])
 
     def test_adagrad_divides_by_the_root_of_the_sum_of_squared_steps(self) -> None:
         side, gradient = self.side(), np.array([[2.0, -4.0, 0.0]], dtype=np.float32)
         for _ in range(2):
-            side.step(self.ROWS, gradient.copy(), Plan(2, rate=0.5))
+            side.step(self.ROWS, gradient.copy(), GloveSettings(2, rate=0.5))
         first = 0.5 - 1 / np.sqrt(2) - 1 / np.sqrt(3)
         assert np.allclose(side.values[1], [first, 0.5 + 2 / np.sqrt(5) + 2 / np.sqrt(9), 0.5])
         assert np.allclose(side.values[0], 0.5)
 
     def test_the_clip_leaves_the_bias_free(self) -> None:
         side = self.side()
-        side.step(self.ROWS, np.full((1, 3), -9.0, dtype=np.float32), Plan(2, rate=1.0, optimiser="sgd", clip=1.0))
+        side.step(
+            self.ROWS, np.full((1, 3), -9.0, dtype=np.float32), GloveSettings(2, rate=1.0, optimiser="sgd", clip=1.0)
+        )
         assert side.values[1].tolist() == [1, 1, 9.5]
 
 
@@ -178,7 +182,7 @@ class TestGlove:
         assert np.median(np.diff(losses[:50])) < 0
 
     @pytest.mark.parametrize("optimiser", ["adagrad", "sgd"])
-    def test_words_of_the_same_company_are_alike(self, optimiser: Any) -> None:
+    def test_words_with_the_same_contexts_are_similar(self, optimiser: Any) -> None:
         v = glove(planted(), 8, epochs=60, block=128, optimiser=optimiser)
         same = np.mean(v.unit[v.locate(LEANING["first"])[0]] @ v.unit[v.locate(FIRST)[0]].T)
         other = np.mean(v.unit[v.locate(LEANING["first"])[0]] @ v.unit[v.locate(SECOND)[0]].T)
@@ -193,14 +197,14 @@ class TestGlove:
         assert one.matrix.tobytes() == same.matrix.tobytes()
         assert one.matrix.tobytes() != other.matrix.tobytes()
 
-    def test_the_history_tells_how(self) -> None:
+    def test_the_history_records_the_training(self) -> None:
         v = glove(planted(), 5, epochs=3, x_max=50)
         assert (len(v), v.dim, v.words) == (len(WORDS), 5, tuple(WORDS))
         assert v.history[0]["method"] == "glove"
         assert v.history[0]["params"]["x_max"] == 50
         assert v.source["corpus"] == {"window": 2}
 
-    def test_progress_is_told(self) -> None:
+    def test_progress_is_reported(self) -> None:
         told: list[tuple[int, int, str]] = []
         glove(planted(), 3, epochs=2, progress=lambda *what: told.append(what))
         assert told == [(0, 2, "training"), (1, 2, "training")]
@@ -212,11 +216,11 @@ class TestGlove:
             glove(counted(np.zeros((0, 0))), 2)
 
     def test_a_rate_far_too_large_is_named(self) -> None:
-        with pytest.raises(DegenerateError, match=r"ran away in epoch[\s\S]*lower rate"):
+        with pytest.raises(DegenerateError, match=r"diverged in epoch[\s\S]*lower rate"):
             glove(planted(), 5, epochs=50, rate=50.0, optimiser="sgd")
 
-    def test_vectors_that_swing_within_the_clip_are_told_of(self) -> None:
-        with pytest.warns(EvenhandWarning, match=r"the loss rose from .* not usable; lower rate="):
+    def test_a_rising_loss_of_clipped_vectors_warns(self) -> None:
+        with pytest.warns(EvenhandWarning, match=r"the loss rose from .* not usable; lower rate or block"):
             brief(epochs=5, rate=1.0, variant="released").train(planted(), CONCEPT)
 
     @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ class TestGlove:
 
 class TestGenderCoordinate:
     @pytest.mark.parametrize("variant", ["paper", "released"])
-    def test_listed_words_stand_apart_and_the_others_across(self, variant: Any) -> None:
+    def test_listed_words_are_separated_and_the_others_orthogonal(self, variant: Any) -> None:
         v = brief(variant=variant).train(planted(), CONCEPT)
         assert (v.matrix[v.locate(SECOND)[0], -1] > 1.5).all()
         assert (v.matrix[v.locate(FIRST)[0], -1] < -1.5).all()
@@ -284,7 +288,7 @@ class TestGenderCoordinate:
         with pytest.raises(UsageError, match="dim"):
             method.without_gender()(glove(planted(), 5, epochs=1))
 
-    def test_vectors_keep_their_account_in_a_file(self, tmp_path: Path) -> None:
+    def test_a_file_keeps_the_history(self, tmp_path: Path) -> None:
         v = brief(epochs=2).train(planted(), CONCEPT)
         back = Vectors.load(v.save(tmp_path / "gn.safetensors"))
         assert back.matrix.tobytes() == v.matrix.tobytes()
@@ -323,19 +327,19 @@ class TestLists:
         with pytest.raises(VocabularyError, match="none of the 4 'female' words"):
             brief().train(counted(np.zeros((0, 0))), CONCEPT)
 
-    def test_no_whole_pair(self) -> None:
-        with pytest.raises(VocabularyError, match="no pair of which both words occur, such as she-he"):
+    def test_no_complete_pair(self) -> None:
+        with pytest.raises(VocabularyError, match="both words of no pair, such as she-he"):
             brief().train(counted(noise(3), ["she", "man", "x"]), CONCEPT)
 
     def test_a_word_on_both_sides(self) -> None:
-        with pytest.raises(UsageError, match="'he' stands on both sides"):
+        with pytest.raises(UsageError, match="'he' is on both sides"):
             brief(pairs=[("she", "he"), ("he", "man")]).train(planted(), CONCEPT)
 
     def test_counts_without_an_entry(self) -> None:
         with pytest.raises(DegenerateError, match="all zero"):
             brief().train(counted(np.zeros((2, 2)), ["she", "he"]), CONCEPT)
 
-    def test_concepts_that_it_cannot_do(self) -> None:
+    def test_unsupported_concepts(self) -> None:
         with pytest.raises(UsageError, match=r"'religion' has 3 groups[\s\S]*leace"):
             brief().train(planted(), "religion")
         with pytest.raises(UsageError, match=r"'g' has none[\s\S]*pairs="):
@@ -346,11 +350,11 @@ class TestLists:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"dim": 1}, "dim of at least 2"),
-            ({"apart": -1}, "of at least 0"),
-            ({"variant": "best"}, r"no variant='best'[\s\S]*paper or released"),
-            ({"per": "line"}, r"no per='line'[\s\S]*entry or word"),
-            ({"form": "l3"}, "no form='l3'"),
+            ({"dim": 1}, "dim must be at least 2"),
+            ({"apart": -1}, "apart and neutral at least 0; got"),
+            ({"variant": "best"}, r"unknown variant 'best'[\s\S]*paper or released"),
+            ({"per": "line"}, r"unknown per 'line'[\s\S]*entry or word"),
+            ({"form": "l3"}, "unknown form 'l3'"),
             ({"clip": 0}, "clip must be a number above 0"),
             ({"pairs": ["she"]}, "a pair is two words"),
         ],
@@ -366,7 +370,7 @@ class TestInTheRegistry:
         line = next(line for line in eh.mitigations.listing() if line.id == "gn-glove")
         assert "from co-occurrence counts" in line.limits
 
-    def test_a_fit_says_how_it_is_done(self) -> None:
+    def test_fit_names_the_method_to_use(self) -> None:
         v = Vectors(["she", "he"], np.eye(2), name="two")
         with pytest.raises(UsageError, match=r"'gender' from the co-occurrence counts[\s\S]*\(two\)[\s\S]*\.train\("):
             GNGloVe().fit(v, "gender")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.errors import UsageError, VocabularyError
+from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection
-from evenhand.mitigations import map_report as effects_module
+from evenhand.mitigations import map_report as report_module
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, pair, pairs
@@ -43,6 +43,7 @@ def test_the_report_says_what_was_done_and_is_plain_data() -> None:
     assert report["variance_kept"] == pytest.approx(kept)
 
 
+@pytest.mark.filterwarnings("ignore:the map keeps only")  # three dimensions
 def test_the_subspace_can_be_named_given_or_described() -> None:
     by_name = LinearProjection("pairs", k=2).fit(V, GENDER)
     assert by_name == LinearProjection(Recipe("pairs", k=2)).fit(V, GENDER)
@@ -59,9 +60,9 @@ def test_a_given_subspace_is_described_in_the_report() -> None:
 
 
 def test_misuse_is_named() -> None:
-    with pytest.raises(UsageError, match="what should be removed"):
+    with pytest.raises(UsageError, match="needs a concept or a subspace"):
         LinearProjection().fit(V)
-    with pytest.raises(UsageError, match="learned already"):
+    with pytest.raises(UsageError, match="a learned one was given"):
         LinearProjection(pairs(V, PAIRS), normalise=True).fit(V)
     with pytest.raises(VocabularyError, match="gal/guy"):
         LinearProjection().fit(V, Concept("g", {"f": ["gal"], "m": ["guy"]}, [("gal", "guy")]))
@@ -82,14 +83,20 @@ def test_a_concept_can_be_named_by_its_id() -> None:
     assert LinearProjection("pair").fit(V, "gender")(V).history[0]["concept"] == "gender"
 
 
+def test_a_map_that_keeps_little_of_the_variance_warns() -> None:
+    with pytest.warns(EvenhandWarning, match=r"keeps only 4\.2 % of the variance of toy \(2 of 3 dimensions removed"):
+        vm = LinearProjection("pairs", k=2).fit(V, GENDER)
+    assert vm.report["variance_kept"] < report_module.MIN_VARIANCE_KEPT
+
+
 def test_a_large_table_is_measured_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     v = Vectors([f"w{i}" for i in range(4_000)], rng.normal(size=(4_000, 4)))
     vm = SoftProjection([[1.0, 0.0, 0.0, 0.0]])
-    whole = effects_module.effects(vm, v)
-    monkeypatch.setattr(effects_module, "ENOUGH", 1_000)
-    monkeypatch.setattr(effects_module, "BLOCK_VALUES", 400)
-    part = effects_module.effects(vm, v)
+    whole = report_module.map_report(vm, v)
+    monkeypatch.setattr(report_module, "SAMPLE", 1_000)
+    monkeypatch.setattr(report_module, "BLOCK_VALUES", 400)
+    part = report_module.map_report(vm, v)
     assert "measured_on" not in whole
     assert part["measured_on"] == 1_000
     assert part["words_changed"] == whole["words_changed"] == 4_000

@@ -44,14 +44,14 @@ def test_low_rank_by_hand() -> None:
     [
         (lambda: SoftProjection([[1.0, 1.0]]), "orthonormal"),
         (lambda: SoftProjection([[1.0, 0.0], [0.8, 0.6]]), "removed twice"),
-        (lambda: SoftProjection([[1.0, 0.0]], [0.5, 0.5]), "directions and weights do not fit: 1 against 2"),
+        (lambda: SoftProjection([[1.0, 0.0]], [0.5, 0.5]), "directions and weights differ: 1 and 2"),
         (lambda: SoftProjection([[1.0, 0.0]], [1.5]), r"between 0 \(keep\) and 1 \(remove\), got \[1.5\]"),
         (lambda: SoftProjection([1.0, 0.0]), r"must have 2 axes, got shape \(2,\)"),
         (lambda: Affine([[np.nan]]), "NaN or infinity"),
         (lambda: Affine([[1.0], [1.0, 2.0]]), "regular array"),
         (lambda: Affine([["a"]]), "must be numbers"),
-        (lambda: Affine(np.eye(2), [1.0]), "columns of the matrix and bias do not fit: 2 against 1"),
-        (lambda: LowRank(np.ones((3, 1)), np.ones((2, 3))), "do not fit: 1 against 2"),
+        (lambda: Affine(np.eye(2), [1.0]), "columns of the matrix and bias differ: 2 and 1"),
+        (lambda: LowRank(np.ones((3, 1)), np.ones((2, 3))), "differ: 1 and 2"),
         (lambda: LowRank(np.ones((3, 1)), np.ones((1, 4))), "dimensions of the two factors"),
     ],
 )

@@ -37,7 +37,7 @@ def test_separable_rows_outside_the_margin_do_not_count() -> None:
     assert also_far.weights == pytest.approx(near.weights)
 
 
-def test_nothing_to_see_gives_zero() -> None:
+def test_rows_without_information_give_zero() -> None:
     assert not train(np.zeros((4, 3)), np.array([0, 1, 0, 1])).weights.any()
 
 

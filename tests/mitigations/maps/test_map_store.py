@@ -70,7 +70,7 @@ def test_what_is_not_safetensors_is_refused(tmp_path: Path, content: bytes) -> N
 
 def test_other_tensors_are_refused(tmp_path: Path) -> None:
     save_file({"basis": np.eye(2)}, tmp_path / "m")
-    with pytest.raises(FormatError, match="no map"):
+    with pytest.raises(FormatError, match="not a map"):
         VectorMap.load(tmp_path / "m")
 
 

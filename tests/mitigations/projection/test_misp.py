@@ -98,7 +98,7 @@ def test_the_23_permutations_of_the_appendix() -> None:
     assert MISP(weights=tuple(a[[0, 1, 3, 2]])).fit(v, concept) == every["1243"]
 
 
-def test_permutations_come_when_asked_for() -> None:
+def test_permutations_are_generated_lazily() -> None:
     v, concept = names(1)
     name, vm = next(iter(weight_permutations(MISP(k=2), v, concept)))
     assert name == "21"
@@ -149,7 +149,7 @@ def test_report_save_and_seedlessness(tmp_path: Path) -> None:
 def test_names_come_before_groups() -> None:
     groups = Concept("g", {"f": ["Ada", "Eve"], "m": ["Tom", "Bob"]})
     assert MISP(k=2).fit(V, groups) == MISP(k=2).fit(V, CONCEPT) == MISP(k=2, lists="groups").fit(V, groups)
-    with pytest.raises(UsageError, match="0 lists under 'names'"):
+    with pytest.raises(UsageError, match="has 0 under 'names'"):
         MISP(lists="names").fit(V, groups)
 
 
@@ -158,15 +158,15 @@ def test_errors() -> None:
         MISP().fit(V, Concept("g", {"f": ["Ada", "Eve"], "m": ["Tom", "Jim", "Ken"]}))
     with pytest.raises(UsageError, match="k=4, but the words found span only 2"):
         MISP().fit(V, CONCEPT)
-    with pytest.raises(UsageError, match="1 lists under 'groups'"):
+    with pytest.raises(UsageError, match="has 1 under 'groups'"):
         MISP().fit(V, Concept("g", {"f": ["Ada"]}))
     with pytest.raises(UsageError, match="unknown weights 'equal'"):
         MISP(k=2, weights="equal").fit(V, CONCEPT)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="do not fit: 2 against 3"):
+    with pytest.raises(UsageError, match="directions and weights differ: 2 and 3"):
         MISP(k=2, weights=[0.1, 0.2, 0.3]).fit(V, CONCEPT)
     with pytest.raises(UsageError, match="between 0"):
         MISP(k=2, weights=1.5).fit(V, CONCEPT)
-    with pytest.raises(UsageError, match="unknown choice of lists 'all'"):
+    with pytest.raises(UsageError, match="unknown lists 'all'"):
         MISP(lists="all").fit(V, CONCEPT)  # type: ignore[arg-type]
 
 

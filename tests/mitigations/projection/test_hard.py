@@ -79,7 +79,7 @@ def test_a_word_of_a_neutralised_pair_keeps_its_side() -> None:
     assert at(vm, "queen")[1:] == pytest.approx(at(vm, "king")[1:])
 
 
-def test_a_pair_without_sides_is_left_out_and_told() -> None:
+def test_a_pair_without_sides_is_skipped_and_reported() -> None:
     same = Concept("gender", equalize=[("tree", "king")], pairs=PAIRS, specific=["she"])
     assert HardDebias().fit(V, same).report["sets_without_sides"] == [["tree", "king"]]
 
@@ -105,7 +105,7 @@ def test_case_variants_are_equalised_in_sorted_order() -> None:
     assert spelt_sets(v, [("mom", "dad"), ("MOM", "DAD")]) == (("Mom", "Dad"), ("mom", "dad"))
 
 
-def test_a_word_in_two_pairs_is_told_and_the_order_given_does_not_matter() -> None:
+def test_a_word_in_two_pairs_is_reported_and_the_order_does_not_matter() -> None:
     pairs = [("queen", "king"), ("queen", "tree")]
     first, second = (
         HardDebias().fit(V, Concept("gender", pairs=PAIRS, equalize=some, specific=["she", "queen", "king"]))
@@ -195,7 +195,7 @@ def test_a_given_or_named_subspace() -> None:
     assert np.allclose(named.parts[1].map.basis, direction.basis)  # type: ignore[attr-defined]
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="unknown variant 'best'"):
         HardDebias(variant="best").fit(V, GENDER)  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="gal/guy"):

@@ -60,7 +60,7 @@ class TestTraining:
     def _torch(self) -> None:
         pytest.importorskip("torch", reason="torch is not installed (extra: models)")
 
-    def test_an_encoder_comes_back_and_tells_what_was_done(self) -> None:
+    def test_fit_returns_an_encoder_with_a_report(self) -> None:
         v = toy()
         vm = given().fit(v, CONCEPT)
         after = vm(v)
@@ -76,7 +76,7 @@ class TestTraining:
         losses = given(epochs=40, rate=0.01, dropout=0.0).fit(toy(), CONCEPT).report["losses"]["autoencoder"]
         assert losses[-1] < 0.3 * losses[0]
 
-    def test_the_best_state_is_kept(self) -> None:
+    def test_the_state_with_the_lowest_loss_is_restored(self) -> None:
         # with a step this large the loss goes up and down
         five = given(joint_epochs=5, joint_rate=20.0).fit(toy(), CONCEPT)
         best = int(np.argmin(five.report["losses"]["joint"])) + 1

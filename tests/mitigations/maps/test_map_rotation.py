@@ -31,7 +31,7 @@ def test_it_is_the_four_cases_of_the_paper(degrees: float) -> None:
         assert np.allclose(vm(x), four_cases(x, at(0), at(90), np.radians(degrees)), atol=1e-12), where
 
 
-def test_hand_computed_turns() -> None:
+def test_rotations_by_hand() -> None:
     vm = PlaneRotation.between(at(0), at(60))
     for before, after in [(0, 0), (30, 45), (60, 90), (120, 135), (180, 180), (-120, -90), (-60, -45)]:
         assert np.allclose(vm(at(before)), at(after)), before

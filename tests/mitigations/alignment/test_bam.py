@@ -49,7 +49,7 @@ def test_it_is_orthogonal_the_polar_factor_and_the_minimum() -> None:
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=30)
-def test_it_turns_with_the_space_does_not_depend_on_scale_and_leaves_the_rest_alone(seed: int) -> None:
+def test_it_commutes_with_rotations_ignores_scale_and_leaves_other_directions_unchanged(seed: int) -> None:
     rng = np.random.default_rng(seed)
     v = Vectors(V.words, rng.normal(size=(5, 6)))
     turn = ortho_group.rvs(6, random_state=seed)
@@ -60,7 +60,7 @@ def test_it_turns_with_the_space_does_not_depend_on_scale_and_leaves_the_rest_al
     assert np.allclose(outside @ plain, outside, atol=1e-6)
 
 
-def test_the_poles_are_drawn_together() -> None:
+def test_the_poles_move_together() -> None:
     vm = BAM().fit(eh.Vectors.default(), "gender")
     assert vm.report["poles_apart_mapped"] < vm.report["poles_apart_before"]
     assert (vm.report["pairing"], vm.report["rank_of_words"]) == ("aligned", 10)
@@ -92,7 +92,7 @@ def test_all_pairs_can_be_regularised_and_words_spared() -> None:
     assert spared(V)["tree"].tolist() == [3, 1, 2]
 
 
-def test_what_cannot_be_done_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="exactly two groups; concept 'religion' has 3 groups"):
         BAM().fit(eh.Vectors.default(), "religion")
     with pytest.raises(UsageError, match="needs pairs of counterparts; concept 'g' has none"):

@@ -15,7 +15,7 @@ from evenhand.mitigations import RAN, VectorMap
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.mitigations.training.ran import (
     PAPER,
-    Block,
+    NeighbourBlock,
     block_of,
     descend,
     gradient,
@@ -40,7 +40,7 @@ def toy(seed: int = 0, n: int = 60, dim: int = 12) -> Vectors:
     return Vectors(["she", "he", "woman", "man", "mother", *names], np.vstack([poles, rows]), name="toy")
 
 
-def blocks(seed: int, *, words: int = 4, dim: int = 5, most: int = 3) -> tuple[Block, np.ndarray]:
+def blocks(seed: int, *, words: int = 4, dim: int = 5, most: int = 3) -> tuple[NeighbourBlock, np.ndarray]:
     rng = np.random.default_rng(seed)
     g = unit_rows(rng.normal(size=(1, dim)))[0]
     repel = [unit_rows(rng.normal(size=(rng.integers(0, most + 1), dim))) for _ in range(words)]
@@ -70,7 +70,7 @@ def test_the_gradient_is_that_of_the_objective(seed: int) -> None:
         assert np.allclose(slope[~kinked, coordinate], rise[~kinked], atol=1e-6)
 
 
-def test_padding_and_company_change_nothing() -> None:
+def test_padding_and_other_words_of_the_block_change_nothing() -> None:
     block, _ = blocks(1, words=6)
     together = descend(block, PAPER, steps=40, rate=0.01)
     for word in range(6):

@@ -98,6 +98,7 @@ def test_agreement_does_not_depend_on_which_cluster_is_which() -> None:
     assert agreement(rows, np.array([0, 1, 0, 1])) == 0.5
 
 
+@pytest.mark.filterwarnings("ignore:the map keeps only")  # most of the variance is in the component
 def test_a_cluster_hidden_by_frequency_is_found() -> None:
     # The poles differ along the first axis, the strongest component is the second: the pairs differ in it as well, so
     # that only without it their direction is the right one.
@@ -128,16 +129,16 @@ def test_the_anchor_may_be_given_and_defaults_to_the_first_pair() -> None:
     assert DoubleHardDebias(4, 30, anchor=("she", "he")).fit(V, bare).report["anchor"] == ["she", "he"]
 
 
-def test_what_cannot_be_done_is_named() -> None:
-    with pytest.raises(UsageError, match="two poles and pairs; concept 'religion' has 3 groups"):
+def test_invalid_arguments_are_named() -> None:
+    with pytest.raises(UsageError, match="exactly two groups; concept 'religion' has 3 groups"):
         DoubleHardDebias().fit(eh.Vectors.default(), "religion")
-    with pytest.raises(UsageError, match="0 pairs"):
+    with pytest.raises(UsageError, match="Double-Hard needs pairs"):
         DoubleHardDebias().fit(V, Concept("g", {"f": ["she"], "m": ["he"]}))
-    with pytest.raises(UsageError, match="at least one component"):
+    with pytest.raises(UsageError, match="components and n_words must be at least 1"):
         DoubleHardDebias(components=0).fit(V, GENDER)
     with pytest.raises(UsageError, match="unknown score"):
         DoubleHardDebias(score="dot").fit(V, GENDER)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="anchor is"):
+    with pytest.raises(UsageError, match="anchor must be two words"):
         DoubleHardDebias(anchor="she").fit(V, GENDER)
     with pytest.raises(VocabularyError, match="gal/guy"):
         DoubleHardDebias().fit(V, Concept("g", pairs=[("gal", "guy")]))

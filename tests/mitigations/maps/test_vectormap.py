@@ -99,7 +99,7 @@ def test_nobody_can_write_into_it() -> None:
         vm.basis[0, 0] = 3
 
 
-def test_what_it_cannot_take_is_named() -> None:
+def test_invalid_input_is_named() -> None:
     with pytest.raises(UsageError, match="takes vectors of 2 coordinates, got 3"):
         FIRST(np.ones(3))
     with pytest.raises(UsageError, match="takes vectors of 2 coordinates, got 1"):
@@ -108,7 +108,7 @@ def test_what_it_cannot_take_is_named() -> None:
         FIRST("nurse")
     with pytest.raises(UsageError, match="Vectors, numbers in rows, or a tensor"):
         FIRST(3.0)
-    with pytest.raises(UsageError, match="know their own words"):
+    with pytest.raises(UsageError, match="Vectors have their own words"):
         FIRST(V, ["a", "b"])
 
 
@@ -154,7 +154,7 @@ def test_blocks_check_before_the_first_one() -> None:
         apply_blocks(FIRST, np.ones(2))
     with pytest.raises(UsageError, match="got 3"):
         apply_blocks(FIRST, np.ones((4, 3)))
-    with pytest.raises(UsageError, match="at least one row"):
+    with pytest.raises(UsageError, match="rows must be at least 1"):
         apply_blocks(FIRST, np.ones((4, 2)), rows=-1)
 
 
