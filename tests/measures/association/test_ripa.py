@@ -82,7 +82,7 @@ def test_each_draw_of_pairs_is_the_direction_of_the_drawn_pairs(seed):
         assert weights @ apart == pytest.approx(expected, abs=1e-8)
 
 
-def test_the_interval_over_pairs_says_which_leanings_do_not_hang_on_single_pairs():
+def test_the_interval_over_pairs_shows_which_associations_depend_on_single_pairs():
     m = measures.ripa(Vectors.default(), ["captain", "table"])
     low, high = m.details["interval_over_pairs"]
     assert low < m.value < high
@@ -123,7 +123,7 @@ def test_associations_of_no_pair_in_particular():
     ("words", "pairs", "reason"),
     [
         (["gone"], [("she", "he")], "no word of words"),
-        (["w"], [("she", "hers")], "no complete pair"),
+        (["w"], [("she", "hers")], "no pair of c pairs"),
         (["w"], [("she", "twin")], "same vectors"),
     ],
 )
