@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Rows, Vector64, row_norms
+from evenhand.arrays import Matrix64, Vector64, row_norms
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.measures.association.located_query import LocatedSet, locate_set
+from evenhand.measures.association.pair_intervals import PairIntervals, Relation, pair_intervals, relation_weights
 from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
 from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap, resamples
 from evenhand.subspaces.lookup import SAME_WORD, differences
 from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
 
-Relation = Literal["pc", "mean-of-pairs"]
-DRAWS, FEWER_DRAWS, MANY_PAIRS = 1_000, 200, 40  # each draw factorises a matrix of pairs x pairs
 INFO = Info(
     id="ripa",
     title="Relational Inner Product Association",
@@ -61,12 +59,14 @@ def ripa(
             pairs, as the paper's experiments do.
         min_share: smallest share of the words, and of the pairs, that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of both bootstraps.
+        seed: seed of the bootstrap over words and of the halvings of pairs.
 
     Returns:
         The mean |beta|, with beta and cosine of each word in `items`. `interval` resamples the words: how the mean
-        depends on which words were chosen. `details["interval_over_pairs"]` and the interval of each item resample
-        the pairs: how it depends on which pairs define the concept.
+        depends on which words were chosen. How it depends on which pairs define the concept is estimated for a
+        population of pairs (see `pair_intervals`): `details["population_mean"]` with `interval_over_pairs`, which is
+        approximate, and `population` with `interval` of each item. These estimates are corrected for the error of the
+        direction, so that they differ from the values of the given pairs; they need five pairs that agree.
 
     What it does not tell you: whether an association is spurious. The paper gives no test, since that depends on how
     often the words occur together in the corpus.
@@ -88,39 +88,38 @@ def ripa(
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, located.coverage)
     beta = associations(located.rows, contrasts, relation)
-    draws = bootstrap_associations(located.rows, contrasts, relation, seed) if len(contrasts) > 2 else None
-    over_pairs = None if draws is None else bootstrap.interval(np.abs(draws).mean(axis=1))
+    population = pair_intervals(located.rows, contrasts, relation, seed=seed)
     return fields.measurement(
         float(np.abs(beta).mean()),
         len(beta),
         located.coverage,
         interval=mean_interval(np.abs(beta), seed=seed),
         reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {about.name} axis",
-        items=_items(located, beta, draws),
+        items=_items(located, beta, population),
         details={
             "signed_mean": float(beta.mean()),
             "pairs": len(contrasts),
             "pairs_lost": [list(pair) for pair in about.pairs if pair not in used],
-            "interval_over_pairs": list(over_pairs) if over_pairs else None,
-            "pair_draws": 0 if draws is None else len(draws),
+            "population_mean": population.mean if population else None,
+            "interval_over_pairs": list(population.interval) if population and population.interval else None,
+            "pair_agreement": population.agreement if population else None,
             **({"repeated": list(located.repeated)} if located.repeated else {}),
         },
     )
 
 
-def _items(located: LocatedSet, beta: Vector64, draws: Matrix64 | None) -> tuple[Item, ...]:
+def _items(located: LocatedSet, beta: Vector64, population: PairIntervals | None) -> tuple[Item, ...]:
     lengths = row_norms(located.rows)
     cosines = np.divide(beta, lengths, out=np.zeros_like(beta), where=lengths > 0)
     items = [
         {"word": word, "value": float(value), "cosine": float(cosine)}
         for word, value, cosine in zip(located.words, beta, cosines, strict=True)
     ]
-    if draws is None:
+    if population is None:
         return tuple(items)
-    tails = (1 - bootstrap.LEVEL) / 2
-    bounds = np.quantile(draws, [tails, 1 - tails], axis=0).T
     return tuple(
-        {**item, "interval": [float(low), float(high)]} for item, (low, high) in zip(items, bounds, strict=True)
+        {**item, "population": float(corrected), "interval": [float(low), float(high)]}
+        for item, corrected, (low, high) in zip(items, population.beta, population.bounds.T, strict=True)
     )
 
 
@@ -134,33 +133,7 @@ def pair_differences(vectors: Vectors, pairs: Pairs) -> tuple[Matrix64, tuple[tu
     return located.rows[distinct], tuple(pair for pair, keep in zip(located.used, distinct, strict=True) if keep)
 
 
-def relations(contrasts: Matrix64, relation: Relation, draws: Rows) -> Matrix64:
-    """Return for each draw of pairs the weights that make its relation vector from the differences: (draws, pairs).
-
-    The relation vector is the weighted sum of the rows of `contrasts`. For "mean-of-pairs" it is the mean of the unit
-    differences, so that its inner product with a word is the mean of the single RIPAs. For "pc" it is the first right
-    singular vector of the drawn rows, computed in the small space of pairs: with counts c and G = D D', u the leading
-    eigenvector of sqrt(c) G sqrt(c) with eigenvalue s^2, it is D' (sqrt(c) u) / s.
-    """
-    counts = np.stack([(draws == pair).sum(axis=1) for pair in range(len(contrasts))], axis=1).astype(np.float64)
-    if relation == "mean-of-pairs":
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True) / row_norms(contrasts))
-    gram, roots = contrasts @ contrasts.T, np.sqrt(counts)
-    squares, vectors = np.linalg.eigh(roots[:, :, None] * gram * roots[:, None, :])
-    weights = roots * vectors[:, :, -1] / np.sqrt(squares[:, -1:])
-    # towards the first pole: the sum of the drawn differences has a positive component along it
-    agreement = np.einsum("dp,pq,dq->d", counts, gram, weights)
-    return np.asarray(weights * np.where(agreement < 0, -1.0, 1.0)[:, None])
-
-
-def bootstrap_associations(rows: Matrix64, contrasts: Matrix64, relation: Relation, seed: int) -> Matrix64:
-    """Return RIPA of each word for each bootstrap draw of pairs: (draws, words)."""
-    count = DRAWS if len(contrasts) <= MANY_PAIRS else FEWER_DRAWS
-    weights = relations(contrasts, relation, resamples(len(contrasts), count, seed=seed))
-    return np.asarray(weights @ (contrasts @ rows.T))
-
-
 def associations(rows: Matrix64, contrasts: Matrix64, relation: Relation) -> Vector64:
     """Return RIPA of each word."""
-    weights = relations(contrasts, relation, np.arange(len(contrasts))[None])
+    weights = relation_weights(contrasts @ contrasts.T, np.ones((1, len(contrasts))), relation)
     return np.asarray(rows @ (weights @ contrasts)[0])

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
+from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import ROUNDING, locate_query, same_direction
+from evenhand.measures.association.weat_interval import effect_size_interval
 from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
 from evenhand.words import Query
 
@@ -51,7 +51,7 @@ def weat(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Measure the effect size, with a permutation p-value and a bootstrap interval over target words.
+    """Measure the effect size, with a permutation p-value and an interval over target words.
 
     A set that keeps less than `min_share` of its words is not measured. Missing words may leave targets of unequal
     size: the difference of means stays comparable then; the paper's statistic, a difference of sums, does not. A word
@@ -70,11 +70,12 @@ def weat(
             have 12,870).
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the permutations and of the bootstrap.
+        seed: seed of the permutations.
 
     Returns:
-        The effect size d, with the association s(w) of each target word in `items`, and in `details` the paper's
-        statistic, the difference of means, and the largest |d| that sets of these sizes can have (`bound`).
+        The effect size d with its interval over the choice of target words (see `weat_interval`), and the association
+        s(w) of each target word in `items`. `details` has the paper's statistic, the difference of means, and the
+        largest |d| that sets of these sizes can have (`bound`).
 
     What it does not tell you: whether the vectors are biased in general. See `evenhand show weat`.
     """
@@ -92,8 +93,8 @@ def weat(
         reason = f"{near.name} and {far.name} have the same mean vector, so that no word is nearer to one of them"
         return fields.undefined(reason, located.coverage)
     s_x, s_y = association(x, a, b), association(y, a, b)
-    effect = float(effect_sizes(s_x, s_y, np.arange(len(s_x))[None], np.arange(len(s_y))[None], ddof)[0])
-    if not np.isfinite(effect):
+    effect = effect_size(s_x, s_y, ddof)
+    if effect is None:
         reason = "all targets have the same association: the standard deviation is 0"
         return fields.undefined(reason, located.coverage)
     test = permutation_test(s_x, s_y, alternative=alternative, ties=ties, samples=samples, seed=seed)
@@ -102,7 +103,7 @@ def weat(
         effect,
         len(s_x) + len(s_y),
         located.coverage,
-        interval=_interval(s_x, s_y, ddof, seed),
+        interval=effect_size_interval(s_x, s_y),
         p_value=test.p_value,
         reading=_reading(located.query, effect, (len(s_x), len(s_y)), bound, alternative),
         items=located.target_items(np.concatenate([s_x, s_y])),
@@ -122,13 +123,10 @@ def association(words: Matrix64, a: Matrix64, b: Matrix64) -> Vector64:
     return np.asarray(words @ (a.mean(axis=0) - b.mean(axis=0)), dtype=np.float64)
 
 
-def effect_sizes(s_x: Vector64, s_y: Vector64, rows_x: Rows, rows_y: Rows, ddof: int) -> Vector64:
-    """Return the effect size of each draw of target words; NaN where the associations of a draw do not vary."""
-    drawn_x, drawn_y = s_x[rows_x], s_y[rows_y]
-    both = np.concatenate([drawn_x, drawn_y], axis=1)
-    deviation = both.std(axis=1, ddof=ddof)
-    deviation[deviation <= ROUNDING] = np.nan
-    return np.asarray((drawn_x.mean(axis=1) - drawn_y.mean(axis=1)) / deviation)
+def effect_size(s_x: Vector64, s_y: Vector64, ddof: int = 0) -> float | None:
+    """Return the effect size d of two sets of associations; None where they do not vary."""
+    deviation = float(np.concatenate([s_x, s_y]).std(ddof=ddof))
+    return float(s_x.mean() - s_y.mean()) / deviation if deviation > ROUNDING else None
 
 
 def largest_effect(n_x: int, n_y: int, ddof: int = 0) -> float:
@@ -142,14 +140,6 @@ def largest_effect(n_x: int, n_y: int, ddof: int = 0) -> float:
     """
     total = n_x + n_y
     return math.sqrt(total * (total - ddof) / (n_x * n_y))
-
-
-def _interval(s_x: Vector64, s_y: Vector64, ddof: int, seed: int) -> bootstrap.Interval:
-    if min(len(s_x), len(s_y)) < 3:
-        return None  # one or two words leave nothing to resample
-    rows_x = bootstrap.resamples(len(s_x), seed=seed)
-    rows_y = bootstrap.resamples(len(s_y), seed=seed + 1)
-    return bootstrap.interval(effect_sizes(s_x, s_y, rows_x, rows_y, ddof))
 
 
 def _reading(query: Query, effect: float, sizes: tuple[int, int], bound: float, alternative: Alternative) -> str:
