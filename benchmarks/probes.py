@@ -23,8 +23,8 @@ import numpy as np
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
 from evenhand.models.nli.bilstm_network import random
-from evenhand.models.nli.callable_model import answers
 from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
 
@@ -92,7 +92,7 @@ def on_gpu(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[st
         found = factorised(model, asked)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    plain = {name: answers(model_over(name, vectors, kind), asked, points) for name in ("torch:cuda", "torch")}
+    plain = {name: predict_points(model_over(name, vectors, kind), asked, points) for name in ("torch:cuda", "torch")}
     return {
         "seconds": round(statistics.median(seconds[1:]), 3),
         "seconds_each": [round(value, 3) for value in seconds[1:]],

@@ -226,7 +226,7 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--definition", "relased"], "did you mean: released"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
-        (["generate", "nothing-here", "--out", "o"], "no model at 'nothing-here'"),
+        (["generate", "nothing-here", "--out", "o"], "no folder 'nothing-here'"),
         (["generate", "text.txt", "--out", "o"], "text.txt is a file, but no model"),
     ],
 )

@@ -10,10 +10,10 @@ from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
 from evenhand.models.nli.bilstm_network import random
-from evenhand.models.nli.callable_model import answers
 from evenhand.models.nli.decomposable_network import Weights
 from evenhand.models.nli.factorised import bilstm as recurrent
 from evenhand.models.nli.loading import backend_name
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -63,7 +63,7 @@ def factorised(asker, asked):
 
 
 def plain(asker, asked):
-    return answers(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
+    return predict_points(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
 
 
 def by_torch(asker, premise, hypothesis):
@@ -158,7 +158,7 @@ def test_a_probe_through_the_scores():
     assert found.n_pairs == PROBES["one word"].n_pairs
     assert isinstance(model(), GridModel)
     assert isinstance(model(), NLIModel)
-    assert model().lost(["man", "rude zyzzyva"]) == ("rude zyzzyva",)
+    assert model().out_of_vocabulary(["man", "rude zyzzyva"]) == ("rude zyzzyva",)
 
 
 def test_save_and_load(tmp_path):

@@ -7,8 +7,8 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.callable_model import answers
 from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -89,7 +89,7 @@ def factorised(asker, asked):
 
 
 def plain(asker, asked):
-    return answers(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
+    return predict_points(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
 
 
 @pytest.mark.parametrize("name", PROBES)

@@ -14,7 +14,7 @@ from evenhand import data  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
-from evenhand.models.nli.protocol import Vocabulary  # noqa: E402
+from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
 from evenhand.models.nli.transformer.batches import Batches, blocks  # noqa: E402
 from evenhand.models.nli.transformer.device_model import SplitLinear  # noqa: E402
 from evenhand.models.nli.transformer.labels import labels_of, meaning  # noqa: E402
@@ -184,7 +184,7 @@ def test_it_is_a_model_like_all_others(tmp_path):
     model = from_text(f"hf:{folder(tmp_path / 'tiny')}", device="cpu")
     assert isinstance(model, NLIModel)
     assert isinstance(model, GridModel)
-    assert isinstance(model, Vocabulary)
+    assert isinstance(model, FixedVocabulary)
     assert model.name == "tiny"
     assert "BertForSequenceClassification on cpu in float32" in repr(model)
     found = run(model, asked(), controls=False, draws=0)
@@ -303,7 +303,7 @@ def test_an_id_that_is_not_in_the_cache_says_how_to_fetch_it(tmp_path, monkeypat
 def test_damaged_weights_and_untrained_heads(tmp_path):
     place = folder(tmp_path / "m")
     (place / "model.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(FormatError, match="cannot load"):
+    with pytest.raises(FormatError, match="not a complete safetensors file"):
         TransformerNLI(place, device="cpu")
     classifier().bert.save_pretrained(place)
     with pytest.raises(FormatError, match="no weights for classifier"):
@@ -343,8 +343,8 @@ def test_positions_of_roberta_begin_behind_the_padding():
 
 def test_fillers_that_only_the_unknown_token_can_write():
     model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu")
-    assert model.lost(["man", "zebra", "woman"]) == ("zebra",)
-    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").lost(["zebra"]) == ()
+    assert model.out_of_vocabulary(["man", "zebra", "woman"]) == ("zebra",)
+    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").out_of_vocabulary(["zebra"]) == ()
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
@@ -394,7 +394,7 @@ def test_a_model_handed_in_is_left_as_it_was():
     ("choice", "match"),
     [
         ({"device": "numpy"}, "unknown device 'numpy'"),
-        ({"device": "cuda:99"}, "'cuda:99' is not here"),
+        ({"device": "cuda:99"}, "'cuda:99' is not available"),
         ({"precision": "int8"}, "int8"),
         ({"batch": 0}, "at least 1 token"),
     ],

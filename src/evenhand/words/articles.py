@@ -1,4 +1,4 @@
-"""Which of "a" and "an" stands before a word, in the two ways the literature has it."""
+"""Indefinite articles: "a" or "an" by first letter or by sound."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from evenhand.errors import UsageError
 
 Articles = Literal["letter", "phonetic"]
 
-# Words whose first letter misleads. The first four occur in the lists of Dev et al. (2020), whose released code goes by
-# the letter and so writes "a honest person", "an ukrainian person", "a SUV", "a headphones"; the others are common
-# words that a user's list may hold. A plural takes no article.
+# Words whose article does not follow from the first letter. The first four occur in the lists of Dev et al. (2020):
+# its released code uses the letter and writes "a honest person", "an ukrainian person", "a SUV", "a headphones". The
+# others are common words. A plural takes no article.
 EXCEPTIONS = {
     "honest": "an",
     "ukrainian": "a",
@@ -33,7 +33,7 @@ MARK = re.compile(r"\b([Aa])/[Aa]n\s+(?=(\S+))")
 
 
 def article(word: str, rule: str = "phonetic") -> str:
-    """The article before a word: by its first letter, or by its sound; the empty string where none belongs."""
+    """Return the article of a word, by first letter or by sound; the empty string for a plural."""
     if rule not in get_args(Articles):
         raise UsageError(f"unknown article rule {rule!r}", hint=f"use one of {', '.join(get_args(Articles))}")
     by_letter = "an" if word[:1].lower() in {"a", "e", "i", "o", "u"} else "a"
@@ -41,12 +41,12 @@ def article(word: str, rule: str = "phonetic") -> str:
 
 
 def with_articles(sentence: str, rule: str = "phonetic") -> str:
-    """The sentence with every `a/an` (or `A/An`) decided by the word that follows it."""
+    """Replace every `a/an` (or `A/An`) in a sentence by the article of the next word."""
 
-    def decide(mark: re.Match[str]) -> str:
-        chosen = article(mark[2], rule)
-        if not chosen:
+    def replace(mark: re.Match[str]) -> str:
+        choice = article(mark[2], rule)
+        if not choice:
             return ""
-        return (chosen.capitalize() if mark[1] == "A" else chosen) + " "
+        return (choice.capitalize() if mark[1] == "A" else choice) + " "
 
-    return MARK.sub(decide, sentence)
+    return MARK.sub(replace, sentence)

@@ -15,6 +15,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError, require
+from evenhand.models.device import torch_device
 
 Array = Any  # of numpy or of torch
 
@@ -113,15 +114,3 @@ def _torch(device: str, workers: int) -> Backend:
         alone,
         worker,
     )
-
-
-def torch_device(name: str) -> Any:
-    """A device of torch that is here; torch itself would say so only at the first array, and in its own words."""
-    torch: Any = require("torch", extra="models")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise UsageError(f"unknown device {name!r}", hint="use auto, cpu or cuda") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"the device {name!r} is not here", hint="use auto or cpu")
-    return device

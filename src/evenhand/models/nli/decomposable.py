@@ -13,7 +13,7 @@ from evenhand.models.nli.backend import Array, backend
 from evenhand.models.nli.decomposable_network import Placed, Weights, probabilities
 from evenhand.models.nli.model_file import flags, naming
 from evenhand.models.nli.over_vectors import ModelOverVectors
-from evenhand.models.nli.protocol import Grid
+from evenhand.models.nli.protocol import Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
@@ -61,10 +61,9 @@ class DecomposableAttention(ModelOverVectors):
 
         With intra-sentence attention every token depends on the subject: nothing factorises, pairs are asked plainly.
         """
-        from evenhand.models.nli.callable_model import grids_of
         from evenhand.models.nli.factorised import evaluate
 
-        return grids_of(self, probe) if self.weights.intra else evaluate(self, probe)
+        return pairwise_grids(self, probe) if self.weights.intra else evaluate(self, probe)
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: Any) -> Path:
         """Write weights and settings as safetensors; `about` is kept in the metadata, the vectors are not."""

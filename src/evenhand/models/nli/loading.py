@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import FormatError, require
+from evenhand.errors import FormatError
+from evenhand.models.device import resolve_device
 from evenhand.models.nli import decomposable_network as decomposable
 from evenhand.models.nli.bilstm import KIND as BILSTM
 from evenhand.models.nli.bilstm import BiLSTM
@@ -19,7 +18,6 @@ from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.vectors import Vectors
 
 KINDS = (decomposable.KIND, BILSTM)
-DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 
 def load(
@@ -57,26 +55,10 @@ def from_arrays(
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
     """Which backend a device means, for a model that numpy is enough for or not."""
     if device == "auto":
-        device = "cuda" if gpu_at_hand() else "cpu"
+        device = resolve_device(device)
     library = device.partition(":")[0]
     if library == "torch" or (library == "numpy" and numpy):
         return device
     if device in ("cpu", "numpy"):
         return "numpy" if numpy else "torch"
     return f"torch:{device}"
-
-
-def gpu_at_hand() -> bool:
-    """Whether torch is installed and has a GPU; the driver is asked first, because importing torch takes seconds."""
-    if find_spec("torch") is None or not any(map(_loads, DRIVERS)):
-        return False
-    torch: Any = require("torch", extra="models")
-    return bool(torch.cuda.is_available())
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True

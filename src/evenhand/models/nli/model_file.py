@@ -61,6 +61,17 @@ def read(path: Path, *, kind: str | None = None) -> ModelFile:
     return found
 
 
+def is_model_file(path: Path) -> bool:
+    """Return whether a safetensors file names an evenhand NLI model in its metadata; tensors are not read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return METADATA in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Errors about what the file holds say which file."""

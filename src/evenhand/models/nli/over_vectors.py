@@ -42,7 +42,7 @@ class ModelOverVectors:
         """The vectors of some rows, those beyond the vocabulary being the stand-ins for lost words."""
         return table(self.vectors, np.asarray(rows, dtype=np.int64), self.oov, normalise=self.normalise)
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
         """Words, or phrases with a word, that the vectors do not have."""
         return tuple(word for word in words if not all(map(self.lookup.known, tokens(word))))
 

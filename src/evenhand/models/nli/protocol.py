@@ -16,6 +16,7 @@ from evenhand.words.probes import Points, Probe
 LABELS = ("entailment", "neutral", "contradiction")
 ROUNDING = 1e-9
 TOLERANCE = 0.01  # a softmax in half precision misses one by up to 0.002, four printed decimals by less
+PAIRS_AT_ONCE = 8_192
 MEMO_SIZE = 8  # results that an ensemble keeps; a measure asks one or two probes
 
 Result = TypeVar("Result")
@@ -47,17 +48,19 @@ class GridModel(NLIModel, Protocol):
 class RecordedModel(Protocol):
     """Predictions made elsewhere, stored in the order of a probe's pairs."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name for tables."""
 
     def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
         """Yield the predictions of each block; raise `FormatError` if there are too few or too many."""
 
 
 @runtime_checkable
-class Vocabulary(Protocol):
+class FixedVocabulary(Protocol):
     """A model with a fixed vocabulary."""
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the words that are out of vocabulary."""
 
 
@@ -185,6 +188,31 @@ class Probabilities:
     def contradiction(self) -> Matrix:
         """Probability that the hypothesis contradicts the premise."""
         return self.matrix[:, 2]
+
+
+def predict_points(model: NLIModel, probe: Probe, points: Points) -> Matrix:
+    """Return the (pairs, labels) probabilities of some pairs of a probe."""
+    parts = [
+        model.predict(*probe.texts(Points(*(indices[start : start + PAIRS_AT_ONCE] for indices in points)))).matrix
+        for start in range(0, len(points.phrase), PAIRS_AT_ONCE)
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, len(LABELS)))
+
+
+def predict_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of a probe, evaluated in the fastest way the model has."""
+    return model.grids(probe) if isinstance(model, GridModel) else pairwise_grids(model, probe)
+
+
+def pairwise_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of a probe, evaluated pair by pair."""
+    phrases, premises, hypotheses = probe.shape
+    each = premises * hypotheses
+    step = max(1, PAIRS_AT_ONCE // each)
+    for start in range(0, phrases, step):
+        span = np.arange(start, min(start + step, phrases))
+        matrix = predict_points(model, probe, probe.points(start * each, (start + len(span)) * each))
+        yield Grid(span, matrix.reshape(len(span), premises, hypotheses, len(LABELS)))
 
 
 def label_order(labels: Sequence[str]) -> list[int]:

@@ -19,11 +19,10 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.models.nli.backend import Array
 from evenhand.models.nli.bilstm_network import PlacedBiLSTM
-from evenhand.models.nli.callable_model import grids_of
 from evenhand.models.nli.factorised.decomposable import shared_out
 from evenhand.models.nli.factorised.layout import Subjects, Tokens, by_length, separable
 from evenhand.models.nli.factorised.prefix_encoding import Encoded, Encoder
-from evenhand.models.nli.protocol import LABELS, Grid
+from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.nli.tokens import Lookup
 from evenhand.words.probes import Probe
 
@@ -60,7 +59,7 @@ class Engine(NamedTuple):
 def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:
     """Every phrase of the probe; pair by pair where something is joined to its slot."""
     if not separable(probe):
-        yield from grids_of(model, probe)
+        yield from pairwise_grids(model, probe)
         return
     sizes = ON_CPU if model.placed.bias.device.type == "cpu" else ON_GPU
     found = sentences(probe, model.lookup, null=model.placed.null is not None, subjects=sizes.subjects)

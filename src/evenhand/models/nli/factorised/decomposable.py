@@ -12,10 +12,9 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Backend
-from evenhand.models.nli.callable_model import grids_of
 from evenhand.models.nli.factorised.decomposable_kernel import Kernel, Side, words
 from evenhand.models.nli.factorised.layout import Shape, Subjects, renumbered, separable, shapes
-from evenhand.models.nli.protocol import LABELS, Grid
+from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ PAIRS_IN_GRID = 32_768
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
     """Every phrase of the probe, by the factorised formulas where its slot can be told apart, else pair by pair."""
     if not separable(probe):
-        yield from grids_of(model, probe)
+        yield from pairwise_grids(model, probe)
         return
     rows, found = renumbered(list(shapes(probe, model.lookup)))
     with model.backend.worker():

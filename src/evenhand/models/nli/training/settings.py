@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from evenhand.errors import UsageError, unknown_name
-from evenhand.models.nli.backend import torch_device
+from evenhand.models.device import torch_device
 from evenhand.models.nli.training.networks.registry import ARCHITECTURES
 
 OPTIMISERS = ("adam", "adagrad")

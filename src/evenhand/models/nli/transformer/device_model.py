@@ -7,32 +7,11 @@ from typing import Any
 import torch
 
 from evenhand.errors import EvenhandError, FormatError, UsageError, require
-from evenhand.models.nli.backend import torch_device
 from evenhand.models.nli.protocol import LABELS
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 # Tokens in a batch. On a GPU a batch must outlast the launching of its hundreds of kernels, some 10 ms; on a
 # processor it should stay in the cache.
 TOKENS = {"cuda": 65_536, "cpu": 4_096}
-
-
-def device_of(text: str) -> Any:
-    """The device that a text means: auto, cpu, cuda, cuda:1, or torch:cuda as other models of this package say."""
-    torch: Any = require("torch", extra="models")
-    wanted = {"torch": "cpu"}.get(text, text.removeprefix("torch:"))
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch_device(wanted)
-
-
-def precision_of(text: str, device: Any) -> str:
-    """The number format of the products; `auto` is bfloat16 where a GPU has it, else float32."""
-    torch: Any = require("torch", extra="models")
-    if text not in PRECISIONS:
-        raise UsageError(f"unknown precision {text!r}", hint=f"use one of {', '.join(PRECISIONS)}")
-    if text != "auto":
-        return text
-    return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
 
 
 class Placed:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
-from evenhand.models.nli.callable_model import grids_of
-from evenhand.models.nli.protocol import Grid, Probabilities, label_order, require_equal_lengths
-from evenhand.models.nli.transformer.device_model import Placed, device_of, precision_of
+from evenhand.models.device import resolve_precision, torch_device
+from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.nli.protocol import Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
+from evenhand.models.nli.transformer.device_model import Placed
 from evenhand.models.nli.transformer.evaluate import evaluate, pair_answers
 from evenhand.models.nli.transformer.labels import labels_of, refuse_other_counts
-from evenhand.models.nli.transformer.loading import loaded
 from evenhand.models.nli.transformer.token_ids import Frame, frame_of, limit_of, pair_ids, sentence_pieces
 from evenhand.words.probes import Points, Probe
 
@@ -50,12 +50,12 @@ class TransformerNLI:
         batch: int | None = None,
         name: str | None = None,
     ) -> None:
-        chosen = device_of(device)
+        chosen = torch_device(device)
         model, self.tokenizer, title = _given(source, tokenizer)
         self.name = name or title
         self.labels = self._order(model.config, labels)
         self.limit = limit_of(model, self.tokenizer)
-        self.placed = Placed(model, chosen, precision_of(precision, chosen), batch)
+        self.placed = Placed(model, chosen, resolve_precision(precision, chosen), batch)
 
     def __repr__(self) -> str:
         kind, where = type(self.placed.model).__name__, self.placed.device
@@ -83,7 +83,7 @@ class TransformerNLI:
         """A function from sentences to their ids."""
         return sentence_pieces(self.tokenizer)
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
         """Words that the tokenizer can only write with its token for the unknown."""
         unknown, given = self.tokenizer.unk_token_id, tuple(words)
         return tuple(word for word, ids in zip(given, self.pieces(given), strict=True) if unknown in ids)
@@ -105,7 +105,7 @@ class TransformerNLI:
         pairs are asked one by one.
         """
         frame = self.frame(probe)
-        return evaluate(self, probe, frame) if frame else grids_of(self, probe)
+        return evaluate(self, probe, frame) if frame else pairwise_grids(self, probe)
 
     def frame(self, probe: Probe) -> Frame | None:
         """What the tokenizer writes around the sentences of a probe; None where it does more than that."""
@@ -124,8 +124,8 @@ def from_text(text: str, **options: Any) -> TransformerNLI:
 def _given(source: Any, tokenizer: Any) -> tuple[Any, Any, str]:
     """Model, tokenizer and a name."""
     if isinstance(source, (str, os.PathLike)):
-        model, own = loaded(source)
-        return model, tokenizer or own, Path(source).name or str(source)
+        model = load_model(source, "nli-classifier").model
+        return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)
     if tokenizer is None or not hasattr(source, "config"):
         raise UsageError(
             f"a {type(source).__name__} alone is no NLI model",
