@@ -8,7 +8,7 @@ from evenhand.errors import FormatError, InputMissingError, UsageError, Vocabula
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import DecomposableAttention
 from evenhand.models.nli.protocol import predict_points
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -193,7 +193,7 @@ def test_files_that_are_no_model(tmp_path):
     with pytest.raises(FormatError, match=r"text\.safetensors"):
         DecomposableAttention.load(tmp_path / "text.safetensors", vectors())
     save_file({"x": np.zeros(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(FormatError, match="no NLI model"):
+    with pytest.raises(FormatError, match="not an evenhand NLI model"):
         DecomposableAttention.load(tmp_path / "other.safetensors", vectors())
 
 
