@@ -23,8 +23,8 @@ import numpy as np
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
 from evenhand.models.nli.bilstm import random_arrays
-from evenhand.models.nli.protocol import predict_points
 from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
 

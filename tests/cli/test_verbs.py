@@ -163,7 +163,7 @@ def test_check_exit_codes(saved: Path) -> None:
         (["measure", "waet"], 2, "did you mean: weat"),
         (["measure", "weat", "--set", "nonsense=1"], 2, "ddof"),
         (["measure", "weat", "missing.txt"], 4, "missing.txt"),
-        (["audit", "missing.txt"], 4, "no data set of that name"),
+        (["audit", "missing.txt"], 4, "no data set 'missing"),
         (["audit", "--concept", "nonsense"], 2, "nonsense"),
         (["audit", "--method", "linear.nonsense", "--measure", "weat"], 2, "nonsense"),
         (["debias", "glove-embedded", "--method", "linear", "-o", "out.unknown"], 4, ".safetensors"),

@@ -93,9 +93,9 @@ def test_all_pairs_can_be_regularised_and_words_spared() -> None:
 
 
 def test_what_cannot_be_done_is_named() -> None:
-    with pytest.raises(UsageError, match="two lists; concept 'religion' has 3 groups"):
+    with pytest.raises(UsageError, match="exactly two groups; concept 'religion' has 3 groups"):
         BAM().fit(eh.Vectors.default(), "religion")
-    with pytest.raises(UsageError, match="no pairs to align"):
+    with pytest.raises(UsageError, match="needs pairs of counterparts; concept 'g' has none"):
         BAM().fit(V, Concept("g", {"f": ["she"], "m": ["he"]}))
     for wrong in (0.0, float("inf")):
         with pytest.raises(UsageError, match="penalty must be above 0"):

@@ -202,7 +202,7 @@ def test_what_cannot_be_done_is_named() -> None:
         HardDebias().fit(V, Concept("g", {"f": ["gal"], "m": ["guy"]}, [("gal", "guy")]))
     with pytest.raises(VocabularyError, match="no two counterparts of 'religion'"):
         HardDebias().fit(W.restrict(["jew", "tree"]), RELIGION)
-    with pytest.raises(UsageError, match="needs two lists"):
+    with pytest.raises(UsageError, match="'one' has one group only"):
         HardDebias().fit(V, Concept("one", {"only": ["she"]}))
     equal = Vectors(["she", "he", "tree"], [[1, 0], [1, 0], [0, 1]])
     with pytest.raises(DegenerateError, match="same vectors"):

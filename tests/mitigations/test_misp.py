@@ -156,7 +156,7 @@ def test_names_come_before_groups() -> None:
 def test_errors() -> None:
     with pytest.raises(VocabularyError, match=r"only 1/3 words of the list 'm' of 'g'; missing: Jim, Ken[\s\S]*names"):
         MISP().fit(V, Concept("g", {"f": ["Ada", "Eve"], "m": ["Tom", "Jim", "Ken"]}))
-    with pytest.raises(UsageError, match="k=4 directions asked for, but the words found span only 2"):
+    with pytest.raises(UsageError, match="k=4, but the words found span only 2"):
         MISP().fit(V, CONCEPT)
     with pytest.raises(UsageError, match="1 lists under 'groups'"):
         MISP().fit(V, Concept("g", {"f": ["Ada"]}))

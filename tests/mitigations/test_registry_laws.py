@@ -11,14 +11,13 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, MissingExtraError, VocabularyError
-from evenhand.mitigations import get
+from evenhand.mitigations import get, ids
 from evenhand.mitigations.maps import Chain, ExceptWords, SoftProjection, VectorMap
-from evenhand.mitigations.registry import METHODS
 from evenhand.models.vectors import Vectors
 
 QUICK: dict[str, dict[str, object]] = {"gp": {"epochs": 2}, "ran": {"steps": 20}}  # fewer steps, the same laws
 TRAINED = {"gn-glove"}  # from counts, not from vectors: there is no map, and fit says so (test_gn_glove.py)
-IDS = sorted(METHODS.keys() - TRAINED)
+IDS = sorted(set(ids()) - TRAINED)
 EVERY = pytest.mark.parametrize("id", IDS)
 
 

@@ -85,5 +85,5 @@ def test_the_report_names_rank_and_losses() -> None:
 
 
 def test_a_concept_without_pairs_is_refused() -> None:
-    with pytest.raises(UsageError, match="'g' has no pairs to span"):
+    with pytest.raises(UsageError, match="pairs of counterparts; concept 'g' has none"):
         Span().fit(world()[0], Concept("g", {"f": ["p0"], "m": ["p1"]}))

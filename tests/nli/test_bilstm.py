@@ -10,10 +10,10 @@ from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
 from evenhand.models.nli.bilstm import random_arrays
-from evenhand.models.nli.protocol import predict_points
 from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.factorised import bilstm as recurrent
 from evenhand.models.nli.loading import backend_name
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 

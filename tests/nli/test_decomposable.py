@@ -7,8 +7,8 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.protocol import predict_points
 from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 

@@ -6,8 +6,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.protocol import predict_points
 from evenhand.models.nli.decomposable import DISTANCES, Weights, distance_indices
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
 

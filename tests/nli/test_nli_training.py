@@ -102,7 +102,9 @@ def test_probabilities_of_network_and_numpy_model(intra):
     pairs, words, spare = corpus(), vectors(), np.zeros((7, 12), np.float32)
     lookup = Lookup(words, len(spare), True)
     table = torch.as_tensor(np.concatenate([words.matrix, spare]))
-    batches = TrainingBatches(EncodedPairs.of(pairs, lookup), table, torch.zeros(3, 1, 1, dtype=torch.int64), batch=1_000)
+    batches = TrainingBatches(
+        EncodedPairs.of(pairs, lookup), table, torch.zeros(3, 1, 1, dtype=torch.int64), batch=1_000
+    )
     (batch,) = batches.in_order()
     order = batches._by_length(np.zeros((1, 2, len(pairs))))[0].numpy()
     with torch.inference_mode():
@@ -333,7 +335,11 @@ def test_half_precision_learns_too():
         ({"vectors": [vectors(), vectors(words=WORDS[::-1])]}, UsageError, "differ in words"),
         ({"vectors": vectors(words=("x", "y"))}, UsageError, "no vector for any word of the training pairs"),
         ({"pairs": corpus(1).take(slice(0, None, 3))}, FormatError, "all 25 pairs"),
-        ({"dev": LabelledPairs.of("AB", "AB", ["entailment", "non-entailment"])}, UsageError, "do not distinguish neutral"),
+        (
+            {"dev": LabelledPairs.of("AB", "AB", ["entailment", "non-entailment"])},
+            UsageError,
+            "do not distinguish neutral",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::evenhand.errors.EvenhandWarning")

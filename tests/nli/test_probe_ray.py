@@ -8,8 +8,7 @@ import pytest
 
 from evenhand.engines import LocalEngine
 from evenhand.errors import UsageError
-from evenhand.measures.inference import accumulator
-from evenhand.measures.inference import probe
+from evenhand.measures.inference import accumulator, probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
 from evenhand.models.nli.decomposable import Weights
 from evenhand.words import probes

@@ -240,7 +240,9 @@ def test_label_order_from_either_entry_and_refused_where_they_disagree():
     assert read_label_order(Config(dict(enumerate(ORDER))), where="m") == ORDER
     assert read_label_order(Config(unnamed, {label: place for place, label in enumerate(ORDER)}), where="m") == ORDER
     with pytest.raises(FormatError, match="id2label says contradiction, entailment, neutral, label2id says entailment"):
-        read_label_order(Config(dict(enumerate(ORDER)), {label: place for place, label in enumerate(LABELS)}), where="m")
+        read_label_order(
+            Config(dict(enumerate(ORDER)), {label: place for place, label in enumerate(LABELS)}), where="m"
+        )
     twice = {0: "entailment", 1: "entailment", 2: "neutral"}
     with pytest.raises(FormatError, match="order of its labels is unknown"):
         read_label_order(Config(twice), where="m")

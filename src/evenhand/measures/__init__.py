@@ -32,15 +32,18 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.likelihood.perplexity import perplexity
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
     from evenhand.measures.quality.similarity import similarity
+    from evenhand.measures.text.corpus_bias import corpus_bias
 
 __all__ = [
     "Info",
     "Measurement",
     "analogy",
     "clustering",
+    "corpus_bias",
     "direct_bias",
     "ect",
     "generalised_weat",
@@ -56,6 +59,7 @@ __all__ = [
     "nli_gap",
     "nli_neutrality",
     "occupation_share",
+    "perplexity",
     "proximity_bias",
     "recoverability",
     "retention",

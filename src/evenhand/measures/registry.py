@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
+from evenhand.subjects.subject import ViewName
 
 Better = Literal["zero", "lower", "higher", "one"]
-ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
 Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 MeasureFunction: TypeAlias = Callable[..., Measured]
@@ -41,6 +41,7 @@ class Info:
         concepts: the only concepts the measure is defined for; empty for any.
         variants: settings that get rows of their own in an audit, by the name of the row.
         needs_reference: whether it compares with the subject before mitigation.
+        definition: number of the definition, raised when the same input gives another value.
         available: further queries, whose data may or may not be on this disk.
     """
 
@@ -60,6 +61,7 @@ class Info:
     concepts: tuple[str, ...] = ()
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     needs_reference: bool = False
+    definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None
 
     def default_queries(self) -> tuple[str, ...]:

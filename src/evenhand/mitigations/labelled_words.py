@@ -14,6 +14,7 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.erasure.linear_svm import train
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.requirements import require_direction, require_groups, require_names
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import learn
@@ -87,9 +88,22 @@ class FromLabels(Mitigation):
     """Which words stay as they are (see `selection`); None: every word is mapped."""
     seed: int = 0
 
-    def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
+    def _check(self, concept: Concept) -> None:
         if self.labels not in ("biased", "groups", "names"):
             raise UsageError(f"unknown choice of labels {self.labels!r}", hint="use biased, groups or names")
+        if self.labels == "names":
+            require_names(concept, f"{self.id} with labels='names'")
+            return
+        require_groups(concept, self.id)
+        if self.labels == "biased" and len(concept.groups) == 2:
+            require_direction(concept, self.id, self.direction)
+        elif self.labels == "biased" and self.direction is not None:
+            raise UsageError(
+                f"concept {concept.name!r} has {len(concept.groups)} groups: each takes its own direction",
+                hint="leave direction out",
+            )
+
+    def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
         if self.labels != "biased":
             return by_lists(v, getattr(concept, self.labels), what=f"{self.labels} of {concept.name!r}", seed=self.seed)
         return biased(

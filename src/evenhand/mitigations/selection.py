@@ -37,6 +37,9 @@ class Selector(ABC):
     def __call__(self, v: Vectors, concept: Concept | None) -> frozenset[str]:
         """The exempt words, as the vocabulary spells them."""
 
+    def check_concept(self, concept: Concept | None) -> None:  # noqa: B027 (most rules take any concept)
+        """Raise `UsageError` if the concept lacks the words that the rule needs."""
+
     def to_dict(self) -> dict[str, Any]:
         """Rule and parameters as plain data."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -63,14 +66,18 @@ class ExceptSpecific(Selector):
 
     rule: ClassVar[str] = "all but the concept's specific words"
 
+    def check_concept(self, concept: Concept | None) -> None:
+        """Require a concept with specific words."""
+        about = _needed(concept, self.rule)
+        if not len(about.specific):
+            raise UsageError(
+                f"concept {about.name!r} lists no specific words", hint="give it specific=[...], or use ExceptListed"
+            )
+
     def __call__(self, v: Vectors, concept: Concept | None) -> frozenset[str]:
         """Those of the list that the vectors have."""
-        asked = _needed(concept, self.rule)
-        if not len(asked.specific):
-            raise UsageError(
-                f"concept {asked.name!r} lists no specific words", hint="give it specific=[...], or use ExceptListed"
-            )
-        return _spelt(v, asked.specific)
+        self.check_concept(concept)
+        return _spelt(v, _needed(concept, self.rule).specific)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,13 @@ class ExceptDefined(Selector):
     biased: Pairs | str = "ethayarajh2019-biased-standin"
     defining: Pairs | str | None = None
     """None: the concept's own pairs."""
+
+    def check_concept(self, concept: Concept | None) -> None:
+        """Require defining pairs: the rule's own, or those of the concept."""
+        if self.defining is None and not len(_needed(concept, self.rule).pairs):
+            raise UsageError(
+                f"the rule {self.rule!r} needs defining pairs", hint="ExceptDefined(defining=[(a, b), ...])"
+            )
 
     def __call__(self, v: Vectors, concept: Concept | None) -> frozenset[str]:
         """The words w with |<w, b*>| >= |<w, b'>|."""

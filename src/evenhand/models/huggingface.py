@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
-from evenhand.models.model_files import TensorInfo, read_header, read_json
+from evenhand.models.model_files import TensorInfo, read_header, read_json, read_json_value
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Kind = Literal["nli-classifier", "text-classifier", "masked-lm", "causal-lm", "encoder"]
@@ -104,7 +105,8 @@ def _sentence_transformer(folder: Path) -> Path | None:
     """Return the transformer inside a sentence-transformers folder that keeps it in a folder of its own."""
     if not (folder / "modules.json").is_file():
         return None
-    for module in read_json(folder / "modules.json", list):
+    modules = read_json_value(folder / "modules.json")
+    for module in modules if isinstance(modules, list) else []:
         path = module.get("path") if isinstance(module, dict) else None
         if isinstance(path, str) and "/" not in path and ".." not in path and (folder / path / "config.json").is_file():
             return folder / path
@@ -113,8 +115,7 @@ def _sentence_transformer(folder: Path) -> Path | None:
 
 def read_config(source: str | os.PathLike[str]) -> Config:
     """Return the configuration of a model folder."""
-    config: Config = read_json(resolve_folder(source) / "config.json")
-    return config
+    return read_json(resolve_folder(source) / "config.json")
 
 
 def model_kind(source: str | os.PathLike[str]) -> Kind:
@@ -253,11 +254,10 @@ def load_model(
         raise _no_weights(folder)
     _check_sizes(folder, read_weight_headers(folder))
     transformers: Any = require("transformers", extra="models")
-    recent = tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 56)
     with quiet(transformers), _named_errors(folder, TITLES[kind]):
         model, info = getattr(transformers, AUTO_CLASSES[kind]).from_pretrained(
             str(folder),
-            **{"dtype" if recent else "torch_dtype": torch_dtype(precision)},
+            **dtype_option(transformers, torch_dtype(precision)),
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
@@ -283,6 +283,12 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
     transformers: Any = require("transformers", extra="models")
     with quiet(transformers), _named_errors(folder, "a tokenizer"):
         return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+
+
+def dtype_option(transformers: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """Return the argument of `from_pretrained` for the number format, whose name changed in version 4.56."""
+    recent = tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 56)
+    return {"dtype" if recent else "torch_dtype": dtype}
 
 
 def _reads_bytes(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,24 +18,33 @@ from numpy.typing import NDArray
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import existing
 
+JSONObject = dict[str, Any]
 FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 LONGEST_HEADER = 100_000_000  # the limit of the safetensors package
 LARGEST_JSON = 50_000_000  # bytes
 
 
-def read_json(path: Path, kind: type[Any] = dict) -> Any:
-    """Return the object (or the list, by `kind`) that a JSON file holds.
+def read_json(path: Path) -> JSONObject:
+    """Return the object that a JSON file holds.
 
     Raises:
         InputMissingError: If the file does not exist or cannot be read.
-        FormatError: If it is not JSON of that kind, too large or too deeply nested.
+        FormatError: If it is not a JSON object, too large or too deeply nested.
     """
+    content = read_json_value(path)
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: holds a {type(content).__name__}, expected a JSON object")
+    return content
+
+
+def read_json_value(path: Path) -> object:
+    """Return the value of any type that a JSON file holds, with the errors of `read_json`."""
     if not path.is_file():
         raise InputMissingError(f"{path} does not exist or is not a regular file", hint="fetch the whole folder")
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise FormatError(f"{path}: larger than {LARGEST_JSON:,} bytes", hint="name the folder of a model")
-        content = json.loads(path.read_bytes())
+        content: object = json.loads(path.read_bytes())
     except OSError as error:
         raise InputMissingError(f"{path}: cannot be read ({error.strerror})", hint="check its permissions") from error
     except RecursionError as error:
@@ -43,9 +53,6 @@ def read_json(path: Path, kind: type[Any] = dict) -> Any:
         if isinstance(error, EvenhandError):
             raise
         raise FormatError(f"{path}: not valid JSON ({error})", hint="fetch the file again") from error
-    if not isinstance(content, kind):
-        wanted = "object" if kind is dict else "array"
-        raise FormatError(f"{path}: holds a {type(content).__name__}, expected a JSON {wanted}")
     return content
 
 
@@ -91,8 +98,8 @@ def _parse_entry(path: Path, name: str, entry: object, origin: int, size: int) -
     return TensorInfo(path, dtype, tuple(shape), origin + start, origin + stop)
 
 
-def read_tensor(info: TensorInfo, name: str) -> NDArray[np.float32]:
-    """Return a floating-point tensor as float32.
+def read_tensor(info: TensorInfo, name: str, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
+    """Return a floating-point tensor, or some of its rows, as float32.
 
     Raises:
         FormatError: If the type is not float64, float32, float16 or bfloat16, or the size does not fit the shape.
@@ -108,10 +115,11 @@ def read_tensor(info: TensorInfo, name: str) -> NDArray[np.float32]:
     if not math.prod(info.shape):
         return np.empty(info.shape, dtype=np.float32)
     raw = np.memmap(info.path, dtype=np.uint8, mode="r", offset=info.start, shape=(info.stop - info.start,))
-    values = raw.view(dtype)
+    values = raw.view(dtype).reshape(info.shape)
+    values = values if rows is None else values[np.asarray(rows, dtype=np.int64)]
     if info.dtype == "BF16":
         values = (values.astype(np.uint32) << 16).view(np.float32)
-    return np.array(values, dtype=np.float32).reshape(info.shape)
+    return np.array(values, dtype=np.float32)
 
 
 def _damaged(path: Path, reason: str) -> FormatError:

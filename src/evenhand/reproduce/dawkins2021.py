@@ -11,6 +11,7 @@ import numpy as np
 from evenhand import measures, mitigations
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures import Measurement
+from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Vectors
 from evenhand.reproduce.table import Table
 from evenhand.stats import pearson, spearman
@@ -204,7 +205,9 @@ def _measured(
         key = repr((column.measure, column.query, dict(column.options)))
         if key not in runs:
             function = measures.get(column.measure)
-            runs[key] = function(vectors, column.query, reference=reference, seed=seed, **column.options)
+            (runs[key],) = as_measurements(
+                function(vectors, column.query, reference=reference, seed=seed, **column.options)
+            )
         cells.append(column.of(runs[key]))
     return cells, [f"{run.measure} is undefined: {run.reason}" for run in runs.values() if run.status == "undefined"]
 

@@ -13,6 +13,10 @@ from evenhand.models.vectors import Vectors
 from evenhand.subspaces import learn
 from evenhand.words import concept
 
+TRAINED_ON: dict[Condition, str] = {
+    "original": "the embedded vectors",
+    "projected": "the embedded vectors without the he-she direction",
+}
 AT_TEST_TIME = "applied at test time; the model was not retrained"
 RETRAINED = "the model was retrained on these vectors"
 ROUNDING = 1e-5  # of single precision, in coordinates of size 1

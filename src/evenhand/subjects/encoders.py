@@ -33,7 +33,7 @@ class EncoderSubject(Subject):
         return ("vectors",)
 
     def _open_view(self, name: ViewName) -> Vectors:
-        from evenhand.models.huggingface import input_table
+        from evenhand.models.input_table import input_table
 
         return input_table(self.folder)
 

@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
+from evenhand.subjects.opening import open_subject
 from evenhand.subjects.subject import (
     AWD_LSTM,
     SUBJECTS,
@@ -24,6 +25,9 @@ from evenhand.subjects.subject import (
     files_digest,
     folder_kind,
 )
+
+if TYPE_CHECKING:
+    from evenhand.models.lm.likelihood import Likelihood
 
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
@@ -38,6 +42,10 @@ class LanguageModel(Protocol):
         self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
     ) -> list[str]:
         """Sample texts; reproducible for a given seed."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model as a source of log-probabilities."""
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """Return the perplexity of a text file, by word and where it differs by token."""
@@ -68,6 +76,13 @@ class WordLevelModel:
             self.model, self.vocabulary, samples=samples, tokens=tokens, seed=seed, progress=progress, **settings
         )
         return [" ".join(self.vocabulary.decode(row)) for row in rows]
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """Log-probabilities of whitespace-separated text."""
+        from evenhand.models.lm.likelihood import WordLikelihood
+
+        return WordLikelihood(self.model, self.vocabulary)
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By word, which is the token of this model."""
@@ -100,6 +115,11 @@ class SubwordModel:
             raise UsageError("--burn-in applies to word-level models only", hint="leave it out")
         settings = {name: options[name] for name in ("temperature", "start", "batch") if options.get(name)}
         return self.model.generate(samples, tokens, seed=seed, progress=progress, **settings)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model itself."""
+        return self.model
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By token and by word."""
@@ -136,7 +156,7 @@ class LanguageModelSubject(Subject):
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
         self._device, self._precision = device or "auto", precision or "auto"
-        self.sampling = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
+        self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._batch = {"batch": batch} if batch else {}
 
@@ -154,19 +174,11 @@ class LanguageModelSubject(Subject):
 
     def _open_view(self, name: ViewName) -> Any:
         if name == "likelihood":
-            return self.model
+            return self.model.likelihood
         return self._sampled_text() if name == "text" else self._input_table()
 
     def _input_table(self) -> Vectors:
-        if self.model_kind == AWD_LSTM:
-            from evenhand.models.lm.model_folder import input_table as awd_lstm_table
-
-            return awd_lstm_table(self.path)
-        if self.model_kind == "gguf":
-            from evenhand.models.lm.gguf import input_table as gguf_table
-
-            return gguf_table(self.path)
-        from evenhand.models.huggingface import input_table
+        from evenhand.models.input_table import input_table
 
         return input_table(self.path)
 
@@ -207,6 +219,23 @@ class LanguageModelSubject(Subject):
             )
         kind = "gguf" if address.named(".gguf") else folder_kind(address)
         return cls(path, address.text, model_kind=kind, **options)
+
+
+def open_language_model(address: str, *, device: str = "auto", precision: str = "auto") -> LanguageModel:
+    """Open the model at an address."""
+    subject = open_subject(address, device=device, precision=precision)
+    if not isinstance(subject, LanguageModelSubject):
+        raise UsageError(f"{address} is {subject.title}, not a causal language model")
+    return subject.model
+
+
+def is_model(address: str) -> bool:
+    """Return whether an address means a model rather than a text: a folder, a GGUF file or a catalog id."""
+    from evenhand import data
+
+    path = Path(address)
+    in_catalog = not path.exists() and address in data.catalog()
+    return path.is_dir() or address.startswith(("hf:", "lm:")) or path.suffix.lower() == ".gguf" or in_catalog
 
 
 def write_texts(path: Path, texts: Sequence[str]) -> None:

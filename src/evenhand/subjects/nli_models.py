@@ -54,7 +54,7 @@ class NLISubject(Subject):
 
     def _vectors(self) -> Vectors | None:
         if self._folder is not None:
-            from evenhand.models.huggingface import input_table
+            from evenhand.models.input_table import input_table
 
             return input_table(self._folder)
         tables = {id(table): table for model in self.ensemble.members if (table := getattr(model, "vectors", None))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,24 @@ def open_subject(source: object, **options: Any) -> Subject:
     if not isinstance(source, str | Path):
         raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {ACCEPTED}")
     address = parse_address(str(source))
-    kind = _kind_of(address)
+    kind = kind_of_address(address)
     unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
     if unknown:
         raise UsageError(
             f"{address.text} is {kind.title}, which has no {counted(len(unknown), 'option')} {', '.join(unknown)}",
             hint=f"it has {', '.join(kind.options) or 'none'}",
         )
-    return kind.from_address(address, **options)
+    subject = kind.from_address(address, **options)
+    subject.opened_with = {name: value for name, value in options.items() if value is not None}
+    return subject
+
+
+@lru_cache(maxsize=4)
+def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Subject:
+    """Open an address in another process; the last few are kept."""
+    subject = open_subject(address, **dict(options))
+    subject.name = name
+    return subject
 
 
 def parse_address(text: str) -> Address:
@@ -68,7 +79,8 @@ def parse_address(text: str) -> Address:
     return Address(text, scheme, rest, location, entry.kind)
 
 
-def _kind_of(address: Address) -> type[Subject]:
+def kind_of_address(address: Address) -> type[Subject]:
+    """Return the kind of subject that an address is."""
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
     if len(reasons) == 1:
         return SUBJECTS.get(next(iter(reasons)))

@@ -58,7 +58,17 @@ class Subject(ABC):
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
         self.address = address
+        self.opened_with: dict[str, Any] = {}
+        """The options that `eh.open` was given; with the address they open the same subject again."""
         self._views: dict[str, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same address instead of receiving the content."""
+        from evenhand.subjects.opening import reopen
+
+        if not self.address:
+            raise UsageError(f"{self.name} is only in memory", hint="save it and open the file")
+        return reopen, (self.address, tuple(sorted(self.opened_with.items())), self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, offers {', '.join(self.offers) or 'nothing'})"
@@ -86,7 +96,7 @@ class Subject(ABC):
                 hint=f"it offers {', '.join(self.offers) or 'no view'}",
             )
         if name not in self._views:
-            self._views[name] = self._open_view(name)  # type: ignore[arg-type]
+            self._views[name] = self._open_view(name)
         return self._views[name]
 
     @cached_property

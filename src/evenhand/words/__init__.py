@@ -1,6 +1,6 @@
-"""What we ask: words, pairs, concepts, queries and sentence templates, each with its source.
+"""Word sets, pairs, concepts, queries and sentence templates, each with its source.
 
-The lists themselves are in `data/*.toml`, one cited file for each paper or list; nothing here knows about models.
+The lists are in `data/*.toml`, one cited file per paper or list.
 """
 
 from evenhand.words.articles import article

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 EXPLANATION = (
     "Net neutral is the mean probability of neutral, fraction neutral the share of pairs labelled neutral, T:tau the "
-    "share above tau: 1 is best. Gaps between groups show which way a model leans: 0 is best. d and E are the distances "
-    "of the groups' means from each other and from neutral: 0 is best. A distance is never below 0: judge d by its p."
+    "share above tau: 1 is best. Gaps between groups show which way a model leans: 0 is best. d and E are "
+    "the distances of the groups' means from each other and from neutral: 0 is best. A distance is never below 0: "
+    "judge d by its p."
 )
 LIMITS = (
     "The sentences come from templates in US English; the gender probes know two genders. A high score does not show "

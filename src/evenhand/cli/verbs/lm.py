@@ -13,7 +13,7 @@ from evenhand.cli.options import Json, Seed, notes_on_stderr
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.cli.verbs.lm_measure import measure
 from evenhand.errors import UsageError
-from evenhand.subjects.language_models import opened
+from evenhand.subjects.language_models import open_language_model
 
 
 def train(
@@ -84,7 +84,7 @@ def generate(
     from evenhand.subjects.language_models import write_texts
 
     with notes_on_stderr(), progress("samples") as bar:
-        opened_model = opened(model, device=device, precision=precision)
+        opened_model = open_language_model(model, device=device, precision=precision)
         options: dict[str, Any] = {"temperature": temperature, "start": start, "burn_in": burn_in, "batch": batch}
         texts = opened_model.texts(samples, tokens, seed=seed, progress=bar, **options)
         write_texts(out, texts)

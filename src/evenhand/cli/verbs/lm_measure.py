@@ -12,7 +12,7 @@ from evenhand.cli.lm_options import Batch, Device, Precision, Samples, Temperatu
 from evenhand.cli.options import Json, Seed, notes_on_stderr
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
-from evenhand.subjects.language_models import is_model, opened
+from evenhand.subjects.language_models import is_model, open_language_model
 
 if TYPE_CHECKING:
     from evenhand.corpus.comparison import Comparison
@@ -81,11 +81,11 @@ def _texts(
 
     if not is_model(model):
         return read_samples(model), True, None
-    known = opened(model, device=device, precision=precision)
+    known = open_language_model(model, device=device, precision=precision)
     texts = known.texts(samples, tokens, seed=seed, progress=bar, **options)
     if keep:
         write_texts(keep, texts)
-    return [text.split() for text in texts], known.tokenised, known.perplexity(test) if test else None
+    return [text.split() for text in texts], known.whitespace, known.perplexity(test) if test else None
 
 
 def _stops(given: str) -> tuple[str, ...]:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Json, notes_on_stderr
+from evenhand.cli.options import load as load_vectors
 from evenhand.cli.screens.nli import show_accuracy, show_models, skipped
 from evenhand.cli.screens.terminal import note, progress, show_json
 from evenhand.errors import UsageError, counted, require
-from evenhand.subjects.nli_models import mapped
 
 if TYPE_CHECKING:
+    from evenhand.models.nli import NLIModel
     from evenhand.models.nli.labelled_pairs import LabelledPairs
     from evenhand.models.nli.training import Trained
     from evenhand.models.vectors import Vectors
+    from evenhand.subjects.nli_models import NLISubject
 
 VectorsOption = Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")]
 MapOption = Annotated[Path | None, typer.Option("--map", help="A fitted map, applied to the vectors first.")]
@@ -75,7 +77,7 @@ def train(
     pairs, dev, *tests = (_read(path, labels) for path in (train_file, dev_file, *(test_file or [])))
     for kind, some in (("train", pairs), ("dev", dev)):
         note(f"{kind}: {len(some):,} pairs of {some.source}{skipped(some.skipped)}")
-    models = _trained(pairs, dev, mapped(vectors, map_file), wanted, out, settings)
+    models = _trained(pairs, dev, _mapped(vectors, map_file), wanted, out, settings)
     document = {"models": [_written(one, tests, out, dtype) for one in models]}
     _keep(document, out / "train.json")
     if as_json:
@@ -104,20 +106,22 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """How often a model's likeliest label is the right one."""
+    from evenhand.mitigations import VectorMap
     from evenhand.models.nli.evaluation import evaluate as run
-    from evenhand.subjects.nli_models import chosen
+    from evenhand.subjects.nli_models import open_models
 
     sets = [_read(path, labels, one_class=True) for path in files]
     with notes_on_stderr(), progress(model) as told:
-        asked = chosen([model], vectors=vectors, map_file=map_file, device=device, labels=outputs)
-        found = [(one.name, run(one, pairs, progress=told)) for one in asked.models for pairs in sets]
+        change = VectorMap.load(map_file) if map_file else None
+        subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
+        found = [(one.name, run(one, pairs, progress=told)) for one in _predicting(subject) for pairs in sets]
     if as_json:
         show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in found]})
     else:
         for name, accuracy in found:
             show_accuracy(name, accuracy)
-    if asked.reading:
-        note(f"note: {asked.reading}")
+    if subject.ensemble.note:
+        note(f"note: {subject.ensemble.note}")
 
 
 def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
@@ -127,6 +131,24 @@ def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lamb
     for name, verb in verbs.items():
         app.command(name)(guarded(verb))
     return app
+
+
+def _predicting(subject: NLISubject) -> list[NLIModel]:
+    """Return the members that answer any pair; a file of predictions knows its own pairs only."""
+    from evenhand.models.nli import NLIModel
+
+    models = [member for member in subject.ensemble.members if isinstance(member, NLIModel)]
+    if len(models) < len(subject.ensemble):
+        raise UsageError(f"{subject.name} is a file of predictions, which cannot answer other pairs")
+    return models
+
+
+def _mapped(source: str, map_file: Path | None) -> Vectors:
+    """Load vectors and apply a fitted map where one is given."""
+    from evenhand.mitigations import VectorMap
+
+    vectors = load_vectors(source)
+    return VectorMap.load(map_file)(vectors) if map_file else vectors
 
 
 def _read(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:

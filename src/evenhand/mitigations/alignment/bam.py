@@ -13,11 +13,11 @@ from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, Vocabu
 from evenhand.mitigations.maps import Affine, VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import listed, word_rows
 from evenhand.subspaces.principal import RANK_RTOL
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -63,26 +63,24 @@ class BAM(Mitigation):
     """Which words stay as they are (see `selection`); None: every word is mapped."""
     variant: Variant = "regularised"
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Find W from the words of the two poles and return the average with it."""
-        asked = as_concept(concept)
-        self._check(asked)
-        pairing = self.pairing or ("aligned" if self.variant == "regularised" else "all")
-        first, second, coverage = _aligned(v, asked) if pairing == "aligned" else _all_pairs(v, asked)
+        pairing = self._pairing()
+        first, second, coverage = _aligned(v, concept) if pairing == "aligned" else _all_pairs(v, concept)
         if self.mapped == "negative":
             first, second = second, first
         moments = _cross(first, second, pairing)
         rotation = self._rotation(moments, first, second)
         apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "pairing": pairing,
             "rows": [len(first), len(second)],
             "rank_of_words": int(np.linalg.matrix_rank(moments, rtol=RANK_RTOL)),
             "poles_apart_before": float(apart),
             "poles_apart_mapped": float(np.linalg.norm(first.mean(axis=0) @ rotation - second.mean(axis=0))),
         }
-        vm = sparing(Affine((np.eye(v.dim) + rotation) / 2), self.words, v, asked)
+        vm = sparing(Affine((np.eye(v.dim) + rotation) / 2), self.words, v, concept)
         return self._reported(vm, v, coverage, details)
 
     def _check(self, concept: Concept) -> None:
@@ -93,13 +91,14 @@ class BAM(Mitigation):
         ):
             if value not in allowed:
                 raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(map(str, allowed))}")
-        if len(concept.groups) != 2:
-            raise UsageError(
-                f"BAM aligns two lists; concept {concept.name!r} has {len(concept.groups)} groups",
-                hint="make a concept of two of them, or use hard, hsr or linear",
-            )
+        require_two_groups(concept, "BAM")
+        if self._pairing() == "aligned":
+            require_pairs(concept, "BAM", hint="add pairs to the concept, or use pairing='all'")
         if not (np.isfinite(self.penalty) and self.penalty > 0):
             raise UsageError(f"the penalty must be above 0, or W is not determined; got {self.penalty}")
+
+    def _pairing(self) -> Pairing:
+        return self.pairing or ("aligned" if self.variant == "regularised" else "all")
 
     def _rotation(self, moments: Matrix64, first: Matrix64, second: Matrix64) -> Matrix64:
         if self.variant == "regularised":
@@ -120,8 +119,6 @@ class BAM(Mitigation):
 
 
 def _aligned(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage]:
-    if not len(concept.pairs):
-        raise UsageError(f"concept {concept.name!r} has no pairs to align", hint="give it pairs, or pairing='all'")
     rows, coverage = word_rows(
         v, [word for two in concept.pairs for word in two], what=f"the pairs of {concept.name!r}"
     )

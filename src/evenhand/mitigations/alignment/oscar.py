@@ -12,11 +12,11 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces import words as word_subspace
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe, WordSet
@@ -62,12 +62,9 @@ class OSCaR(Mitigation):
     """Which words stay as they are (see `selection`); None: every word is mapped."""
     variant: Variant = "paper"
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Learn the two directions and return the rotation of their plane."""
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
-        asked = as_concept(concept)
-        first = self.subspace if isinstance(self.subspace, Subspace) else learn(v, asked, self.subspace)
+        first = self.subspace if isinstance(self.subspace, Subspace) else learn(v, concept, self.subspace)
         second = self._second(v)
         if self.component > second.k or self.component < 1:
             raise UsageError(f"component {self.component} asked for, the second concept has {second.k}")
@@ -75,13 +72,19 @@ class OSCaR(Mitigation):
         vm = _angles_exchanged(correct) if self.variant == "released" else correct
         turned = vm(np.stack([first.basis[0], second.basis[self.component - 1]]))
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "subspace": first.to_dict(basis=False),
             "second": second.to_dict(basis=False),
             "angle_before": float(np.degrees(correct.angle)),
             "angle_after": float(np.degrees(np.arccos(np.clip(turned[0] @ turned[1], -1, 1)))),
         }
-        return self._reported(sparing(vm, self.words, v, asked), v, first.coverage + second.coverage, details)
+        return self._reported(sparing(vm, self.words, v, concept), v, first.coverage + second.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        if self.variant not in get_args(Variant):
+            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
+        if not isinstance(self.subspace, Subspace):
+            require_single_direction(concept, "OSCaR", self.subspace)
 
     def _second(self, v: Vectors) -> Subspace:
         if isinstance(self.second, Subspace):

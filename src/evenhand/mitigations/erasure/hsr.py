@@ -16,7 +16,6 @@ from evenhand.mitigations.selection import ExceptListed, Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.lookup import word_rows
 from evenhand.subspaces.principal import RANK_RTOL
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -61,29 +60,31 @@ class HSR(Mitigation):
     words: Selector | None = None
     """Which words stay as they are (see `selection`); None: the siblings."""
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Factorise the matrix of the siblings and return the shrinking map."""
-        if not (np.isfinite(self.alpha) and self.alpha >= 0):
-            raise UsageError(f"alpha is a penalty of at least 0, got {self.alpha}")
-        asked = as_concept(concept)
-        which, words = self._siblings(asked)
-        rows, coverage = word_rows(v, words, what=f"the siblings ({which}) of {asked.name!r}")
+        which, words = self._siblings(concept)
+        rows, coverage = word_rows(v, words, what=f"the siblings ({which}) of {concept.name!r}")
         _, strength, basis = np.linalg.svd(rows, full_matrices=False)
         real = strength > RANK_RTOL * strength[0]
         if not real.any():
-            raise DegenerateError(f"{v.name}: the siblings of {asked.name!r} are all zero, and predict nothing")
+            raise DegenerateError(f"{v.name}: the siblings of {concept.name!r} are all zero, and predict nothing")
         squares = strength[real] ** 2
         weights = squares / (squares + self.alpha)
         spare = self.words or ExceptListed(coverage.found)
-        vm = sparing(SoftProjection(basis[real], weights), spare, v, asked)
+        vm = sparing(SoftProjection(basis[real], weights), spare, v, concept)
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "siblings": which,
             "siblings_used": len(rows),
             "directions_removed": float(weights.sum()),
             "strongest_weight": float(weights.max()),
         }
         return self._reported(vm, v, coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise UsageError(f"alpha is a penalty of at least 0, got {self.alpha}")
+        self._siblings(concept)
 
     def _siblings(self, concept: Concept) -> tuple[str, tuple[str, ...]]:
         """Which list it is, and its words."""

@@ -16,7 +16,6 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.principal import RANK_RTOL
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -71,19 +70,18 @@ class INLP(FromLabels):
     weighting: Literal["none", "information"] = "none"
     C: float = 1.0
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Choose the labelled words, run the rounds, and return the projection."""
-        self._check()
-        asked = as_concept(concept)
-        labelled = self._labelled(v, asked)
+        labelled = self._labelled(v, concept)
         x = labelled.matrix(v)
         removed = self._rounds(x, labelled)
         basis = np.vstack([np.empty((0, v.dim)), *removed.basis])
         vm = SoftProjection(basis, np.repeat(self._weights(removed, labelled), removed.ranks))
-        details = {**_account(removed, x, basis), **labelled.report(x, vm), "concept": asked.name}
-        return self._reported(sparing(vm, self.words, v, asked), v, labelled.coverage, details)
+        details = {**_account(removed, x, basis), **labelled.report(x, vm), "concept": concept.name}
+        return self._reported(sparing(vm, self.words, v, concept), v, labelled.coverage, details)
 
-    def _check(self) -> None:
+    def _check(self, concept: Concept) -> None:
+        super()._check(concept)
         if self.iterations < 1 or self.C <= 0:
             raise UsageError(f"iterations and C must be positive, got {self.iterations} and {self.C}")
         if self.weighting not in ("none", "information"):

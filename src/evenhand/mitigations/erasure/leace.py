@@ -14,7 +14,6 @@ from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -131,17 +130,16 @@ class LEACE(FromLabels):
     shrinkage: bool = False
     orth: bool = False
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Choose the labelled words, gather their statistics, and return the eraser."""
-        asked = as_concept(concept)
-        labelled = self._labelled(v, asked)
+        labelled = self._labelled(v, concept)
         x = labelled.matrix(v)
-        vm = sparing(self._erase(x, labelled.y), self.words, v, asked)
+        vm = sparing(self._erase(x, labelled.y), self.words, v, concept)
         # What is told of accuracy must not come from words that the eraser has seen.
         fit, dev, _ = labelled.parts
         seen = np.union1d(fit, dev)
         details = labelled.report(x, self._erase(x[seen], labelled.y[seen]))
-        return self._reported(vm, v, labelled.coverage, {**details, "concept": asked.name})
+        return self._reported(vm, v, labelled.coverage, {**details, "concept": concept.name})
 
     def _erase(self, x: Matrix64, y: Rows) -> LowRank:
         found = Statistics(x.shape[1], int(y.max()) + 1)

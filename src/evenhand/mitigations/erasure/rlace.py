@@ -16,7 +16,6 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.subspace import oriented
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -75,12 +74,9 @@ class RLACE(FromLabels):
     epsilon: float = 0.002
     """Stop once the fresh classifier is within this of the largest class's share."""
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Choose the labelled words, play the game, and return the projection."""
-        if min(self.steps, self.every, self.rate, self.projection_rate) <= 0:
-            raise UsageError("steps, every, rate and projection_rate must be positive")
-        asked = as_concept(concept)
-        labelled = self._labelled(v, asked)
+        labelled = self._labelled(v, concept)
         rank = len(labelled.classes) - 1 if self.rank is None else self.rank
         if not 1 <= rank <= v.dim:
             raise UsageError(f"rank={rank} makes no sense in {v.dim} dimensions", hint="1 <= rank <= dimensions")
@@ -88,8 +84,13 @@ class RLACE(FromLabels):
         best = self._play(x, labelled, rank)
         vm = SoftProjection(best.basis)
         played = {"accuracies": best.accuracies, "steps_done": best.steps, "stopped": best.stopped}
-        details = {**labelled.report(x, vm), **played, "concept": asked.name}
-        return self._reported(sparing(vm, self.words, v, asked), v, labelled.coverage, details)
+        details = {**labelled.report(x, vm), **played, "concept": concept.name}
+        return self._reported(sparing(vm, self.words, v, concept), v, labelled.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        super()._check(concept)
+        if min(self.steps, self.every, self.rate, self.projection_rate) <= 0:
+            raise UsageError("steps, every, rate and projection_rate must be positive")
 
     def _play(self, x: Matrix64, labelled: Labelled, rank: int) -> _Best:
         fit = labelled.parts[0]

@@ -19,7 +19,6 @@ from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
 from evenhand.subspaces.lookup import Differences, differences
 from evenhand.subspaces.principal import RANK_RTOL, principal
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -68,20 +67,18 @@ class DoubleHardDebias(Mitigation):
     """Which words stay as they are (see `selection`); None: every word is mapped."""
     seed: int = 0
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Try the components on the most biased words and return the affine map for the best."""
-        asked = as_concept(concept)
-        self._check(asked)
-        anchor = self._anchor(asked)
-        found = differences(v, asked.pairs)
-        rows, labels = self._most_biased(v, asked, anchor)
+        anchor = self._anchor(concept)
+        found = differences(v, concept.pairs)
+        rows, labels = self._most_biased(v, concept, anchor)
         biased = v.matrix[rows].astype(np.float64)
         every = moments(v)
         tried = [self._map(component, found, every) for component in _principal(every, self.components)]
         accuracies = [agreement(vm(biased), labels, seed=self.seed) for vm in tried]
         chosen = int(np.argmin(accuracies))
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "anchor": list(anchor),
             "component": chosen + 1,
             "accuracies": accuracies,
@@ -89,7 +86,7 @@ class DoubleHardDebias(Mitigation):
             "words_clustered": len(labels),
             "pairs_lost": [list(two) for two in found.lost],
         }
-        return self._reported(sparing(tried[chosen], self.words, v, asked), v, found.coverage, details)
+        return self._reported(sparing(tried[chosen], self.words, v, concept), v, found.coverage, details)
 
     def _check(self, concept: Concept) -> None:
         if len(concept.groups) != 2 or not len(concept.pairs):

@@ -13,12 +13,12 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_direction, require_groups
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces.lookup import SAME_WORD, listed, word_rows
 from evenhand.subspaces.principal import principal
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
@@ -65,24 +65,26 @@ class HardDebias(Mitigation):
     equalise: bool = True
     variant: Variant = "paper"
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Learn the subspace, neutralise, and compute the equalised vectors."""
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(Variant))}")
-        asked = as_concept(concept)
-        learned = unit_subspace(v, asked, self.subspace, k=self.k)
-        spared = spared_words(v, asked, self.words)
+        learned = unit_subspace(v, concept, self.subspace, k=self.k)
+        spared = spared_words(v, concept, self.words)
         neutralise = ExceptWords(SoftProjection(learned.basis), sorted(spared))
-        table, account = self._equalised(v, asked, learned.basis, spared)
+        table, account = self._equalised(v, concept, learned.basis, spared)
         steps = [RowNormalise(v.dim), neutralise, RowNormalise(v.dim), *([WordTable(table)] if table else [])]
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "subspace": learned.to_dict(basis=False),
             "words_neutralised": len(v) - len(spared),
             "words_spared": len(spared),
             **account,
         }
         return self._reported(Chain(steps), v, learned.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        if self.variant not in get_args(Variant):
+            raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(Variant))}")
+        check_subspace(concept, "hard debiasing", self.subspace)
 
     def _equalised(
         self, v: Vectors, concept: Concept, basis: Matrix64, spared: frozenset[str]
@@ -124,6 +126,16 @@ def unit_subspace(
     return learn(v, concept, "pairs" if len(concept.pairs) else "two-means", k=k, normalise=True)
 
 
+def check_subspace(concept: Concept, method: str, subspace: Subspace | Recipe | str | None) -> None:
+    """Raise `UsageError` if `unit_subspace` cannot learn a subspace of this concept."""
+    if isinstance(subspace, Subspace):
+        return
+    if subspace is not None:
+        require_direction(concept, method, subspace)
+    elif not len(concept.pairs):
+        require_groups(concept, method)
+
+
 def spared_words(v: Vectors, concept: Concept, selector: Selector | None = None) -> frozenset[str]:
     """The words that rightly carry the concept: by a rule, or its specific ones, or where it has none its own."""
     if selector is not None:
@@ -151,24 +163,24 @@ def counterparts(pairs: Iterable[tuple[str, str]]) -> WordSets:
     return tuple(tuple(one) for one in sets)
 
 
-def set_subspace(v: Vectors, concept: Concept, *, k: int | None = None) -> Subspace:
-    """The first k principal directions of the defining sets, each centred on its own mean, words at unit length.
+def set_subspace(v: Vectors, concept: Concept, *, k: int | None = None, normalise: bool = True) -> Subspace:
+    """Return the first k principal directions of the defining sets, each centred on its own mean.
 
     The sets are the concept's counterparts; where it has no pairs, one set of the means of its groups. k is by default
     the number of groups less one, which is what so many points differ in (the released code takes 1), or the rank
     where that is less.
     """
-    rows, coverage = _centred_sets(v, concept) if len(concept.pairs) else _centred_means(v, concept)
+    rows, coverage = (_centred_sets if len(concept.pairs) else _centred_means)(v, concept, normalise)
     most = min(len(concept.groups) - 1, int(np.linalg.matrix_rank(rows, rtol=SAME_WORD))) if k is None else k
     if most == 0:
         raise DegenerateError(f"concept {concept.name!r}: the words of each set have the same vectors")
-    params = {"concept": concept.name, "normalise": True, "sets": "pairs" if len(concept.pairs) else "group means"}
+    params = {"concept": concept.name, "normalise": normalise, "sets": "pairs" if len(concept.pairs) else "group means"}
     return principal(rows, k=most, how="sets", params=params, coverage=coverage)
 
 
-def _centred_sets(v: Vectors, concept: Concept) -> tuple[Matrix64, Coverage]:
+def _centred_sets(v: Vectors, concept: Concept, normalise: bool) -> tuple[Matrix64, Coverage]:
     sets = counterparts(concept.pairs)
-    rows, coverage = word_rows(v, [word for one in sets for word in one], what=concept.name, normalise=True)
+    rows, coverage = word_rows(v, [word for one in sets for word in one], what=concept.name, normalise=normalise)
     place = {word: row for row, word in enumerate(coverage.found)}
     found = [rows[[place[word] for word in one if word in place]] for one in sets]
     complete = [one - one.mean(axis=0) for one in found if len(one) > 1]
@@ -179,12 +191,10 @@ def _centred_sets(v: Vectors, concept: Concept) -> tuple[Matrix64, Coverage]:
     return np.vstack(complete), coverage
 
 
-def _centred_means(v: Vectors, concept: Concept) -> tuple[Matrix64, Coverage]:
-    if len(concept.groups) < 2:
-        raise UsageError(f"concept {concept.name!r} has one group only: nothing to tell it from", hint="give it two")
+def _centred_means(v: Vectors, concept: Concept, normalise: bool) -> tuple[Matrix64, Coverage]:
     coverage, means = Coverage(()), []
     for name, group in concept.groups.items():
-        rows, found = word_rows(v, group, what=f"group {name!r}", normalise=True)
+        rows, found = word_rows(v, group, what=f"group {name!r}", normalise=normalise)
         means.append(rows.mean(axis=0))
         coverage = coverage + found
     centred = np.array(means) - np.mean(means, axis=0)

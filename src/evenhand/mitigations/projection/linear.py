@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.projection.hard import set_subspace
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
@@ -48,20 +50,46 @@ class LinearProjection(Mitigation):
     words: Selector | None = None
     """Which words stay as they are (see `selection`); None: every word is projected."""
 
-    def fit(self, v: Vectors, concept: Concept | str | None = None) -> VectorMap:
+    def fit(self, view: Vectors, concept: Concept | str | None = None, *, seed: int | None = None) -> VectorMap:
         """Learn the subspace (unless one was given) and return the projection that removes it."""
+        if concept is not None:
+            return super().fit(view, concept, seed=seed)
+        if not isinstance(self.subspace, Subspace):
+            raise UsageError("what should be removed?", hint="fit(vectors, concept), or LinearProjection(subspace)")
+        return self._fit(view, None)
+
+    def _fit(self, v: Vectors, concept: Concept | None) -> VectorMap:
         learned = self._learn(v, concept)
-        about = None if concept is None else as_concept(concept)
-        vm = sparing(SoftProjection(learned.basis), self.words, v, about)
+        vm = sparing(SoftProjection(learned.basis), self.words, v, concept)
         details = {"concept": learned.params.get("concept", ""), "subspace": learned.to_dict(basis=False)}
         return self._reported(vm, v, learned.coverage, details)
 
-    def _learn(self, v: Vectors, concept: Concept | str | None) -> Subspace:
-        if isinstance(self.subspace, Subspace):
-            if self.centre is not None or self.normalise is not None:
-                raise UsageError("centre and normalise say how to learn a subspace; this one is learned already")
-            return self.subspace if self.k is None else self.subspace.first(self.k)
-        if concept is None:
-            raise UsageError("what should be removed?", hint="fit(vectors, concept), or LinearProjection(subspace)")
-        recipe, asked = self.subspace, as_concept(concept)
-        return learn(v, asked, recipe, k=self.k, centre=self.centre, normalise=self.normalise)
+    def _check(self, concept: Concept) -> None:
+        if not isinstance(self.subspace, Subspace):
+            require_direction(concept, "linear projection", self.subspace)
+
+    def _learn(self, v: Vectors, concept: Concept | None) -> Subspace:
+        if isinstance(self.subspace, Subspace) or concept is None:
+            return self._given()
+        if self.subspace is None and concept.direction is None and len(concept.groups) > 2:
+            return self._several(v, concept)
+        return learn(v, concept, self.subspace, k=self.k, centre=self.centre, normalise=self.normalise)
+
+    def _given(self) -> Subspace:
+        if self.centre is not None or self.normalise is not None:
+            raise UsageError("centre and normalise say how to learn a subspace; this one is learned already")
+        given = cast(Subspace, self.subspace)
+        return given if self.k is None else given.first(self.k)
+
+    def _several(self, v: Vectors, concept: Concept) -> Subspace:
+        """Learn the directions in which more than two groups differ: one less than there are groups."""
+        if self.centre is False:
+            raise UsageError("the differences of more than two groups are always centred", hint="leave centre out")
+        learned = set_subspace(v, concept, k=self.k, normalise=bool(self.normalise))
+        warnings.warn(
+            f"linear: concept {concept.name!r} has {len(concept.groups)} groups and no published direction; removing "
+            f"the {learned.k} principal components of the differences between {learned.params['sets']}",
+            EvenhandWarning,
+            stacklevel=5,
+        )
+        return learned

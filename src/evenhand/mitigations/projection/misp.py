@@ -68,18 +68,20 @@ class MISP(Mitigation):
         if not isinstance(self.weights, str | float | int):
             object.__setattr__(self, "weights", tuple(float(a) for a in self.weights))
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Find the components and return the map that shrinks them."""
-        asked = as_concept(concept)
-        learned, details = self._learn(v, asked)
+        learned, details = self._learn(v, concept)
         weights = self._weights(learned)
-        vm = sparing(SoftProjection(learned.basis, weights), self.words, v, asked)
+        vm = sparing(SoftProjection(learned.basis, weights), self.words, v, concept)
         return self._reported(vm, v, learned.coverage, {**details, "weights": weights.tolist()})
+
+    def _check(self, concept: Concept) -> None:
+        if isinstance(self.weights, str) and self.weights != "explained":
+            raise UsageError(f"unknown weights {self.weights!r}", hint="use 'explained', a number, or k numbers")
+        self._lists(concept)
 
     def _weights(self, learned: Subspace) -> Vector64:
         if isinstance(self.weights, str):
-            if self.weights != "explained":
-                raise UsageError(f"unknown weights {self.weights!r}", hint="use 'explained', a number, or k numbers")
             return np.asarray(learned.explained)
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.full(learned.k, float(weights)) if weights.ndim == 0 else weights
@@ -132,8 +134,9 @@ def weight_permutations(method: MISP, v: Vectors, concept: Concept | str) -> Ite
     Dawkins 2021, appendix C: in 1243 weight a_1 goes to g_1, a_2 to g_2, a_4 to g_3 and a_3 to g_4. The directions
     are learned once; each map comes when it is asked for.
     """
-    asked = as_concept(concept)
-    learned, details = method._learn(v, asked)
+    about = as_concept(concept)
+    method.check_concept(about)
+    learned, details = method._learn(v, about)
     weights = method._weights(learned)
     right = tuple(range(learned.k))
     for order in permutations(right):
@@ -141,7 +144,7 @@ def weight_permutations(method: MISP, v: Vectors, concept: Concept | str) -> Ite
             continue
         name = "".join(str(number + 1) for number in order)
         moved = replace(method, weights=tuple(weights[list(order)].tolist()))
-        vm = sparing(SoftProjection(learned.basis, weights[list(order)]), method.words, v, asked)
+        vm = sparing(SoftProjection(learned.basis, weights[list(order)]), method.words, v, about)
         account = {**details, "weights": weights[list(order)].tolist(), "permutation": name}
         yield name, moved._reported(vm, v, learned.coverage, account)
 

@@ -11,13 +11,12 @@ from evenhand.arrays import Matrix64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import Affine, Chain, RowNormalise, VectorMap
 from evenhand.mitigations.method import Mitigation
-from evenhand.mitigations.projection.hard import spared_words, unit_subspace
+from evenhand.mitigations.projection.hard import check_subspace, spared_words, unit_subspace
 from evenhand.mitigations.projection.moments import moments
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
@@ -64,22 +63,19 @@ class SoftDebias(Mitigation):
     words: Selector | None = None
     """Which words are not neutral (see `selection`); None: the concept's specific ones. All words are mapped."""
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Solve the convex problem on d x d moments and return the map, between two normalisations."""
-        if not (np.isfinite(self.penalty) and self.penalty >= 0):
-            raise UsageError(f"the penalty is a number of at least 0, got {self.penalty}")
-        asked = as_concept(concept)
-        learned = unit_subspace(v, asked, self.subspace, k=self.k)
-        spared = spared_words(v, asked, self.words)
+        learned = unit_subspace(v, concept, self.subspace, k=self.k)
+        spared = spared_words(v, concept, self.words)
         exempt = unit_rows(v.matrix[[v.index[word] for word in sorted(spared)]]) if spared else np.empty((0, v.dim))
         every = moments(v, normalise=True).products
         neutral = every - exempt.T @ exempt
         if len(v) == len(spared):
-            raise UsageError(f"every word of {v.name} rightly carries {asked.name!r}: none is neutral")
+            raise UsageError(f"every word of {v.name} rightly carries {concept.name!r}: none is neutral")
         weight = self.penalty * (len(v) ** 2 / (len(v) - len(spared)) if self.per_word else 1.0)
         found = solve(every, neutral, learned.basis, weight)
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "subspace": learned.to_dict(basis=False),
             "words_neutral": len(v) - len(spared),
             "objective_before": found.before,
@@ -89,6 +85,11 @@ class SoftDebias(Mitigation):
         }
         vm = Chain([RowNormalise(v.dim), Affine(_root(found.x)), RowNormalise(v.dim)])
         return self._reported(vm, v, learned.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        if not (np.isfinite(self.penalty) and self.penalty >= 0):
+            raise UsageError(f"the penalty is a number of at least 0, got {self.penalty}")
+        check_subspace(concept, "soft debiasing", self.subspace)
 
 
 class Solution(NamedTuple):
@@ -112,7 +113,7 @@ def solve(every: Matrix64, neutral: Matrix64, basis: Matrix64, weight: float) ->
     target = np.diag(values[real])
     p, s = ((span.T @ moment @ span) / np.outer(scale, scale) for moment in (basis.T @ basis, neutral))
     y, steps = _accelerated(target, p, s, weight)
-    # Outside the span of the words nothing is asked, so that X stays the identity there.
+    # Outside the span of the words nothing is concept, so that X stays the identity there.
     x = np.eye(len(every)) + span @ (y / np.outer(scale, scale) - np.eye(len(scale))) @ span.T
     return Solution(x, _objective(target, target, p, s, weight), _objective(y, target, p, s, weight), steps)
 

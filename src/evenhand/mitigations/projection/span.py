@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from evenhand.errors import UsageError
 from evenhand.mitigations.maps import ExceptWords, SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span
 from evenhand.subspaces.principal import RANK_RTOL
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -53,16 +52,16 @@ class Span(Mitigation):
     words: Selector | None = None
     """Which words stay as they are (see `selection`); None: none but the pairs, where these are kept."""
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         """Find the span of the concept's pairs and return the projection that removes it."""
-        asked = as_concept(concept)
-        if not len(asked.pairs):
-            raise UsageError(f"concept {asked.name!r} has no pairs to span", hint="give it pairs=[(a, b), ...]")
-        learned = span(v, asked.pairs, rtol=self.rtol)
+        learned = span(v, concept.pairs, rtol=self.rtol)
         vm: VectorMap = SoftProjection(learned.basis)
         if self.keep_pairs:
-            spelt = (v.find(word) for two in asked.pairs for word in two)
+            spelt = (v.find(word) for two in concept.pairs for word in two)
             vm = ExceptWords(vm, [word for word in spelt if word is not None])
-        vm = sparing(vm, self.words, v, asked)
-        details = {"concept": asked.name, "subspace": learned.to_dict(basis=False)}
+        vm = sparing(vm, self.words, v, concept)
+        details = {"concept": concept.name, "subspace": learned.to_dict(basis=False)}
         return self._reported(vm, v, learned.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        require_pairs(concept, "span projection")

@@ -14,6 +14,7 @@ from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.training.glove import Plan, Progress, Side, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate
@@ -59,6 +60,7 @@ class GNGloVe(Mitigation):
     id: ClassVar[str] = "gn-glove"
     title: ClassVar[str] = "Gender-neutral GloVe (GN-GloVe)"
     citation: ClassVar[str] = "Zhao et al. 2018, EMNLP"
+    view: ClassVar[str] = "text"
     limits: ClassVar[str] = (
         "Trains new vectors from co-occurrence counts with train(); it cannot change given vectors. Two groups with "
         "pairs only. The bias that is not in the lists stays in the other coordinates."
@@ -96,20 +98,23 @@ class GNGloVe(Mitigation):
             raise UsageError("GN-GloVe needs a dim of at least 2 and weights apart and neutral of at least 0")
         if self.pairs is not None:
             object.__setattr__(self, "pairs", as_pairs(self.pairs))
+            if not self.pairs:
+                raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
         self._plan()
 
-    def fit(self, v: Vectors, concept: Concept | str) -> NoReturn:
-        """Not possible: there is no map from given vectors to these."""
+    def _fit(self, v: Vectors, concept: Concept) -> NoReturn:
+        """Raise an error: there is no map from given vectors to these."""
         raise UsageError(
-            f"gn-glove learns vectors for {as_concept(concept).name!r} from the co-occurrence counts of a text; "
+            f"gn-glove learns vectors for {concept.name!r} from the co-occurrence counts of a text; "
             f"it has no map for given vectors ({v.name})",
             hint=HOW,
         )
 
     def train(self, counts: Cooccurrence, concept: Concept | str, *, progress: Progress = None) -> Vectors:
         """New vectors for the words of the counts; what was done and which list words were missing is their history."""
-        asked, plan = as_concept(concept), self._plan()
-        pairs, poles = self._pairs(asked), _poles(asked)
+        about, plan = as_concept(concept), self._plan()
+        self.check_concept(about)
+        pairs, poles = self._pairs(about), _poles(about)
         lists = listed(counts, pairs, poles=poles, by_listed=self.variant == "released")
         rng = np.random.default_rng(self.seed)
         word, context = (Side.start(len(counts.words), plan, rng) for _ in range(2))
@@ -123,7 +128,7 @@ class GNGloVe(Mitigation):
             return Coordinate(lists.side, direction, weight, self.apart, self.neutral, self.form)
 
         trained = train(counts, plan, rng, word, context, term=term, progress=progress)
-        return as_vectors(counts, trained, self._account(asked, lists, poles))
+        return as_vectors(counts, trained, self._account(about, lists, poles))
 
     def without_gender(self) -> DropCoordinates:
         """The map to w_a, published as "(wa)": the vectors without the last coordinate."""
@@ -134,20 +139,19 @@ class GNGloVe(Mitigation):
         numbers = self.dim, self.epochs, self.x_max, self.alpha, self.rate
         return Plan(*numbers, optimiser=optimiser, clip=self.clip, block=self.block, seed=self.seed)
 
+    def _check(self, concept: Concept) -> None:
+        require_two_groups(
+            concept, "GN-GloVe", hint="use inlp or leace on trained vectors, which take any number of groups"
+        )
+        if self.pairs is None and concept.name != "gender":
+            require_pairs(concept, "GN-GloVe", hint="GNGloVe(pairs=[(a, b), ...])")
+
     def _pairs(self, concept: Concept) -> WordPairs:
-        if len(concept.groups) != 2:
-            raise UsageError(
-                f"concept {concept.name!r} has {len(concept.groups)} groups; GN-GloVe has one coordinate with two ends",
-                hint="use inlp or leace on trained vectors, which take any number of groups",
-            )
         if self.pairs is None and concept.name == "gender":
             from evenhand.words import pairs
 
             return tuple(pairs(PUBLISHED_PAIRS))
-        chosen = tuple(concept.pairs) if self.pairs is None else as_pairs(self.pairs)
-        if not chosen:
-            raise UsageError(f"concept {concept.name!r} has no pairs", hint="GNGloVe(pairs=[(a, b), ...])")
-        return chosen
+        return tuple(concept.pairs) if self.pairs is None else as_pairs(self.pairs)
 
     def _weight(self, counts: Cooccurrence) -> Any:
         entries = np.bincount(counts.matrix.nonzero()[0], minlength=len(counts.words))

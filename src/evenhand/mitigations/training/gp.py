@@ -14,10 +14,10 @@ from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.training.ran import listed_words
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import as_pairs
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -94,22 +94,28 @@ class GP(Mitigation):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.pairs is not None:
             object.__setattr__(self, "pairs", as_pairs(self.pairs))
+            if not self.pairs:
+                raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
 
-    def fit(self, v: Vectors, concept: Concept | str) -> Encoder:
+    def _fit(self, v: Vectors, concept: Concept) -> Encoder:
         """Train in three stages and return the encoder."""
-        asked = as_concept(concept)
-        counts = (self.epochs, self.batch, self.head_epochs, self.joint_epochs, self.threads)
-        if min(counts) < 1 or not (0 <= self.dropout < 1 and 0 <= self.joint_dropout < 1):
-            raise UsageError("epochs, batch and threads must be positive, dropout at least 0 and below 1")
-        lists = self._lists(v, asked)
+        lists = self._lists(v, concept)
         weight, bias, losses = train(v.matrix, lists, self)
         details: dict[str, Any] = {
-            "concept": asked.name,
+            "concept": concept.name,
             "sizes": {name: len(getattr(lists, name)) for name in CLASSES},
             "losses": losses,
             "beyond_tanh": float(np.mean(np.abs(v.matrix) > 1)),
         }
         return self._reported(Encoder(weight, bias), v, lists.coverage, details)
+
+    def _check(self, concept: Concept) -> None:
+        counts = (self.epochs, self.batch, self.head_epochs, self.joint_epochs, self.threads)
+        if min(counts) < 1 or not (0 <= self.dropout < 1 and 0 <= self.joint_dropout < 1):
+            raise UsageError("epochs, batch and threads must be positive, dropout at least 0 and below 1")
+        require_two_groups(concept, "GP")
+        if self.pairs is None and concept.name != "gender":
+            require_pairs(concept, "GP", hint="GP(pairs=[(a, b), ...])")
 
     def _lists(self, v: Vectors, concept: Concept) -> Lists:
         pairs = self._pairs(concept)
@@ -128,19 +134,12 @@ class GP(Mitigation):
         return lists
 
     def _pairs(self, concept: Concept) -> tuple[tuple[str, str], ...]:
-        if len(concept.groups) != 2:
-            raise UsageError(
-                f"concept {concept.name!r} has {len(concept.groups)} groups; GP has one head for each of two",
-                hint="use inlp or leace, which take any number of groups",
-            )
         if self.pairs is not None:
             return as_pairs(self.pairs)
         if concept.name == "gender":
             from evenhand.words import pairs
 
             return tuple(pairs(PUBLISHED_PAIRS))
-        if not len(concept.pairs):
-            raise UsageError(f"concept {concept.name!r} has no pairs", hint="GP(pairs=[(a, b), ...])")
         return tuple(concept.pairs)
 
     def _others(self, v: Vectors, concept: Concept) -> tuple[Rows, Rows, Coverage]:

@@ -17,11 +17,11 @@ from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.subspaces import Subspace, learn, pairs
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -81,19 +81,22 @@ class RAN(Mitigation):
         if self.change is not None:
             object.__setattr__(self, "change", plain_words(self.change, what="RAN"))
 
-    def fit(self, v: Vectors, concept: Concept | str) -> Chain:
+    def _fit(self, v: Vectors, concept: Concept) -> Chain:
         """Find each word's repelling neighbours, minimise, and return the table of new vectors."""
-        asked = as_concept(concept)
         weights = self._weights()
-        along = _direction(v, asked)
+        along = _direction(v, concept)
         pool = unit_float32(v.head(self.vocabulary)).astype(np.float64)
-        rows, coverage = self._rows(v, asked)
+        rows, coverage = self._rows(v, concept)
         g = along.basis[0]
         hits = self._hits(pool, rows, g)
         moved = self._minimise(pool, rows, hits, g, weights)
         vm = Chain((RowNormalise(v.dim), WordTable({v.words[int(row)]: x for row, x in zip(rows, moved, strict=True)})))
-        details = {"concept": asked.name, "subspace": along.to_dict(basis=False), "weights": list(weights)}
+        details = {"concept": concept.name, "subspace": along.to_dict(basis=False), "weights": list(weights)}
         return self._reported(vm, v, coverage, {**details, **_account(pool[rows], moved, hits, g)})
+
+    def _check(self, concept: Concept) -> None:
+        self._weights()
+        require_single_direction(concept, "RAN", "pairs" if len(concept.pairs) else None)
 
     def _weights(self) -> Weights:
         if self.variant not in ("paper", "released"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -14,7 +14,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.words.probes.fillers import Filler, groups_of, places_of
 from evenhand.words.probes.phrases import Phrases, narrowed
 from evenhand.words.probes.surface import Surface
-from evenhand.words.source import Cited, Source
+from evenhand.words.source import Cited, Source, digest_of
 from evenhand.words.template import Template
 from evenhand.words.wordset import Words
 
@@ -81,6 +81,13 @@ class Probe(Cited):
     def __repr__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.shape)
         return f"Probe({self.name!r}, {shape} = {self.n_pairs:,} pairs, {self.expected})"
+
+    @property
+    def digest(self) -> str:
+        """Hash of the sentences: templates, fillers, and how they are written."""
+        fillers = [[asdict(filler) for filler in side] for side in (self.premise, self.hypothesis)]
+        templates = [template.to_dict() for template in self.templates]
+        return digest_of([templates, fillers, self.differs, self.expected, self.contrast, asdict(self.surface)])
 
     @cached_property
     def phrases(self) -> Phrases:

@@ -1,12 +1,27 @@
-"""Effect sizes with their intervals, one line a query, one mark a stage: a forest plot."""
+"""Forest plot: WEAT effect sizes with their intervals, one line per query and one mark per stage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.report.charts.style import chart, scales
-from evenhand.report.tables import Row
+from evenhand.audit import Audit
+from evenhand.report import numbers
+from evenhand.report.charts.figure import CHARTS, Figure
+from evenhand.report.charts.style import DISTINGUISHABLE, chart, scales
+from evenhand.report.tables import Row, rows
+
+
+@CHARTS.register("effect-sizes")
+def effect_sizes(audit: Audit, subject: str) -> Figure | None:
+    """Draw the association tests before and after each method."""
+    weat = [row for row in rows(audit, subject) if row.question.measure == "weat"]
+    defined = any(cell.value is not None for row in weat for cell in row.cells.values())
+    if not defined or len(audit.stage_names) > DISTINGUISHABLE:
+        return None
+    columns = ("test", *weat[0].cells)
+    table = tuple((row.label, *(numbers.cell(cell) for cell in row.cells.values())) for row in weat)
+    return Figure("Association tests, before and after", effect_forest(weat, "WEAT effect size"), columns, table)
 
 
 def effect_forest(rows: Sequence[Row], title: str) -> dict[str, Any]:
@@ -29,7 +44,7 @@ def effect_forest(rows: Sequence[Row], title: str) -> dict[str, Any]:
     offset = {"field": "stage", "sort": stages}
     shared = {"y": y, "yOffset": offset, "color": marks["color"]}
     return chart(
-        f"{title}: value and 95 % interval of {len(rows)} tests on {len(stages)} sets of vectors",
+        f"{title}: value and 95 % interval of {len(rows)} tests on {len(stages)} stages",
         data={"values": points},
         width=470,
         height={"step": 14},
