@@ -69,8 +69,8 @@ PROBES = {
     "two words": Probe(
         "two", (TEMPLATE,), POLARITY, tuple(Filler(w, "{word} person") for w in ("iraqi", "thai", "jew"))
     ),
-    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).written(RELEASED),
-    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).written(determiner="A/An"),
+    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).with_surface(RELEASED),
+    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).with_surface(determiner="A/An"),
     "unknown words": Probe("lost", (TEMPLATE,), (*NOUNS, Filler("zyzzyva")), (*GENDERED, Filler("qwx"))),
     "slot inside": Probe("inside", (TEMPLATE, Template("s", "She said that the {subject} slept")), NOUNS, GENDERED),
     "same subject": Probe("same", (TEMPLATE,), GENDERED, GENDERED),

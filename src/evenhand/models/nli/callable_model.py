@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, UsageError
 from evenhand.models.nli.protocol import LABELS, Probabilities, label_order, require_equal_lengths
 

@@ -2,8 +2,8 @@
 
 For the BiLSTM, where word order matters, see `bilstm`.
 
-Premise and hypothesis share a phrase R and differ in their subjects A and B. Attention ignores order, so a sentence is a
-bag of tokens. With E = exp(attend . attend) the following holds without approximation:
+Premise and hypothesis share a phrase R and differ in their subjects A and B. Attention ignores order, so a sentence is
+a bag of tokens. With E = exp(attend . attend) the following holds without approximation:
 
 - A token of R in the premise attends to B and R: its row depends on (R, B) only, and likewise with A.
 - A token a of A attends to B and R. Its mixture is (sum_b E_ab x_b + sum_r E_ar x_r) / (sum_b E_ab + sum_r E_ar),
