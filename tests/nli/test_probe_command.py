@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 from evenhand.subjects.nli_models import parse_labels
 
 app = typer.Typer()

@@ -187,12 +187,12 @@ def _written(found: Probe, text: str) -> Probe:
     from evenhand.words.probes.surface import CHOICES
 
     if text == RELEASED:
-        return found.written(AS_RELEASED)
+        return found.with_surface(AS_RELEASED)
     choices: dict[str, Any] = dict(_pair(part, "--surface", "articles=letter,case=lower") for part in text.split(","))
     for name in choices:
         if name not in CHOICES:
             raise unknown_name("choice of --surface", name, CHOICES)
-    return found.written(**choices)
+    return found.with_surface(**choices)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

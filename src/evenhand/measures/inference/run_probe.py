@@ -176,7 +176,7 @@ def _controls(
     accuracies: dict[str, float] = {}
     for name in () if isinstance(model, RecordedModel) else probe.controls:
         try:
-            control, _ = restrict_to_vocabulary(find_probe(name).written(probe.surface), model, force=force)
+            control, _ = restrict_to_vocabulary(find_probe(name).with_surface(probe.surface), model, force=force)
         except VocabularyError as error:
             if not force:
                 raise
