@@ -38,7 +38,14 @@ def test_measure_has_the_common_signature(name: str) -> None:
 
 @pytest.mark.parametrize("name", measures.ids())
 def test_default_queries_ship_with_the_package(name: str) -> None:
-    known = {"vocabulary", *data.catalog(), *probes.ids(), *(entry.id for entry in words.listing())}
+    known = {
+        "vocabulary",
+        "words",
+        "neutral-text",
+        *data.catalog(),
+        *probes.ids(),
+        *(entry.id for entry in words.listing()),
+    }
     assert set(measures.info(name).queries) <= known
 
 

@@ -13,7 +13,7 @@ import evenhand as eh
 from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
 from evenhand.models.nli.decomposable_network import Weights
-from evenhand.subjects.nli_models import _order
+from evenhand.subjects.nli_models import parse_labels
 
 app = typer.Typer()
 app.command()(probe)
@@ -233,13 +233,13 @@ def test_misuse_is_told(arguments, words, tmp_path, monkeypatch):
     ],
 )
 def test_order_of_labels(text, order):
-    assert _order(text) == order
+    assert parse_labels(text) == order
 
 
 @pytest.mark.parametrize("text", ["e,n", "e,n,x", "e,e,c", ""])
 def test_no_order_of_labels(text):
     with pytest.raises(eh.EvenhandError, match="order of labels"):
-        _order(text)
+        parse_labels(text)
 
 
 def test_a_hugging_face_folder_gets_the_order_of_labels(tmp_path, monkeypatch):

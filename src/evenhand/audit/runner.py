@@ -301,10 +301,11 @@ def _compute_in_processes(
             for future in as_completed(futures):
                 task = futures[future]
                 try:
-                    cells = future.result()
+                    account, cells = future.result()
                 except EvenhandError as error:
                     _skip_or_raise(task, plan, outcome, error)
                     continue
+                store.put_stage(task.key, account)
                 for key, cell in cells:
                     store.put_cell(key, cell)
                 outcome.computed += len(cells)
@@ -318,11 +319,11 @@ def _compute_in_processes(
 
 def _measure_share(
     task: StageTask, keys: Sequence[str], plan: Plan, concept: Concept, store: CellStore
-) -> list[tuple[str, Cell]]:
+) -> tuple[dict[str, Any], list[tuple[str, Cell]]]:
     """Measure a share of a stage in a worker process; finished cells are stored at once where there is a folder."""
     cells = []
     for key, cell in measure_stage(task, keys, plan, concept, store):
         if store.folder is not None:
             store.put_cell(key, cell)
         cells.append((key, cell))
-    return cells
+    return store.stage(task.key) or {}, cells
