@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenhand import corpus
-from evenhand.corpus.scores.shuffled_baseline import Shuffler
+from evenhand.corpus.scores.shuffled_baseline import LabelShuffler
 from evenhand.errors import DegenerateError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -113,12 +113,12 @@ def test_permutation_p_value_is_uniform_without_bias():
 def test_too_little_text_for_a_baseline():
     # Among 20 labellings some give she's label to one of the two b documents, and then nothing meets both groups.
     text = corpus.Texts(["she a he a", "he b", "he b"])
-    with pytest.raises(DegenerateError, match="too little text"):
+    with pytest.raises(DegenerateError, match="too small for a baseline"):
         scored(text, permutations=20, stop_words=["b"])
 
 
 def test_shuffler_deals_out_every_label_once():
-    shuffler = Shuffler(np.tile([3, 5], (4, 1)), np.random.default_rng(0))
+    shuffler = LabelShuffler(np.tile([3, 5], (4, 1)), np.random.default_rng(0))
     dealt = np.concatenate([shuffler.draw(count) for count in (2, 0, 5, 1)], axis=1)
     assert dealt.shape == (4, 8)
     assert (np.sort(dealt, axis=1) == [0] * 3 + [1] * 5).all()

@@ -89,10 +89,9 @@ def _texts(
 
 
 def _stops(given: str) -> tuple[str, ...]:
-    from evenhand.corpus.counting.vocabulary import stop_list
-    from evenhand.corpus.generated import MARKS
+    from evenhand.corpus.counting.vocabulary import SPECIAL_TOKENS, load_stop_words
 
-    return (*stop_list(given), *MARKS)
+    return (*load_stop_words(given), *SPECIAL_TOKENS)
 
 
 def _told(perplexity: dict[str, Any] | None) -> str:

@@ -88,7 +88,7 @@ def probe(
 ) -> None:
     """Ask a model about sentences that differ in one word, and score its answers."""
     from evenhand.cli.screens.probe import tables
-    from evenhand.engines import opened
+    from evenhand.engines import open_engine
     from evenhand.measures.inference import compare as against
     from evenhand.words import probes
 
@@ -102,7 +102,7 @@ def probe(
     refuse_compare(compare, model)
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     texts = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
-    with notes_on_stderr(), opened(engine, workers=workers, address=address) as where:
+    with notes_on_stderr(), open_engine(engine, workers=workers, address=address, protect_stdout=True) as where:
         sets = [chosen(some, vectors=vectors, map_file=map_file, device=device, labels=labels) for some in texts]
         found = [_asked(where, some, asked, options) for some in sets]
     both = against(*found) if compare else None

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evenhand.engines import Engine, opened
+from evenhand.engines import Engine, open_engine
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.measures.inference import summary
 from evenhand.measures.inference.accumulator import Gathered, Progress, ask_all, ask_sample
@@ -53,7 +53,7 @@ def probe(
     columns = Columns(tuple(thresholds))
     full = find_probe(probe)
     asked, coverage = covered(full, model, force=force)
-    with opened(engine) as workers:
+    with open_engine(engine) as workers:
         choices: dict[str, Any] = {"seed": seed, "engine": workers}
         gathered = _gather(model, asked, columns, sample=sample, draws=draws, progress=progress, **choices)
         right = _controls(model, asked, force=force, **choices) if controls else {}
