@@ -1,6 +1,7 @@
 """The engine of one machine: order, bounds, errors, processes that die."""
 
 import os
+import sys
 from itertools import count, islice
 
 import pytest
@@ -87,3 +88,15 @@ def test_an_engine_of_the_caller_stays_open():
     assert mine.closed == 0
     with open_engine("local") as made:
         assert list(made.map(square, [3])) == [9]
+
+
+def test_stdout_is_protected_for_ray_only_while_the_engine_is_open(capfd, monkeypatch):
+    module = sys.modules["evenhand.engines.engine"]  # the package has a function of the same name
+    monkeypatch.setattr(module, "RayEngine", lambda address, workers: Watched())
+    with open_engine("ray", protect_stdout=True):
+        os.write(1, b"a library speaks\n")
+    with open_engine("ray"):
+        os.write(1, b"unprotected\n")
+    with open_engine("local", protect_stdout=True):
+        os.write(1, b"the result\n")
+    assert capfd.readouterr() == ("unprotected\nthe result\n", "a library speaks\n")

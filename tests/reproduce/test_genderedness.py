@@ -182,7 +182,7 @@ def test_misuse_and_missing_words_are_named(tmp_path: Path) -> None:
         compare(counts, Vectors(["x"], [[1.0]], name="strange"), settings=SETTING)
     with pytest.raises(DegenerateError, match="no neutral word occurs 501 times"):
         compare(counts, vectors, settings=replace(SETTING, frequent=501))
-    with pytest.raises(UsageError, match=r"holds counts, from which SGNS cannot be trained"):
+    with pytest.raises(UsageError, match=r"holds counts, on which SGNS cannot be trained"):
         table_2(tmp_path / "counts.safetensors")
     with pytest.raises(UsageError, match=r"about a text\n.*--corpus enwik8"):
         reproduce.compute("ethayarajh2019", "2")

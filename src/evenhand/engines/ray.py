@@ -94,7 +94,7 @@ class RayEngine:
                 ray.init(address=address, **quiet)
             else:
                 ray.init(address="local", num_cpus=self.workers, include_dashboard=False, **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # a node that does not start in time raises nothing narrower
             raise WorkerError(
                 f"no Ray cluster at {address!r} ({_last_line(error)})" if address else f"Ray did not start ({error})",
                 hint="check the address (--address, RAY_ADDRESS); a cluster with token authentication needs "
