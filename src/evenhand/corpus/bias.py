@@ -18,7 +18,7 @@ from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.read_log import no_words_error
 from evenhand.corpus.readers.source import ReadArguments, Source, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.scores.shuffled_baseline import shuffled_means
+from evenhand.corpus.scores.shuffled_baseline import permuted_means
 from evenhand.corpus.scores.word_scores import FOLDS, UNIT, Scorer
 from evenhand.engines import Engine, open_engine
 from evenhand.errors import DegenerateError
@@ -78,9 +78,9 @@ def bias(
             group still have no score.
         normalisation: `conditional`, `literal` or `joint` (see `corpus.scores.log_ratio`).
         bootstrap: resamples of the text for an interval of each word; 0 for none, None to choose by the text's size.
-        permutations: shuffled labellings for the baseline of mu, in a second pass; 0 for none, None to choose by the
+        permutations: permuted labellings for the baseline of mu, in a second pass; 0 for none, None to choose by the
             text's size.
-        seed: seed of resampling and shuffling.
+        seed: seed of resampling and permuting.
         piece: characters processed at a time; affects memory, not the result.
         engine: `local`, `ray`, or an object of `evenhand.engines`; affects speed, not the result.
         progress: called with (done, total, description).
@@ -112,8 +112,8 @@ def score_corpus(
         notes = _notes(first, options, chosen)
         if chosen.permutations:
             try:
-                means = shuffled_means(source, scorer, engine=workers, progress=progress)
-                first = replace(first, baseline=_baseline(first.mu, means))
+                means = permuted_means(source, scorer, engine=workers, progress=progress)
+                first = replace(first, baseline=_baseline(first.mu, means, scorer))
             except DegenerateError as error:
                 if options.permutations is not None:
                     raise
@@ -143,7 +143,7 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
         what
         for what, wanted, number in (
             ("intervals (--bootstrap 1000)", options.bootstrap, chosen.bootstrap),
-            ("the shuffled baseline (--permutations 20)", options.permutations, chosen.permutations),
+            ("the baseline (--permutations 20)", options.permutations, chosen.permutations),
         )
         if wanted is None and not number
     ]
@@ -152,7 +152,10 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
     return notes
 
 
-def _baseline(mu: float, means: Vector64) -> Baseline:
+def _baseline(mu: float, means: Vector64, scorer: Scorer) -> Baseline:
+    log = scorer.counts.label_log
+    valid = log is not None and len(log.sizes) > 1
     low, high = np.quantile(means, [0.025, 0.975])
     above = int(np.count_nonzero(means >= mu))
-    return Baseline(float(means.mean()), (float(low), float(high)), (above + 1) / (len(means) + 1), len(means))
+    p_value = (above + 1) / (len(means) + 1) if valid else None
+    return Baseline(float(means.mean()), (float(low), float(high)), p_value, len(means))

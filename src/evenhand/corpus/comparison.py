@@ -40,7 +40,7 @@ class Comparison:
     `first_mu` and `first_sigma`; None where a text has fewer than two documents.
 
     The comparison does not tell whether one text took its bias from the other. Compare texts of equal size only
-    (`same_shape`), and look at the shuffled baselines before trusting a mean.
+    (`same_shape`), and look at the baselines before trusting a mean.
     """
 
     first: CorpusBias
@@ -56,7 +56,11 @@ class Comparison:
         return float(getattr(source, name.removeprefix("first_")))
 
     def interval(self, name: str) -> tuple[float, float] | None:
-        """Return the 95 % interval of a statistic over documents."""
+        """Return the 95 % interval of a statistic over documents, at this corpus size.
+
+        It covers the value that other texts of the same size give, not that of an unlimited text, because mu, sigma and
+        beta all depend on the size.
+        """
         error = self.errors.get(name)
         return None if error is None else (self.value(name) - QUANTILE * error, self.value(name) + QUANTILE * error)
 

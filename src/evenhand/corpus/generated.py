@@ -61,8 +61,8 @@ def against_training(
         tokenizer: tokenizer of the scores; `whitespace` for tokenised text, as in the paper.
         stop_words: words that are not scored.
         min_count: words that occur less often are not scored.
-        permutations: shuffled labellings for the baseline of each text.
-        seed: seed of the block sampling and of the shuffles.
+        permutations: permuted labellings for the baseline of each text.
+        seed: seed of the block sampling and of the permutations.
         ceiling: also compare the training text with itself.
         progress: called with (done, total, description).
     """

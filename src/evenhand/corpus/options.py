@@ -49,7 +49,7 @@ class CorpusOptions:
     bootstrap: int | None = 0
     """Resamples for the interval of each word; None chooses by the size of the text."""
     permutations: int | None = 0
-    """Shuffled labellings for the baseline of mu; None chooses by the size of the text."""
+    """Permuted labellings for the baseline of mu; None chooses by the size of the text."""
     seed: int = 0
     piece: int = PIECE
     """Characters processed at a time; affects memory only."""
@@ -110,7 +110,10 @@ class CorpusOptions:
 
     def plan(self, *, folds: int = 0, unit: int | None = None) -> CountingPlan:
         """Return what to count; with `folds`, also separately for each fold of the text."""
-        return CountingPlan(self.group_words, self.window, self.decay, self.tokeniser, self.piece, folds, unit)
+        log_labels = bool(self.permutations)
+        return CountingPlan(
+            self.group_words, self.window, self.decay, self.tokeniser, self.piece, folds, unit, log_labels
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the options as plain data for the record."""

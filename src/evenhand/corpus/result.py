@@ -23,11 +23,15 @@ Order = Literal["evidence", "ratio"]
 
 @dataclass(frozen=True)
 class Baseline:
-    """Mean |bias| with shuffled labels: what sampling noise alone gives."""
+    """Mean |bias| with group labels permuted between documents: what noise alone gives.
+
+    `p_value` is None for a text of a single document, whose labels can only be rotated: if it consists of many
+    articles, such a p-value is far too small.
+    """
 
     mu: float
     interval: tuple[float, float]
-    p_value: float
+    p_value: float | None
     permutations: int
 
 
@@ -40,7 +44,7 @@ class CorpusBias:
     each word near it; `evidence` the z-score of each word's log-odds under an informative prior.
 
     What the scores do not tell is why. A score describes co-occurrence in this text, not a property of the word. It is
-    noisy for rare words, and `mu` grows with that noise: look at `evidence`, the intervals and the shuffled baseline.
+    noisy for rare words, and `mu` grows with that noise: look at `evidence`, the intervals and the baseline.
     """
 
     words: tuple[str, ...]

@@ -35,9 +35,15 @@ def _describe_baseline(result: CorpusBias) -> list[str]:
         return []
     low, high = base.interval
     among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] over {base.permutations} labellings"
-    lines = [f"shuffled labels: mean |bias| {among}, p = {base.p_value:.3f}"]
-    if result.mu <= high:
-        lines.append("The mean |bias| is not above that of shuffled labels: the scores may be noise.")
+    p_value = "" if base.p_value is None else f", p = {base.p_value:.3f}"
+    lines = [f"labels permuted between documents: mean |bias| {among}{p_value}"]
+    if base.p_value is None:
+        lines.append(
+            "No p-value: the text is one document, whose labels can only be rotated. Mark documents (--documents line, "
+            "or a file for each)."
+        )
+    elif result.mu <= high:
+        lines.append("The mean |bias| is not above that of permuted labels: the scores may be noise.")
     return lines
 
 
@@ -126,7 +132,7 @@ def show_comparison(comparison: Comparison, top: int, least: int) -> None:
 
 def _describe_errors(comparison: Comparison) -> str:
     if all(comparison.interval(name) for name in ("first_mu", "beta")):
-        return "In brackets: 95 % intervals over documents; of Theil-Sen, over words."
+        return "In brackets: 95 % intervals over documents at this corpus size; of Theil-Sen, over words."
     return "Intervals over documents need two documents or more in each text (--documents line)."
 
 

@@ -146,4 +146,4 @@ def _hits(hits: Mapping[str, int]) -> str:
 
 def _base(comparison: Comparison) -> str:
     base = comparison.second.baseline
-    return f"{base.mu:.3f} (p = {base.p_value:.2f})" if base else ""
+    return (f"{base.mu:.3f}" + (f" (p = {base.p_value:.2f})" if base.p_value is not None else "")) if base else ""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Rows
 from evenhand.corpus.counting.accumulators import Sums, Table
 from evenhand.corpus.counting.document_folds import FoldCounts, FoldSums, merge_folds
+from evenhand.corpus.counting.label_log import LabelLog, LabelLogger
 from evenhand.corpus.counting.text_stream import END, PIECE, cut
 from evenhand.corpus.counting.token_block import Labels, blocks
 from evenhand.corpus.counting.tokenise import Tokeniser
@@ -45,6 +46,7 @@ class Counts:
     read_log: ReadLog
     by_fold: FoldCounts | None = None
     shard_hits: tuple[int, ...] = ()
+    label_log: LabelLog | None = None
 
 
 def merge(parts: Iterable[Counts]) -> Counts | None:
@@ -68,6 +70,7 @@ class _Total:
         self._by_fold: FoldCounts | None = None
         self._documents = self._empty = 0
         self._hits: tuple[int, ...] = ()
+        self._label_logs: list[LabelLog] = []
 
     def add(self, part: Counts) -> None:
         ids = self._vocabulary.ids(part.words)
@@ -81,6 +84,7 @@ class _Total:
         self._documents += part.documents
         self._empty += part.empty_documents
         self._hits += part.shard_hits
+        self._label_logs += [part.label_log] if part.label_log else []
 
     def counts(self) -> Counts:
         words = self._vocabulary.words
@@ -94,6 +98,7 @@ class _Total:
             self._read_log,
             self._by_fold.widened(size) if self._by_fold else None,
             self._hits,
+            LabelLog.joined(self._label_logs) if self._label_logs else None,
         )
 
 
@@ -102,7 +107,7 @@ class CountingPlan:
     """What to count: the groups, the window or decay, the tokeniser, and the folds of the text.
 
     With `folds` the counts are also kept for each fold. Documents are assigned to folds in turn; a document longer than
-    `unit` tokens is assigned in stretches of that length.
+    `unit` tokens is assigned in stretches of that length. With `log_labels` the group of every hit is kept.
     """
 
     groups: Mapping[str, tuple[str, ...]]
@@ -112,6 +117,7 @@ class CountingPlan:
     piece: int = PIECE
     folds: int = 0
     unit: int | None = None
+    log_labels: bool = False
 
     @property
     def group_words(self) -> tuple[str, ...]:
@@ -144,6 +150,7 @@ def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold:
     read_log = ReadLog(source.skip_bad)
     sums = _sums(plan, kernel.dtype, first_fold)
     occurrences = Sums(1, 1, np.int64)
+    logger = LabelLogger() if plan.log_labels else None
     empty, after_end = 0, True
     for block in blocks(token_ids(source, shard, plan, vocabulary, read_log), plan.labels):
         if not len(block.ids):
@@ -155,6 +162,8 @@ def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold:
         kernel.feed(block, sums)
         if isinstance(sums, FoldSums):
             sums.add_hits(block)
+        if logger:
+            logger.add(block)
         empty += int(np.count_nonzero(np.diff(block.ends) == 1)) + int(after_end and block.ids[0] == 0)
         after_end = bool(block.ids[-1] == 0)
     words = vocabulary.words
@@ -164,7 +173,8 @@ def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold:
     seen = occurrences.values[0, 0, :size].astype(np.int64, copy=False)
     by_fold = sums.by_fold(size) if isinstance(sums, FoldSums) else None
     hits = int(seen[1 : 1 + len(plan.group_words)].sum())
-    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, read_log, by_fold, (hits,))
+    log = logger.log() if logger else None
+    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, read_log, by_fold, (hits,), log)
 
 
 def _sums(plan: CountingPlan, dtype: type[np.int64] | type[np.float64], first_fold: int) -> Sums:
