@@ -17,43 +17,49 @@ from typing import IO, Any, cast
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, OutputError
 
+# A zstd block of 4 bytes may stand for 128 KB. Slices of this size keep the output of one step below 64 MB.
+ZSTD_SLICE = 1 << 10
+
 
 class _ZstdFrames(io.RawIOBase):
-    """Decompress frame by frame, because the reader of zstandard accepts a stream that ends inside a frame."""
+    """Decompress frame after frame. The package's own reader accepts a stream that stops inside a frame as complete."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
         self._frame: Any = None
-        self._ready = b""
+        self._input, self._output = memoryview(b""), memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            chunk = self._raw.read(1 << 16)
-            if not chunk:
-                if self._frame is not None:
-                    raise EOFError("the stream stops inside a frame")
-                return 0
-            self._ready = b"".join(self._decompress(chunk))
-        count = min(len(buffer), len(self._ready))
-        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        while not self._output:
+            if not self._input:
+                self._input = memoryview(self._raw.read(1 << 16))
+                if not self._input:
+                    if self._frame is not None:
+                        raise EOFError("the stream stops inside a frame")
+                    return 0
+            self._decompress_slice()
+        count = min(len(buffer), len(self._output))
+        buffer[:count] = self._output[:count]
+        self._output = self._output[count:]  # a view: no copy of the rest
         return count
 
-    def _decompress(self, chunk: bytes) -> Iterator[bytes]:
-        import zstandard  # imported on use: needed for .zst files only
+    def _decompress_slice(self) -> None:
+        import zstandard  # here and below, so that only readers of .zst files need the package
 
-        while chunk:
-            if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            try:
-                yield self._frame.decompress(chunk)
-            except zstandard.ZstdError as error:
-                raise ValueError(str(error)) from error
-            chunk = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        part, self._input = self._input[:ZSTD_SLICE], self._input[ZSTD_SLICE:]
+        try:
+            self._output = memoryview(self._frame.decompress(part))
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+        if self._frame.eof:
+            if unused := len(self._frame.unused_data):
+                self._input = memoryview(bytes(part[-unused:]) + bytes(self._input))
+            self._frame = None
 
 
 def _zstd_writer(raw: IO[bytes]) -> IO[bytes]:
