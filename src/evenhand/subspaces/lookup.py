@@ -27,9 +27,11 @@ class Differences(NamedTuple):
     lost: tuple[tuple[str, str], ...]
 
 
-def word_rows(v: Vectors, words: Iterable[str], *, what: str, normalise: bool = False) -> tuple[Matrix64, Coverage]:
+def word_rows(
+    v: Vectors, words: Iterable[str], *, what: str, normalise: bool = False, own_case: bool = False
+) -> tuple[Matrix64, Coverage]:
     """Return the vectors of the words found and the coverage; raise `VocabularyError` if there are none."""
-    rows, coverage = _finite(v, as_words(words, what=what))
+    rows, coverage = _finite(v, as_words(words, what=what), own_case=own_case)
     if not len(rows):
         missing = listed(coverage.missing) or "the list is empty"
         raise VocabularyError(f"{v.name} has no word of {what}: {missing}", hint="check spelling and capitals")
@@ -63,8 +65,8 @@ def differences(v: Vectors, pairs: Iterable[Sequence[str]], *, normalise: bool =
     return Differences(first - second, coverage, used, lost)
 
 
-def _finite(v: Vectors, words: Iterable[str]) -> tuple[Matrix64, Coverage]:
-    rows, coverage = v.take(words)
+def _finite(v: Vectors, words: Iterable[str], *, own_case: bool = False) -> tuple[Matrix64, Coverage]:
+    rows, coverage = v.take(words, own_case=own_case)
     broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if broken.size:
         names = listed(coverage.found[row] for row in broken)

@@ -94,7 +94,7 @@ def midb(
         reason = f"concept {about.name!r} has no first names of two groups, which MIDB compares"
         return fields.undefined(reason, selection.coverage)
     positive, rest = _name_lists(about)
-    names = source.locate(positive)[1], source.locate(rest)[1]
+    names = source.locate(positive, own_case=True)[1], source.locate(rest, own_case=True)[1]
     sides = zip((about.positive, REST), names, strict=True)
     lists = (ListCoverage.of_words(f"{about.name} names, {side}", coverage) for side, coverage in sides)
     if reason := fields.problem((*selection.lists(), *lists), min_share):
