@@ -296,7 +296,7 @@ def test_two_at_once_download_once(web: Any, a_file: File, make_entry: MakeEntry
     assert len(web.seen) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_reported(
     a_file: File, make_entry: MakeEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -306,7 +306,7 @@ def test_a_cache_that_cannot_be_written_is_told(
     assert "EVENHAND_CACHE" in caught.value.hint
 
 
-def test_a_senseless_timeout_is_no_failure_of_the_source(
+def test_a_senseless_timeout_is_not_a_failure_of_the_source(
     a_file: File, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENHAND_TIMEOUT", "never")
