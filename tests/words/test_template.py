@@ -39,7 +39,7 @@ def test_expansion_is_lazy():
 @pytest.mark.parametrize(
     ("word", "letter", "phonetic"),
     [
-        ("honest person", "a", "a"),
+        ("honest person", "a", "an"),
         ("honest", "a", "an"),
         ("ukrainian", "an", "a"),
         ("SUV", "a", "an"),
