@@ -177,6 +177,118 @@ def test_hostile_rows_are_format_errors(tmp_path, row, match):
 
 def test_a_pair_of_surrogates_is_a_character(tmp_path):
     path = tmp_path / "pairs.jsonl"
+    row = {"premise": "\U0001f600", "hypothesis": "B"}
+    path.write_text("\n".join(json.dumps(row | {"label": label}) for label in ("neutral", "entailment")))
+    assert "\\ud83d\\ude00" in path.read_text()
+    assert read_pairs(path).premises[0] == "Yes, he ate."
+
+
+def test_undecided_and_empty_are_skipped_and_counted(tmp_path):
+    rows = [*ROWS, ("A", "B", "-"), ("A", "B", "-"), (" ", "B", "neutral"), ("A", "B", None)]
+    found = read_pairs(written(tmp_path, "x.jsonl", jsonl(rows)))
+    assert len(found) == 3
+    assert found.skipped == {"no decided label": 3, "empty sentence": 1}
+    assert found.to_dict()["by_label"] == {"entailment": 1, "neutral": 1, "contradiction": 1}
+
+
+def test_numbers_need_an_order(tmp_path):
+    path = written(tmp_path, "x.jsonl", jsonl([(p, h, n) for n, (p, h, _) in enumerate(ROWS)] + [("A", "B", -1)]))
+    with pytest.raises(FormatError, match=r"x\.jsonl:1: unknown label '0'\n.*labels="):
+        read_pairs(path)
+    found = read_pairs(path, labels=("contradiction", "neutral", "entailment"))
+    assert found.labels.tolist() == [2, 1, 0]
+    assert found.skipped == {"no decided label": 1}
+
+
+@pytest.mark.parametrize("labels", ["entailment", ("entailment",), ("entailment", "yes"), ("neutral", "neutral")])
+def test_orders_that_are_none(tmp_path, labels):
+    with pytest.raises(UsageError, match="the order of labels"):
+        read_pairs(written(tmp_path, "x.jsonl", jsonl(ROWS)), labels=labels)
+
+
+def test_hans_in_both_its_forms(tmp_path):
+    bare = read_pairs(written(tmp_path, "hans.txt", "A\tB\t1\nA\tA\t0\n"))
+    rows = [("A", "B", "non-entailment"), ("A", "A", "entailment")]
+    named = read_pairs(written(tmp_path, "set.jsonl", jsonl(rows, ("sentence1", "sentence2", "gold_label"))))
+    assert bare.labels.tolist() == named.labels.tolist() == [3, 0]
+    assert bare.two_way
+    assert not LabelledPairs.of("A", "B", ["neutral"]).two_way
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("empty.jsonl", "", r"empty\.jsonl: no labelled pair"),
+        ("empty.tsv", "", "no labelled pair"),
+        ("head.tsv", "sentence1\tsentence2\tlabel\n", "no labelled pair"),
+        ("lost.jsonl", jsonl([("A", "B", "-")]), "1 skipped: no decided label"),
+        ("one.jsonl", jsonl(ROWS[:1] * 5), r"only label of its 5 pairs is 'entailment'"),
+        ("odd.jsonl", jsonl([*ROWS, ("A", "B", "maybe")]), r"odd\.jsonl:4: unknown label 'maybe'"),
+        ("broken.jsonl", jsonl(ROWS) + "{", r"broken\.jsonl:4: not valid JSON"),
+        ("list.jsonl", "[1, 2]\n", r"list\.jsonl:1: a row must be an object"),
+        ("field.jsonl", '{"premise": "A", "label": "neutral"}\n', r"field\.jsonl:1: no hypothesis or sentence2"),
+        ("number.jsonl", jsonl([(["A"], "B", "neutral")]), r"number\.jsonl:1: premise is \['A'\]"),
+        ("columns.tsv", "a\tb\tc\td\n1\t2\t3\t4\n", "the header names no known column"),
+        ("short.tsv", "sentence1\tsentence2\tlabel\nA\tB\n", r"short\.tsv:2: 2 columns"),
+        ("pairs.parquet", "x", "labelled pairs must be in"),
+        ("pairs", "x", "a name without suffix"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, text, match):
+    with pytest.raises((FormatError, UsageError), match=match):
+        read_pairs(written(tmp_path, name, text))
+
+
+def test_what_is_not_there_or_not_text(tmp_path):
+    with pytest.raises(InputMissingError, match="does not exist"):
+        read_pairs(tmp_path / "nothing.jsonl")
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"premise\thypothesis\tlabel\nA\xff\tB\tneutral\n")
+    with pytest.raises(FormatError, match="not UTF-8"):
+        read_pairs(path)
+
+
+def test_one_class_may_be_evaluated(tmp_path):
+    assert len(read_pairs(written(tmp_path, "one.jsonl", jsonl(ROWS[:1] * 5)), one_class=True)) == 5
+
+
+def test_a_part_has_another_digest():
+    whole = LabelledPairs.of(*zip(*ROWS, strict=True))
+    part = whole.head(2)
+    assert part.premises == whole.premises[:2]
+    assert part.labels.tolist() == [0, 1]
+    assert part.sha256 != whole.sha256
+    assert part.sha256 == whole.take([0, 1]).sha256
+
+
+@pytest.mark.data
+def test_real_files(data_folder):
+    hans, dev = read_pairs(data_folder / "hans" / "hans.txt"), read_pairs(data_folder / "snli" / "dev.jsonl")
+    assert hans.to_dict()["by_label"] == {"entailment": 15_000, "non-entailment": 15_000}
+    assert len(dev) == 9_842
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        (f'{{"premise": "A", "hypothesis": "B", "label": 1{"0" * 5000}}}', "not valid JSON"),
+        (f'{{"premise": "A", "hypothesis": "B", "label": 1{"0" * 4000}}}', "unknown label"),
+        ('{"premise": "\\ud800", "hypothesis": "B", "label": "neutral"}', "lone surrogate"),
+        (f'{{"premise": {[0] * 2000}, "hypothesis": "B", "label": "neutral"}}', "expected text"),
+    ],
+)
+def test_hostile_rows_are_format_errors(tmp_path, row, match):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(row + "\n")
+    with pytest.raises(FormatError, match=match) as caught:
+        read_pairs(path)
+    assert "pairs.jsonl:1" in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_pair_of_surrogates_is_a_character(tmp_path):
+    path = tmp_path / "pairs.jsonl"
     rows = [
         '{"premise": "\\ud83d\\ude00", "hypothesis": "B", "label": "%s"}' % label for label in ("neutral", "entailment")
     ]

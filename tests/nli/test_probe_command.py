@@ -2,9 +2,11 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -45,6 +47,27 @@ def test_a_model_file_over_the_embedded_vectors(tmp_path, glove: eh.Vectors):
     assert "net neutral" in done.stdout
     assert "tiny" in done.stdout
     assert "sd" not in done.stdout.split("net neutral")[0]
+
+
+def test_a_model_that_fails_the_controls_is_named_on_the_screen(tmp_path, glove: eh.Vectors):
+    weights = Weights.random(glove.dim, 8)
+    bias = np.array([0.0, 50.0, 0.0], np.float32)  # always neutral
+    constant = replace(weights, output=weights.output._replace(bias=bias))
+    path = DecomposableAttention(constant, glove, name="constant").save(tmp_path / "constant.safetensors")
+    done = run(path, "--probe", "mab-explicit", "--sample", "40")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    assert "warning: not interpretable: accuracy on control-entailment is 0.0 %" in text
+    assert text.index("warning:") < text.index("net neutral")
+    found = json.loads(run(path, "--probe", "mab-explicit", "--sample", "40", "--json").stdout)
+    assert found["interpretable"] is False
+    assert "control-contradiction" in found["warning"]
+
+
+def test_good_models_raise_no_alarm():
+    done = run("--sample", "400", "--json")
+    assert json.loads(done.stdout)["interpretable"] is True
+    assert json.loads(done.stdout)["warning"] == ""
 
 
 def run(*arguments):
