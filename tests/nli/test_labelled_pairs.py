@@ -185,5 +185,5 @@ def test_a_pair_of_surrogates_is_a_character(tmp_path):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pairs.jsonl")
-    with pytest.raises(FormatError, match="not a regular file"):
+    with pytest.raises(InputMissingError, match="is a pipe"):
         read_pairs(tmp_path / "pairs.jsonl")

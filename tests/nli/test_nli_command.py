@@ -101,7 +101,7 @@ def test_ctrl_c_and_on_again(folder, monkeypatch):
     monkeypatch.setattr(Stack, "train_epoch", interrupted)
     stopped = training(folder)
     assert stopped.exit_code == 130
-    assert "holds epoch 1: run the same again" in stopped.stderr
+    assert "holds epoch 1; rerun the same command" in stopped.stderr
     monkeypatch.setattr(Stack, "train_epoch", learn)
     found = json.loads(training(folder, "--json").stdout)
     assert [one["history"] for one in found["models"]] == expected

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.errors import FormatError, UsageError
+from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models import nli
 from evenhand.models.nli import LABELS, CallableModel, NLIEnsemble, NLIModel, PredictionsFile, Probabilities
@@ -287,5 +287,5 @@ def test_a_premise_that_is_a_list_is_no_crash(tmp_path):
 
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "p.jsonl")
-    with pytest.raises(FormatError, match="not a regular file"):
+    with pytest.raises(InputMissingError, match="is a pipe"):
         run(PredictionsFile(tmp_path / "p.jsonl"), "mab-explicit", draws=0)

@@ -327,7 +327,7 @@ def test_long_pairs_are_cut_with_a_warning():
     model = TransformerNLI(classifier(max_position_embeddings=16), tokenizer, device="cpu")
     assert model.limit == 16
     long = "a man bought a van " * 5
-    with pytest.warns(EvenhandWarning, match="1 of 2 pairs are longer than the 16 tokens"):
+    with pytest.warns(EvenhandWarning, match="1 of 2 pairs are longer than the model's limit of 16 tokens"):
         found = model.predict(["a man", long], ["a van", long])
     ids = tokenizer(long, long, truncation=True, max_length=16, return_tensors="pt")
     expected = classifier(max_position_embeddings=16)(**ids).logits.softmax(-1)[0].tolist()
