@@ -26,7 +26,7 @@ def test_without_gensim_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "x.kv"
     path.write_bytes(b"\x80\x04N.")
     for call in (lambda: to_gensim(VECTORS), lambda: read(path, TRUSTED)):
-        with pytest.raises(MissingExtraError, match=r'needs the package .gensim.*\n.*pip install "evenhand\[gensim\]"'):
+        with pytest.raises(MissingExtraError, match=r'the package .gensim. is required.*\n.*pip install "evenhand\[gensim\]"'):
             call()
 
 
@@ -76,7 +76,7 @@ def test_rows_to_spare_and_keys_that_are_no_words() -> None:
     np.testing.assert_array_equal(from_gensim(keyed).matrix, [[1.0, 2.0]])
     assert len(from_gensim(keyed)) == 1
     keyed.add_vector(7, [1.0, 2.0])
-    with pytest.raises(FormatError, match="the key 7 is no word but a int"):
+    with pytest.raises(FormatError, match="the key 7 is a int, not a word"):
         from_gensim(keyed)
 
 

@@ -73,10 +73,10 @@ def test_the_same_command_goes_on(texts, tmp_path, model) -> None:
     assert record["test_perplexity"] == uninterrupted["test_perplexity"]
 
 
-def test_a_training_without_time_says_how_to_go_on(texts, tmp_path) -> None:
+def test_a_training_without_time_says_how_to_resume(texts, tmp_path) -> None:
     result = run("train", texts, "--out", tmp_path, "--epochs", "50", *RUN, "--time-limit", "0")
     assert result.exit_code == 0, result.output
-    assert "the same command goes on" in result.stderr
+    assert "rerun the same command to resume" in result.stderr
 
 
 def test_generate_is_seeded_and_one_text_a_line(model, tmp_path) -> None:
@@ -226,8 +226,8 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--definition", "relased"], "did you mean: released"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
-        (["generate", "nothing-here", "--out", "o"], "no folder 'nothing-here'"),
-        (["generate", "text.txt", "--out", "o"], "text.txt is a file, but no model"),
+        (["generate", "nothing-here", "--out", "o"], "'nothing-here' is neither a file, a folder nor a catalog id"),
+        (["generate", "text.txt", "--out", "o"], "text.txt is word vectors"),
     ],
 )
 def test_bad_arguments(arguments, says: str, tmp_path, monkeypatch) -> None:
