@@ -144,12 +144,12 @@ def _compared(run: Row, text: Any, drawn: Any) -> Row:
     from lm_texts import NUMBER
 
     from evenhand.corpus import ENGLISH, Texts
-    from evenhand.corpus.generated import MARKS, against_training
+    from evenhand.corpus.generated import SPECIAL_TOKENS, against_training
 
     decode = text.vocabulary.decode
     found = against_training(
         Texts([" ".join(decode(text.train))]), [decode(row) for row in drawn], lists=PAIRS[run["corpus"]],
-        stop_words=(*ENGLISH, *MARKS, NUMBER), permutations=SHUFFLES, seed=run["seed"], ceiling=True,
+        stop_words=(*ENGLISH, *SPECIAL_TOKENS, NUMBER), permutations=SHUFFLES, seed=run["seed"], ceiling=True,
     )  # fmt: skip
     return {name: _rounded(_compact(one.to_dict(points=False))) for name, one in found.items()}
 

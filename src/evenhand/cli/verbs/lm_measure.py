@@ -91,10 +91,9 @@ def _texts(
 
 
 def _stop_words(name: str) -> tuple[str, ...]:
-    from evenhand.corpus.counting.vocabulary import stop_list
-    from evenhand.corpus.generated import MARKS
+    from evenhand.corpus.counting.vocabulary import SPECIAL_TOKENS, load_stop_words
 
-    return (*stop_list(name), *MARKS)
+    return (*load_stop_words(name), *SPECIAL_TOKENS)
 
 
 def _format_perplexity(perplexity: dict[str, Any] | None) -> str:
@@ -149,4 +148,4 @@ def _hits(hits: Mapping[str, int]) -> str:
 
 def _base(comparison: Comparison) -> str:
     base = comparison.second.baseline
-    return f"{base.mu:.3f} (p = {base.p_value:.2f})" if base else ""
+    return (f"{base.mu:.3f}" + (f" (p = {base.p_value:.2f})" if base.p_value is not None else "")) if base else ""
