@@ -112,8 +112,6 @@ def _read_settings(content: object, path: Path) -> LMSettings:
 def read_vocabulary(folder: Path) -> TokenVocabulary:
     """Return the vocabulary of a model folder."""
     path = existing(folder / WORDS, what="vocabulary")
-    if not path.is_file():  # a pipe would be waited for
-        raise FormatError(f"{path}: not a regular file", hint="write the folder again")
     try:
         return TokenVocabulary(tuple(path.read_bytes().decode().split("\n")[:-1]))
     except UnicodeDecodeError as error:
