@@ -56,9 +56,9 @@ def table_1(vectors: Vectors, *, seed: int = 0) -> Table:
         rows,
         (
             f"Ours on {vectors.name}; the paper's (SGNS on Wikipedia) were not released, hence other statistics.",
-            "Population deviation (ddof=0), one-sided p and strictly larger partitions (ties='gt'): with two words there "
-            "are two partitions, so effect = 2 sign(statistic) and p = 0 or 0.5 by construction. Neither is evidence of "
-            "anything.",
+            "Population deviation (ddof=0), one-sided p and strictly larger partitions (ties='gt'): with two words "
+            "there are two partitions, so effect = 2 sign(statistic) and p = 0 or 0.5 by construction. "
+            "Neither is evidence of anything.",
         ),
     )
 
