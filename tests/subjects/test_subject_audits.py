@@ -60,7 +60,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors) 
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
     torch.manual_seed(0)
-    words = ["<unk>", "<s>", ".", ",", *(word for word in glove.words[:4_000] if word.isalpha())]
+    words = ["<unk>", "<s>", ".", ",", *(word for word in glove.words[:20_000] if word.isalpha())]
     plain = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
     )
@@ -144,7 +144,7 @@ def test_audits_of_other_concepts_measure_that_concept(concept: str | eh.Concept
     assert any(result.measurement.status == "ok" for result in audit.results)
     if concept == "religion":
         before, after = (audit.get("direct-bias:old-direction", stage) for stage in ("original", "span"))
-        assert after.value < before.value / 10  # what was removed is what was measured
+        assert after.value < before.value / 5  # what was removed is what was measured
 
 
 FAST = ["weat", "generalised-weat", "mac", "direct-bias", "same"]
