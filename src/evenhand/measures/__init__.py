@@ -11,6 +11,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import MEASURES, Info, get, ids, info
 
 if TYPE_CHECKING:
+    from evenhand.measures.association.bat import bat
     from evenhand.measures.association.ect import ect
     from evenhand.measures.association.generalised_weat import generalised_weat
     from evenhand.measures.association.mac import mac
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from evenhand.measures.association.rnsb import rnsb
     from evenhand.measures.association.same import same
     from evenhand.measures.association.weat import weat
+    from evenhand.measures.geometry.analogy_generation import analogy_generation, generate_analogies
     from evenhand.measures.geometry.clustering import clustering
     from evenhand.measures.geometry.direct_bias import direct_bias
     from evenhand.measures.geometry.gipe import gipe
@@ -42,11 +44,14 @@ __all__ = [
     "Info",
     "Measurement",
     "analogy",
+    "analogy_generation",
+    "bat",
     "clustering",
     "corpus_bias",
     "direct_bias",
     "ect",
     "generalised_weat",
+    "generate_analogies",
     "get",
     "gipe",
     "ids",
@@ -74,7 +79,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a measure by its function name."""
+    """Return a measure by its function name, or `generate_analogies`."""
+    if name == "generate_analogies":
+        from evenhand.measures.geometry.analogy_generation import generate_analogies as function
+
+        return function
     measure_id = name.replace("_", "-")
     if name.startswith("_") or measure_id not in MEASURES:
         raise AttributeError(f"module 'evenhand.measures' has no attribute {name!r}")

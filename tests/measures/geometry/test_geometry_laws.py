@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "gipe": ("vocabulary", {"k": 5}),
     "sembias": (ANALOGIES, {}),
     "occupation-share": (SHARES, {}),
+    "analogy-generation": ("vocabulary", {"k": 5, "delta": 1.5, "score": "strength"}),
 }
 SCALE_FREE = sorted(set(CASES) - {"midb"})
 

@@ -18,7 +18,7 @@ GOOD = "she nurse he nurse"
 def read(path, **options):
     """Documents, words, and the documents that the account has of the file that broke."""
     b = corpus.bias(path, GROUPS, window=2, tokenizer="whitespace", skip_bad=True, **options)
-    (bad,) = b.account["bad_files"]
+    (bad,) = b.read_log["bad_files"]
     return b.documents, b.tokens, bad["documents_before"]
 
 

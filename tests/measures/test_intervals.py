@@ -1,10 +1,12 @@
+"""Bootstrap intervals over words."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from evenhand.measures.geometry import intervals
-from evenhand.measures.geometry.intervals import mean_interval, resampled, weighted_mean_interval
+from evenhand.measures import intervals
+from evenhand.measures.intervals import mean_interval, weighted_mean_interval, word_interval
 from evenhand.stats import bootstrap
 
 
@@ -23,7 +25,7 @@ def test_blocks_draw_what_one_draw_would(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_many_words_have_the_interval_that_the_bootstrap_would_give() -> None:
     values = np.random.default_rng(0).exponential(size=intervals.MANY + 1)
-    drawn = resampled(lambda rows: values[rows].mean(axis=1), len(values), seed=0)
+    drawn = word_interval(lambda rows: values[rows].mean(axis=1), len(values), seed=0)
     assert mean_interval(values, seed=0) == pytest.approx(drawn, abs=2e-3)
 
 

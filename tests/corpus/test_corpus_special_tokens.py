@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from evenhand import corpus
-from evenhand.corpus.counting.vocabulary import are_marks
-from evenhand.corpus.generated import MARKS, against_training
+from evenhand.corpus.counting.vocabulary import are_special_tokens
+from evenhand.corpus.generated import SPECIAL_TOKENS, against_training
 from evenhand.errors import UsageError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -13,24 +13,24 @@ NEAR = {"fixed": {"window": 2}}
 TEXT = corpus.Texts(["she nurse <unk> N $ 's 1987 <eos> , he nurse <unk> N $ 's 1987 <eos> ,"])
 
 
-@pytest.mark.parametrize("mark", [*MARKS, "<num>", "$", "--", "@-@", "...", "“"])
+@pytest.mark.parametrize("mark", [*SPECIAL_TOKENS, "<num>", "$", "--", "@-@", "...", "“"])
 def test_marks(mark):
-    assert are_marks(pl.Series([mark]), lower=False).all()
+    assert are_special_tokens(pl.Series([mark]), lower=False).all()
 
 
 @pytest.mark.parametrize("word", ["nurse", "'s", "1987", "n't", "naïve", "語", "n", "<", "a>b"])
 def test_words(word):
-    assert are_marks(pl.Series([word]), lower=False).tolist() == [word == "<"]
+    assert are_special_tokens(pl.Series([word]), lower=False).tolist() == [word == "<"]
 
 
 def test_whitespace_drops_marks_and_says_so():
     b = corpus.bias(TEXT, GROUPS, tokenizer="whitespace")
     assert set(b.scores) == {"nurse", "'s", "1987"}
-    assert b.lost["marks"] == 5
-    assert b.params["marks"] == "drop"
-    kept = corpus.bias(TEXT, GROUPS, tokenizer="whitespace", marks="keep")
+    assert b.lost["special_tokens"] == 5
+    assert b.params["special_tokens"] == "drop"
+    kept = corpus.bias(TEXT, GROUPS, tokenizer="whitespace", special_tokens="keep")
     assert set(kept.scores) == set(b.scores) | {"<unk>", "N", "$", "<eos>", ","}
-    assert "marks" not in kept.lost
+    assert "special_tokens" not in kept.lost
     assert {word: kept.scores[word] for word in b.scores} == dict(b.scores)  # windows and sums are the same
 
 
@@ -39,17 +39,17 @@ def test_other_tokenizers_keep_theirs_unless_told():
         return text.split()
 
     assert "$" in corpus.bias(TEXT, GROUPS, tokenizer=split).scores
-    assert "$" not in corpus.bias(TEXT, GROUPS, tokenizer=split, marks="drop").scores
+    assert "$" not in corpus.bias(TEXT, GROUPS, tokenizer=split, special_tokens="drop").scores
     lowered = corpus.bias(TEXT, GROUPS, tokenizer="whitespace", lower=True)
     assert "n" not in lowered.scores
-    with pytest.raises(UsageError, match=r"unknown marks 'no'\n.*drop or keep"):
-        corpus.bias(TEXT, GROUPS, marks="no")
+    with pytest.raises(UsageError, match=r"unknown special_tokens 'no'\n.*drop or keep"):
+        corpus.bias(TEXT, GROUPS, special_tokens="no")
 
 
 def test_both_texts_of_a_comparison_and_their_intervals_have_the_same_words():
     texts = corpus.Texts([f"she a{i % 5} $ he a{i % 3} $" for i in range(30)])
     found = corpus.compare(texts, texts, GROUPS, tokenizer="whitespace", window=2)
-    kept = corpus.compare(texts, texts, GROUPS, tokenizer="whitespace", window=2, marks="keep")
+    kept = corpus.compare(texts, texts, GROUPS, tokenizer="whitespace", window=2, special_tokens="keep")
     assert {point["word"] for point in kept.points()} - {point["word"] for point in found.points()} == {"$"}
     assert found.errors["mu"] != kept.errors["mu"]
 
