@@ -132,12 +132,11 @@ def table_6(
     """
     if base not in BASES:
         raise UsageError(f"the paper has no base {base!r}", hint=f"use one of {', '.join(BASES)}")
+    instances = {method: mitigations.get(method).with_params(PARAMS.get(method, {})) for method in methods}
     debiased = {
-        f"{name}.{method}": mitigations.get(method)()
-        .with_params(PARAMS.get(method, {}))
-        .fit(vectors, "gender", seed=seed)(vectors)
+        f"{name}.{id}": method.fit(vectors, "gender", seed=seed)(vectors)
         for name, vectors in embeddings.items()
-        for method in methods
+        for id, method in instances.items()
     }
     before = {f"{name}.{method}": vectors for name, vectors in embeddings.items() for method in methods}
     ours = intrinsic({**embeddings, **debiased}, references=before, seed=seed, progress=progress)
