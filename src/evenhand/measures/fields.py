@@ -16,6 +16,7 @@ import numpy as np
 from evenhand.arrays import row_norms
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.stats.bootstrap import Interval
 
@@ -111,6 +112,7 @@ class MeasurementFields:
             items=items,
             params=self.params,
             seed=self.seed,
+            definition=info(self.measure).definition,
         )
 
     def measurement(
@@ -142,4 +144,5 @@ class MeasurementFields:
             details=details or {},
             params=self.params,
             seed=self.seed,
+            definition=info(self.measure).definition,
         )

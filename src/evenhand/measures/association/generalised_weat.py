@@ -31,6 +31,7 @@ INFO = Info(
     ),
     cites=("swinger2019",),
     queries=(),
+    definition=2,
 )
 
 

@@ -27,6 +27,7 @@ INFO = Info(
     ),
     cites=("manzini2019",),
     queries=("weat-6", "weat-3", "weat-10"),
+    definition=2,
 )
 
 

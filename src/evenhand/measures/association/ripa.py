@@ -32,6 +32,7 @@ INFO = Info(
     ),
     cites=("ethayarajh2019",),
     queries=("bolukbasi2016-professions",),
+    definition=2,
 )
 
 

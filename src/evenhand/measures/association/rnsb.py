@@ -46,6 +46,7 @@ INFO = Info(
     queries=("weat-3", "weat-10"),
     arity=(None, 2),
     generic=("pleasant-unpleasant",),
+    definition=2,
 )
 
 

@@ -32,6 +32,7 @@ INFO = Info(
     ),
     cites=("schroeder2022",),
     queries=("bolukbasi2016-professions",),
+    definition=2,
 )
 
 

@@ -70,6 +70,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 Agreement = Literal["accuracy", "v-measure"]
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors

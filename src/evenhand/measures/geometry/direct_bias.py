@@ -38,6 +38,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
+    definition=2,
 )
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
 

@@ -39,6 +39,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 SAMPLE = 5_000  # words whose neighbours are searched in a default run: a few seconds on a laptop
 

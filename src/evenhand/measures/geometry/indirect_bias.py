@@ -40,6 +40,7 @@ INFO = Info(
     cites=("bolukbasi2016",),
     queries=(),  # no published list of pairs; proximity-bias and gipe measure it over whole neighbourhoods
     family="geometry",
+    definition=2,
 )
 SMALLEST = 1e-6  # below this w.v and the length of w' are rounding of float32 vectors, and beta is a quotient of noise
 

@@ -36,6 +36,7 @@ INFO = Info(
     cites=("dawkins2021",),
     queries=(VOCABULARY,),
     family="geometry",
+    definition=2,
 )
 
 

@@ -34,6 +34,7 @@ INFO = Info(
     queries=(VOCABULARY, "bolukbasi2016-professions"),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 Statistic = Literal["pearson", "spearman"]
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}

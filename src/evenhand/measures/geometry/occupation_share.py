@@ -31,6 +31,7 @@ INFO = Info(
     queries=("occupations-share-of-women",),
     family="geometry",
     concepts=("gender",),
+    definition=2,
 )
 Statistic = Literal["pearson", "spearman"]
 

@@ -32,6 +32,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 
 

@@ -50,6 +50,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 
 

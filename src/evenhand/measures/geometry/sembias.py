@@ -35,6 +35,7 @@ INFO = Info(
     queries=("sembias", "sembias-subset"),
     family="geometry",
     concepts=("gender",),
+    definition=2,
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
 CHOICES = ("definition", "stereotype", "none", "undecided")

@@ -29,6 +29,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="quality",
     needs_reference=True,
+    definition=2,
 )
 
 
