@@ -139,15 +139,15 @@ def _measure(
     delta: float,
     direction: Direction,
     pair: Pair | None,
-    about: Concept,
+    concept: Concept,
     restriction: Restriction | None,
     reference: Vectors | None,
     seed: int,
 ) -> tuple[Measurement, ...]:
     """Return both scores."""
-    poles = concept_poles(about, pair)
-    selection = select_words(vectors, words, concept=about, restriction=restriction or Restriction(exclude=NOTHING))
-    params = {"concept": about.name, **poles.to_dict(), "k": k, "delta": delta, "direction": direction}
+    poles = concept_poles(concept, pair)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction or Restriction(exclude=NOTHING))
+    params = {"concept": concept.name, **poles.to_dict(), "k": k, "delta": delta, "direction": direction}
     strength, neutral = (
         MeasurementFields(
             "analogy-generation",
@@ -155,7 +155,7 @@ def _measure(
             selection.name,
             {**params, **selection.restriction},
             seed,
-            about.positive,
+            concept.positive,
             score=name,
             reference=reference,
         )
@@ -181,7 +181,7 @@ def _measure(
         return undefined(f"no two words of {selection.name} are within {delta:g} of each other")
     return (
         _strength(strength, pairs, scores, poles, selection.coverage),
-        _neutral_share(neutral, pairs, scores, poles, selection.coverage, about),
+        _neutral_share(neutral, pairs, scores, poles, selection.coverage, concept),
     )
 
 
