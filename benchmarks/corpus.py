@@ -141,16 +141,16 @@ def clocked(function: Callable[[Any], Any], job: Any) -> float:
 def by_engine(engine: Any, path: Path) -> dict[str, float]:
     """Wall seconds of scoring a file, and processor seconds of its shards when they are counted once more."""
     from evenhand import corpus
-    from evenhand.corpus.counting.count import Plan, count_shard
-    from evenhand.corpus.counting.tokenise import tokeniser
-    from evenhand.corpus.groups import resolve
+    from evenhand.corpus.counting.count import CountingPlan, count_shard
+    from evenhand.corpus.counting.tokenise import make_tokeniser
+    from evenhand.corpus.options import resolve_groups
 
     start = time.perf_counter()
     corpus.bias(path, lists="bordia2019-wt2", documents="line", engine=engine, **RUNS["window"])
     wall = time.perf_counter() - start
     source = corpus.Corpus(path, documents="line")
-    groups, _ = resolve(None, "bordia2019-wt2", lower=False)
-    plan = Plan(groups, 10, None, tokeniser("whitespace"))
+    groups, _ = resolve_groups(None, "bordia2019-wt2", lower=False)
+    plan = CountingPlan(groups, 10, None, make_tokeniser("whitespace"))
     jobs = engine.map(partial(clocked, partial(_counted, count_shard, source, plan)), source.shards())
     return {"wall_s": round(wall, 2), "cpu_s_of_the_shards": round(sum(jobs), 2)}
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.bilstm_network import random
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.bilstm import random_arrays
+from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
@@ -48,7 +48,7 @@ def evenly(asked: Probe, count: int) -> Points:
 def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
     """A model with random weights; `backend` is numpy, torch or torch:cuda."""
     if kind == "bilstm":
-        return BiLSTM(random(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
+        return BiLSTM(random_arrays(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
     return DecomposableAttention(Weights.random(vectors.dim, 200), vectors, backend_name=backend)
 
 

@@ -23,8 +23,8 @@ from evenhand.interop.reconstruction import reconstruction
 from evenhand.interop.sgns import SGNS, train_sgns
 from evenhand.models.vectors import Vectors
 from evenhand.report import numbers
-from evenhand.reproduce.genderedness import Setting
-from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, known_corpus, record, sensitivity
+from evenhand.reproduce.genderedness import GenderednessSettings
+from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, record, resolve_corpus, sensitivity
 
 KEPT = Path(__file__).parents[1] / "docs/reproductions/ethayarajh2019.json"
 DIM, WINDOW, SEED = 300, 5, 0
@@ -57,11 +57,11 @@ def _kept() -> dict[str, Any]:
 
 
 def _record(corpus: str) -> dict[str, Any]:
-    path, options = known_corpus(corpus)
+    path, options = resolve_corpus(corpus)
     started = time.perf_counter()
     model = _trained(corpus, path, options)
     counts = _counted(path, options)
-    found = examples(counts, model.words, setting=Setting(), seed=SEED)
+    found = examples(counts, model.words, settings=GenderednessSettings(), seed=SEED)
     others: dict[str, tuple[Cooccurrence, Vectors]] = {
         label: (_counted(path, {**options, **change}), model.words) for label, change in COUNTINGS.items()
     }
@@ -70,7 +70,7 @@ def _record(corpus: str) -> dict[str, Any]:
             others[label] = (counts, _trained(corpus, path, {**options, **change}, label).words)
     return {
         "manifest": {
-            **manifest(model.words, {"corpus": corpus}, {"setting": _plain(Setting()), "seed": SEED}),
+            **manifest(model.words, {"corpus": corpus}, {"setting": _plain(GenderednessSettings()), "seed": SEED}),
             "data": {"name": corpus, "sha256": sha256_of(path), "bytes": path.stat().st_size},
             "counts": dict(counts.params),
             "seconds": round(time.perf_counter() - started, 1),
@@ -99,7 +99,7 @@ def _told(what: str) -> Callable[[int, int, str], None]:
     return lambda done, total, step: print(f"{what}: {step} {done} of {total}", file=sys.stderr, flush=True)
 
 
-def _plain(setting: Setting) -> dict[str, Any]:
+def _plain(setting: GenderednessSettings) -> dict[str, Any]:
     return {name: str(value) if value is not None else None for name, value in asdict(setting).items()}
 
 

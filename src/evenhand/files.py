@@ -5,11 +5,14 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import glob
 import gzip
 import io
 import lzma
 import os
 import secrets
+import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,43 +20,51 @@ from typing import IO, Any, cast
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, OutputError
 
+# A zstd block of 4 bytes may stand for 128 KB. Slices of this size keep the output of one step below 64 MB.
+ZSTD_SLICE = 1 << 10
+STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
+OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
+
 
 class _ZstdFrames(io.RawIOBase):
-    """Decompress frame by frame, because the reader of zstandard accepts a stream that ends inside a frame."""
+    """Decompress frame after frame. The package's own reader accepts a stream that stops inside a frame as complete."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
         self._frame: Any = None
-        self._ready = b""
+        self._input, self._output = memoryview(b""), memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            chunk = self._raw.read(1 << 16)
-            if not chunk:
-                if self._frame is not None:
-                    raise EOFError("the stream stops inside a frame")
-                return 0
-            self._ready = b"".join(self._decompress(chunk))
-        count = min(len(buffer), len(self._ready))
-        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        while not self._output:
+            if not self._input:
+                self._input = memoryview(self._raw.read(1 << 16))
+                if not self._input:
+                    if self._frame is not None:
+                        raise EOFError("the stream stops inside a frame")
+                    return 0
+            self._decompress_slice()
+        count = min(len(buffer), len(self._output))
+        buffer[:count] = self._output[:count]
+        self._output = self._output[count:]  # a view: no copy of the rest
         return count
 
-    def _decompress(self, chunk: bytes) -> Iterator[bytes]:
-        import zstandard  # imported on use: needed for .zst files only
+    def _decompress_slice(self) -> None:
+        import zstandard  # here and below, so that only readers of .zst files need the package
 
-        while chunk:
-            if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            try:
-                yield self._frame.decompress(chunk)
-            except zstandard.ZstdError as error:
-                raise ValueError(str(error)) from error
-            chunk = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        part, self._input = self._input[:ZSTD_SLICE], self._input[ZSTD_SLICE:]
+        try:
+            self._output = memoryview(self._frame.decompress(part))
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+        if self._frame.eof:
+            if unused := len(self._frame.unused_data):
+                self._input = memoryview(bytes(part[-unused:]) + bytes(self._input))
+            self._frame = None
 
 
 def _zstd_writer(raw: IO[bytes]) -> IO[bytes]:
@@ -97,6 +108,11 @@ def existing(path: Path, *, what: str = "file") -> Path:
         raise InputMissingError(f"{what} {str(path)!r} does not exist", hint="check the spelling of the path")
     if path.is_dir():
         raise InputMissingError(f"{str(path)!r} is a folder, not a {what}", hint="name a file inside it")
+    if not path.is_file() and not str(path).startswith(OPEN_STREAMS):
+        # Opening a named pipe waits until somebody writes to it, possibly forever.
+        raise InputMissingError(
+            f"{str(path)!r} is a pipe or a device, not a {what}", hint="write it to a file first, or use /dev/stdin"
+        )
     if not os.access(path, os.R_OK):
         raise InputMissingError(f"{what} {str(path)!r} is not readable", hint="check its permissions")
     return path
@@ -107,7 +123,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
         self._path, self._suffix = path, suffix
-        self._stream: Any = DECOMPRESSORS[suffix](raw)
+        self._stream = cast(io.BufferedReader, DECOMPRESSORS[suffix](raw))
 
     def readable(self) -> bool:
         return True
@@ -172,6 +188,18 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sweep_partials(folder: Path, target: Path | None = None) -> None:
+    """Remove temporary files and folders that killed processes left behind: older than a day, of this target or any."""
+    pattern = f".{glob.escape(target.name[:40])}.*.partial" if target else ".*.partial"
+    with contextlib.suppress(OSError):
+        for leftover in folder.glob(pattern):
+            if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
+                if leftover.is_dir() and not leftover.is_symlink():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
 
 
 def partial_name(path: Path) -> str:

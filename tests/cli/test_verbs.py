@@ -48,7 +48,7 @@ def test_audit_prints_a_table_that_fits_80_columns(saved: Path) -> None:
 
 
 def test_audit_writes_record_and_page(saved: Path) -> None:
-    assert sorted(path.name for path in saved.iterdir()) == ["audit.json", "report.html"]
+    assert sorted(path.name for path in saved.iterdir()) == ["audit.json", "cells", "report.html", "stages"]
     assert (saved / "report.html").read_text().startswith("<!doctype html>")
 
 

@@ -28,9 +28,16 @@ def test_bias_prints_a_table_that_fits(text):
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
     shown = " ".join(result.stdout.split())
-    for part in ("60 documents", "480 tokens", "mean |bias|", "Above 0: company with female", "Not scored:", "seed 0"):
+    for part in (
+        "60 documents",
+        "480 tokens",
+        "mean |bias|",
+        "Above 0: co-occurs more with female",
+        "Not scored:",
+        "seed 0",
+    ):
         assert part in shown
-    assert "shuffled labels" in shown
+    assert "labels permuted between documents: mean |bias|" in shown
     assert "never seen: actress" in shown
 
 
@@ -70,7 +77,7 @@ def test_bad_files_are_named_on_stderr(text):
     assert result.exit_code == 0, result.output
     counted = run("cooccur", text.parent, "--skip-bad", "--out", text.parent / "counts.safetensors")
     for told in (result.stderr, counted.stderr):
-        assert "1 record left out" in told
+        assert "1 record skipped" in told
         assert "b.jsonl, line 1" in told
 
 
@@ -124,11 +131,10 @@ def test_only_words_that_lean_to_a_side_are_listed_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("she nurse he\nshe nurse\nshe cook\nhe doctor\nhe doctor she\nhe cook\n" * 10)
     lines = run("bias", path, "--window", "1", "--documents", "line").stdout.splitlines()
-    start = next(i for i, line in enumerate(lines) if "leaning" in line)
-    table = [line.split() for line in lines[start + 1 : start + 4]]
-    assert table[0][:2] == ["nurse", "+0.69"]
-    assert table[0][3:5] == ["doctor", "-0.69"]
-    assert "cook" not in " ".join(map(" ".join, table[:2]))
+    female, male = (next(i for i, line in enumerate(lines) if f"leaning {name}" in line) for name in ("female", "male"))
+    assert [line.split()[:2] for line in lines[female + 2 : male - 1]] == [["nurse", "+0.69"]]
+    assert lines[male + 2].split()[:2] == ["doctor", "-0.69"]
+    assert not any(line.startswith("cook") for line in lines)
 
 
 @pytest.mark.parametrize("blank", ["", " \n\n"])
@@ -164,3 +170,62 @@ def test_errors_pass_through_the_guard_of_the_caller(text):
 
     sub_app(guarded)
     assert seen == ["bias", "compare", "cooccur", "sgns"]
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    """One frequent word that leans to the first group, and rare words that stand near her once by chance."""
+    path = tmp_path / "noisy.txt"
+    rng = np.random.default_rng(0)
+    lines = [f"she nurse {rng.choice(['x', 'y'])}" if i % 3 else "he nurse x y" for i in range(600)]
+    lines += [f"she rare{i} rare{i} rare{i}" for i in range(20)] + [f"he rare{i}" for i in range(20)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def words_of(output, group):
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if f"leaning {group}" in line) + 2
+    return [line.split()[0] for line in lines[start:] if line][: lines[start:].index("")]
+
+
+def test_words_are_in_order_of_evidence_by_default(noisy):
+    by_evidence = run("bias", noisy, "--documents", "line", "--window", "3")
+    by_ratio = run("bias", noisy, "--documents", "line", "--window", "3", "--order", "ratio")
+    assert words_of(by_evidence.stdout, "female")[0] in ("nurse", "x", "y")
+    assert words_of(by_ratio.stdout, "female")[0].startswith("rare")
+    refused = run("bias", noisy, "--order", "count")
+    assert isinstance(refused.exception, UsageError)
+
+
+def test_counts_intervals_and_baseline_are_shown_by_default(noisy):
+    shown = run("bias", noisy, "--documents", "line", "--window", "3").stdout
+    record = json.loads(run("bias", noisy, "--documents", "line", "--window", "3", "--json").stdout)
+    item = next(item for item in record["items"] if item["word"] == "nurse")
+    line = next(line for line in shown.splitlines() if line.startswith("nurse"))
+    low, high = item["interval"]
+    near = [f"{int(count):,}" for count in item["cooccurrence"].values()]
+    assert line.split() == [
+        *("nurse", f"{item['bias']:+.2f}", f"{low:+.2f}", "to", f"{high:+.2f}"),
+        *(f"{item['evidence']:+.1f}", *near, str(item["count"])),
+    ]
+    assert record["baseline"]["permutations"] == 20
+    assert "labels permuted between documents" in " ".join(shown.split())
+
+
+def test_all_of_three_groups_are_shown(tmp_path):
+    path = tmp_path / "three.txt"
+    path.write_text("anna sings dances\nbert cooks dances\ncarl runs dances\nanna cooks\nbert runs\ncarl sings\n" * 60)
+    groups = [part for name in ("anna", "bert", "carl") for part in ("--groups", f"{name}={name}")]
+    shown = run("bias", path, "--documents", "line", "--smoothing", "0.5", *groups).stdout
+    assert [sorted(words_of(shown, name)) for name in ("anna", "bert", "carl")] == [
+        ["cooks", "sings"],
+        ["cooks", "runs"],
+        ["runs", "sings"],
+    ]
+
+
+def test_a_text_that_is_too_small_is_reported(text, noisy):
+    assert "the text is too small: the words of female occur 60 times" in run("bias", text).stderr
+    assert "too small" not in run("bias", noisy, "--documents", "line").stderr
+    assert "No p-value: the text is one document" in run("bias", noisy).stdout

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from evenhand.corpus import Corpus, Texts, bias
+from evenhand.corpus import Corpus, CorpusOptions, Texts, bias
 from evenhand.corpus.comparison import compare
 from evenhand.corpus.generated import against_training, read_samples, same_shape, two_halves, word_stream
-from evenhand.corpus.scores.jackknife import left_out, standard_error
+from evenhand.corpus.scores.jackknife import leave_one_out, standard_error
 from evenhand.errors import DegenerateError, FormatError
 
 GROUPS = {"female": ["she", "her"], "male": ["he", "him"]}
@@ -81,13 +81,10 @@ def test_standard_error_by_hand() -> None:
     assert standard_error([1.0, float("nan")]) is None
 
 
-def test_left_out_equals_scoring_without_the_document() -> None:
+def test_leave_one_out_equals_scoring_without_the_document() -> None:
     texts = documents(12, seed=3)
-    options = {
-        "groups": GROUPS, "lists": None, "window": 3, "decay": None, "tokenizer": "whitespace", "lower": None,
-        "stop_words": ("and",), "min_count": 1,
-    }  # fmt: skip
-    found = left_out(Texts(texts), options)
+    options = CorpusOptions(GROUPS, window=3, tokenizer="whitespace", stop_words=("and",))
+    found = leave_one_out(Texts(texts), options)
     assert found.without.shape == (12, len(found.words))
     for i in (0, 5, 11):
         rest = bias(Texts(texts[:i] + texts[i + 1 :]), GROUPS, **OPTIONS, stop_words=("and",))
@@ -95,16 +92,13 @@ def test_left_out_equals_scoring_without_the_document() -> None:
         assert mine == pytest.approx(dict(rest.scores), abs=1e-12)
 
 
-def test_left_out_with_decay_leaves_no_company_behind() -> None:
+def test_leave_one_out_with_decay_leaves_no_rounding_error_behind() -> None:
     """A word of one document has no score without it; total minus part would leave it the rounding of both."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.permutation([*rng.choice(["she", "he", "x", "y"], 40), f"rare{i}"])) for i in range(40)]
     texts += ["she far" + " z" * 900 + " he", "she far he"]  # weights of far: about 1e-20 and 1
-    options = {
-        "groups": GROUPS, "lists": None, "window": None, "decay": 0.95, "tokenizer": "whitespace", "lower": None,
-        "stop_words": (), "min_count": 1,
-    }  # fmt: skip
-    found = left_out(Texts(texts), options)
+    options = CorpusOptions(GROUPS, decay=0.95, tokenizer="whitespace")
+    found = leave_one_out(Texts(texts), options)
     for i, row in enumerate(found.without):
         rest = bias(Texts(texts[:i] + texts[i + 1 :]), GROUPS, decay=0.95, tokenizer="whitespace")
         mine = {w: v for w, v in zip(found.words, row, strict=True) if np.isfinite(v)}
@@ -159,7 +153,7 @@ def test_too_few_shared_words_is_an_error() -> None:
         DegenerateError, match=r"only 1 word is scored in both .* too few.*\n.*hint: use more text; .*samples"
     ):
         compare(one, other, GROUPS, **OPTIONS)
-    with pytest.raises(DegenerateError, match=r"\n.*hint: lower min_count \(3 now\); use more text"):
+    with pytest.raises(DegenerateError, match=r"\n.*hint: lower min_count \(currently 3\); use more text"):
         compare(one, other, GROUPS, **OPTIONS, min_count=3)
 
 

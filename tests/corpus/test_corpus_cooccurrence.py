@@ -90,7 +90,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match=r"counts\.safetensors"):
         Cooccurrence.load(path)
     save_file({"x": np.zeros(1)}, path)
-    with pytest.raises(FormatError, match="holds no co-occurrence counts"):
+    with pytest.raises(FormatError, match="not a file of co-occurrence counts"):
         Cooccurrence.load(path)
 
 
@@ -123,7 +123,7 @@ def test_pairs_that_fall_out_say_why():
     asked = [("she", "he"), ("woman", "man"), ("nurse", "doctor")]
     (doctor,) = corpus.genderedness(table, "doctor", pairs=asked)
     assert doctor.value is None
-    assert "never beside 'she'" in doctor.lost["she", "he"]
+    assert "never near 'she'" in doctor.lost["she", "he"]
     assert "'woman' is not in the text" in doctor.lost["woman", "man"]
     assert "never co-occur" in doctor.lost["nurse", "doctor"]
     (nurse,) = corpus.genderedness(table, "nurse", pairs=asked, min_pairs=2)

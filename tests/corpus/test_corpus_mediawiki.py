@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.corpus import Corpus, cooccurrence
-from evenhand.corpus.readers import Account
+from evenhand.corpus.readers import ReadLog
 from evenhand.corpus.readers.mediawiki import plain
 from evenhand.errors import FormatError
 
@@ -24,7 +24,7 @@ def words(text: str) -> list[str]:
 
 def documents(path: Path, **options: str) -> list[str]:
     corpus = Corpus(path, format="mediawiki", **options)
-    return "".join(corpus.fragments(corpus.shards()[0], Account())).split("\0")[:-1]
+    return "".join(corpus.fragments(corpus.shards()[0], ReadLog())).split("\0")[:-1]
 
 
 @pytest.mark.parametrize(

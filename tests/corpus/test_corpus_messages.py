@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenhand.corpus.readers.read_log import Account
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import UnknownNameError, counted, unknown_name
 from evenhand.words import pairs
 
@@ -19,11 +19,11 @@ def test_one_is_not_several():
     assert (counted(0, "file"), counted(1, "file"), counted(1200, "file")) == ("0 files", "1 file", "1,200 files")
 
 
-def test_what_was_left_out():
-    account = Account(skip_bad=True)
-    assert account.told() == ""
-    account.bad_file("a.txt", "a.txt: broken", 3)
-    assert account.told() == ", the rest of 1 file left out (the first: a.txt: broken)"
-    account.bad_record("b.jsonl, line 1", "no text", "")
-    account.bad_record("b.jsonl, line 2", "no text", "")
-    assert account.told() == ", 2 records and the rest of 1 file left out (the first: a.txt: broken)"
+def test_what_was_leave_one_out():
+    log = ReadLog(skip_bad=True)
+    assert log.summary() == ""
+    log.bad_file("a.txt", "a.txt: broken", 3)
+    assert log.summary() == ", the rest of 1 file skipped (the first: a.txt: broken)"
+    log.bad_record("b.jsonl, line 1", "no text", "")
+    log.bad_record("b.jsonl, line 2", "no text", "")
+    assert log.summary() == ", 2 records and the rest of 1 file skipped (the first: a.txt: broken)"

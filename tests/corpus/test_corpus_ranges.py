@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from evenhand import corpus
 from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers import Account, Corpus
+from evenhand.corpus.readers import Corpus, ReadLog
 from evenhand.corpus.readers import source as source_module
-from evenhand.corpus.readers.text import Span, lines_of, spans
+from evenhand.corpus.readers.text import Span, span_lines, split_file
 from evenhand.errors import FormatError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -22,8 +22,8 @@ LINES = ["she nurse he", "", "naïve 東京 he doctor", "\ufeffshe x", "x " * 30
 
 def pieces(data: bytes, at_most: int) -> list[bytes]:
     return [
-        data if span.stop is None else lines_of(io.BytesIO(data), span).read()
-        for span in spans("f", len(data), at_most)
+        data if span.stop is None else span_lines(io.BytesIO(data), span).read()
+        for span in split_file("f", len(data), at_most)
     ]
 
 
@@ -42,13 +42,13 @@ def test_a_line_belongs_to_the_piece_in_which_it_begins():
 
 
 def test_pieces_are_of_equal_size():
-    assert spans("f", 10, 4) == [Span("f", 0, 3), Span("f", 3, 6), Span("f", 6, 10)]
-    assert spans("f", 4, 4) == [Span("f")]
+    assert split_file("f", 10, 4) == [Span("f", 0, 3), Span("f", 3, 6), Span("f", 6, 10)]
+    assert split_file("f", 4, 4) == [Span("f")]
 
 
 def documents(path, **options):
     source = Corpus(path, **options)
-    account = Account(source.skip_bad)
+    account = ReadLog(source.skip_bad)
     shards = source.shards()
     text = "".join(fragment for shard in shards for fragment in source.fragments(shard, account))
     return text.split(END), len(shards)
@@ -145,7 +145,7 @@ def test_a_bad_line_is_named_by_its_place_in_the_cut_file(tmp_path, monkeypatch)
     with pytest.raises(FormatError, match=r"a\.jsonl \(from byte 75 on\), line 4: not JSON"):
         corpus.bias(path, GROUPS)
     b = corpus.bias(path, GROUPS, skip_bad=True)
-    assert (b.documents, b.account["bad_records"]) == (12, 1)
+    assert (b.documents, b.read_log["bad_records"]) == (12, 1)
 
 
 def test_broken_utf8_costs_the_part_it_is_in(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_broken_utf8_costs_the_part_it_is_in(tmp_path, monkeypatch):
     path.write_bytes(b"she nurse he\n" * 20 + b"\xff\n" + b"he doctor she\n" * 20)
     monkeypatch.setattr(source_module, "SHARD", 100)
     b = corpus.bias(path, GROUPS, documents="line", skip_bad=True)
-    (bad,) = b.account["bad_files"]
+    (bad,) = b.read_log["bad_files"]
     assert bad["path"] == str(path)
     assert "from byte" in bad["reason"]
     assert 30 < b.documents < 41

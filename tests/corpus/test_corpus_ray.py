@@ -44,7 +44,7 @@ def small_shards(monkeypatch):
 
 def same(one, other):
     assert other.words == one.words
-    for name in ("values", "company", "occurrences"):
+    for name in ("values", "cooccurrence", "occurrences"):
         assert getattr(other, name).tobytes() == getattr(one, name).tobytes()
     assert json.dumps(other.to_dict()) == json.dumps(one.to_dict())
 
@@ -111,7 +111,7 @@ def test_bad_input_is_named_from_afar(folder, ray_engine, tmp_path):
         scored(tmp_path, ray_engine)
     paths = [folder, tmp_path]
     b = corpus.bias(paths, GROUPS, engine=ray_engine, skip_bad=True)
-    assert b.account["bad_records"] == 1
+    assert b.read_log["bad_records"] == 1
 
 
 @pytest.mark.xdist_group("ray")

@@ -13,7 +13,7 @@ import zstandard
 
 from evenhand import corpus
 from evenhand.corpus.counting.text_stream import END, cut
-from evenhand.corpus.readers import Account, Corpus, Texts
+from evenhand.corpus.readers import Corpus, ReadLog, Texts
 from evenhand.corpus.readers import source as source_module
 from evenhand.errors import FormatError, InputMissingError, MissingExtraError, UsageError
 
@@ -23,7 +23,7 @@ PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst"
 
 def read(paths, **options):
     source = Corpus(paths, **options)
-    account = Account(source.skip_bad)
+    account = ReadLog(source.skip_bad)
     text = "".join(fragment for shard in source.shards() for fragment in source.fragments(shard, account))
     assert text.endswith(END)
     return text[:-1].split(END), account

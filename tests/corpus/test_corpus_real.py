@@ -33,5 +33,5 @@ def test_infinite_context_is_wider_than_published(data_folder, name):
     b = scored(data_folder, name, PUBLISHED[name][0], decay=0.95)
     assert b.lost["zero_count"] == 0
     assert b.sigma > 10
-    often = b.values[b.company.min(axis=0) > 1]
+    often = b.values[b.cooccurrence.min(axis=0) > 1]
     assert often.std(ddof=1) < 1.2

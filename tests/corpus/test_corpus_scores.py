@@ -17,7 +17,7 @@ WORDS = ["she", "her", "he", "nurse", "doctor", "the", "ran"]
 documents = st.lists(st.lists(st.sampled_from(WORDS), max_size=25), min_size=1, max_size=5)
 
 
-def company(texts, groups, weight):
+def cooccurrences(texts, groups, weight):
     """c(w, g) and c(g) by the definition: every ordered pair of places of a document."""
     counts = {name: Counter() for name in groups}
     hits, seen = Counter(), Counter()
@@ -32,7 +32,7 @@ def company(texts, groups, weight):
 
 
 def expected(texts, groups, weight, normalisation="conditional", smoothing=0.0):
-    counts, hits, seen = company(texts, groups, weight)
+    counts, hits, seen = cooccurrences(texts, groups, weight)
     own = {word for words in groups.values() for word in words}
     f, m = counts.values()
     size = smoothing * len(seen)
@@ -89,7 +89,7 @@ def test_the_size_of_the_pieces_does_not_matter(texts, piece, reach):
             cut.tokens,
         )
         np.testing.assert_allclose(cut.values, whole.values, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(cut.company, whole.company, rtol=1e-12)
+        np.testing.assert_allclose(cut.cooccurrence, whole.cooccurrence, rtol=1e-12)
 
 
 @given(documents, st.sampled_from([{"window": 4}, {"decay": 0.95}]))
@@ -106,7 +106,13 @@ def test_by_hand():
     b = scores([["she", "nurse", "x", "he", "doctor", "nurse"]], window=2)
     # she: nurse 1, x 1; he: nurse 1 + 1, x 1, doctor 1. Sums 2 and 4.
     assert b.scores == pytest.approx({"nurse": math.log((1 / 2) / (2 / 4)), "x": math.log((1 / 2) / (1 / 4))})
-    assert b.lost == {"stop_words": 0, "marks": 0, "below_min_count": 0, "never_near_any_group": 0, "zero_count": 1}
+    assert b.lost == {
+        "stop_words": 0,
+        "special_tokens": 0,
+        "below_min_count": 0,
+        "never_near_any_group": 0,
+        "zero_count": 1,
+    }
     assert b.mu == pytest.approx(math.log(2) / 2)
     assert b.sigma == pytest.approx(math.log(2) / math.sqrt(2))
     assert b.hits == {"female": 1, "male": 1}
@@ -115,15 +121,15 @@ def test_by_hand():
 
 def test_no_window_crosses_the_end_of_a_document():
     apart = [["she", "nurse", "he"], ["nurse"], ["he", "doctor", "she"]]
-    assert scores(apart, window=10).company[:, 0].tolist() == [1, 1]
-    together = scores([list(chain.from_iterable(apart))], window=10).company[:, 0].tolist()
+    assert scores(apart, window=10).cooccurrence[:, 0].tolist() == [1, 1]
+    together = scores([list(chain.from_iterable(apart))], window=10).cooccurrence[:, 0].tolist()
     assert together == [4, 4]
-    assert scores([["she", "nurse"], ["nurse", "he"]], decay=0.5).company.tolist() == [[0.5], [0.5]]
+    assert scores([["she", "nurse"], ["nurse", "he"]], decay=0.5).cooccurrence.tolist() == [[0.5], [0.5]]
 
 
 def test_a_group_word_does_not_count_for_itself():
     b = scores([["she", "she", "x", "he"]], window=1)
-    # Company of female: she beside she twice, and x once; of male: x once. Sums 3 and 1.
+    # Near female: she twice (beside each other), x once; near male: x once. Sums 3 and 1.
     assert b.scores == pytest.approx({"x": math.log((1 / 3) / (1 / 1))})
 
 
@@ -188,14 +194,14 @@ def test_a_concept_serves_as_groups():
     assert set(b.scores) == {"nurse"}
 
 
-def test_words_with_little_company_can_be_left_out():
+def test_words_with_below_min_cooccurrence_can_be_leave_one_out():
     b = scores([["she", "nurse", "x", "he", "doctor", "nurse", "x"]], decay=0.5, bootstrap=10)
-    part = b.with_company(0.5)
+    part = b.with_cooccurrence(0.5)
     assert [word for word in b.words if word in part.scores] == list(part.words)
-    assert (part.company >= 0.5).all()
-    assert part.lost["little_company"] == b.n - part.n > 0
+    assert (part.cooccurrence >= 0.5).all()
+    assert part.lost["below_min_cooccurrence"] == b.n - part.n > 0
     assert part.intervals.shape == (2, part.n)
-    assert b.with_company(0).scores == b.scores
+    assert b.with_cooccurrence(0).scores == b.scores
     assert part.for_group("male").scores == {word: -value for word, value in part.scores.items()}
 
 
@@ -204,7 +210,7 @@ def test_top_of_both_ends():
     b = scores(texts, window=1)
     assert b.top(1)[0][0] == "nurse"
     assert b.top(-1)[0][0] == "doctor"
-    assert b.top(5, least=3) == ()
+    assert b.top(5, min_occurrences=3) == ()
 
 
 @pytest.mark.parametrize(
@@ -240,7 +246,13 @@ def test_record_is_plain_data():
     assert record["empty_documents"] == 1
     assert record["seed"] == 3
     assert record["items"] == [
-        {"word": "nurse", "bias": b.scores["nurse"], "count": 2, "company": {"female": 1.0, "male": 2.0}}
+        {
+            "word": "nurse",
+            "bias": b.scores["nurse"],
+            "count": 2,
+            "cooccurrence": {"female": 1.0, "male": 2.0},
+            "evidence": b.evidence[0],
+        }
     ]
     assert record["params"]["window"] == 10
     assert record["params"]["lower"] is False

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from evenhand import corpus
 from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.tokenise import tokeniser
-from evenhand.corpus.counting.vocabulary import ENGLISH, Vocabulary, stop_list
+from evenhand.corpus.counting.tokenise import make_tokeniser
+from evenhand.corpus.counting.vocabulary import ENGLISH, Vocabulary, load_stop_words
 from evenhand.errors import FormatError, InputMissingError, UsageError
 
 
 def words(name, text, **options):
     vocabulary = Vocabulary([END])
-    ids = vocabulary.ids(tokeniser(name, **options)(text))
+    ids = vocabulary.ids(make_tokeniser(name, **options)(text))
     known = vocabulary.words.to_list()
     return [known[i] for i in ids]
 
@@ -80,10 +80,10 @@ def test_a_function_and_the_two_kinds_of_tokenizer_objects():
 
 def test_unknown_tokenizers_are_refused():
     with pytest.raises(UsageError, match=r"'spaces'.*\n.*whitespace"):
-        tokeniser("spaces")
-    with pytest.raises(UsageError, match="a tokenizer is"):
-        tokeniser(3)
-    with pytest.raises(UsageError, match="no text"):
+        make_tokeniser("spaces")
+    with pytest.raises(UsageError, match="a tokenizer must be"):
+        make_tokeniser(3)
+    with pytest.raises(UsageError, match="returned something that is not text"):
         corpus.bias(corpus.Texts(["a"]), {"f": ["she"], "m": ["he"]}, tokenizer=lambda text: [1, 2])
 
 
@@ -96,17 +96,17 @@ def test_vocabulary_numbers_words_in_order_and_forgets_nothing():
     assert vocabulary.words.to_list() == [END, "she", "x", "y", "z"]
 
 
-def test_stop_lists(tmp_path):
-    assert stop_list("english") == ENGLISH
+def test_load_stop_wordss(tmp_path):
+    assert load_stop_words("english") == ENGLISH
     assert {"the", "of", "n't"} <= set(ENGLISH)
     assert len(set(ENGLISH)) == len(ENGLISH)
-    assert stop_list("none") == stop_list(()) == ()
+    assert load_stop_words("none") == load_stop_words(()) == ()
     (tmp_path / "stop.txt").write_text("the of\nand")
-    assert stop_list(str(tmp_path / "stop.txt")) == ("the", "of", "and")
+    assert load_stop_words(str(tmp_path / "stop.txt")) == ("the", "of", "and")
     with pytest.raises(InputMissingError, match="stop list"):
-        stop_list("englsh")
+        load_stop_words("englsh")
     with pytest.raises(UsageError, match="list of words"):
-        stop_list([1])
+        load_stop_words([1])
 
 
 def test_a_hugging_face_tokenizer_by_its_file_or_folder(tmp_path):
@@ -122,8 +122,8 @@ def test_a_hugging_face_tokenizer_by_its_file_or_folder(tmp_path):
         assert b.params["tokenizer"] == given_
         assert b.lost["zero_count"] == 1
     file.write_text("{}")
-    with pytest.raises(FormatError, match=r"tokenizer\.json: no tokenizer"):
-        tokeniser(str(file))
+    with pytest.raises(FormatError, match=r"tokenizer\.json: not a tokenizer file"):
+        make_tokeniser(str(file))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"unknown tokenizer '.*empty'\n.*tokenizer\.json"):
-        tokeniser(str(tmp_path / "empty"))
+        make_tokeniser(str(tmp_path / "empty"))

@@ -53,15 +53,15 @@ def test_a_text_where_it_is_known() -> None:
     assert tea.value == pytest.approx(0)
 
 
-def test_little_company_can_be_left_out_with_the_reason() -> None:
+def test_below_min_cooccurrence_can_be_left_out_with_the_reason() -> None:
     counts = cooccurrence(Texts(["she nurse", "she nurse", "he nurse", "he she"]), 1)
     (kept,) = genderedness(counts, "nurse", pairs=PAIR, alpha=5.0, least=1.0)
     (lost,) = genderedness(counts, "nurse", pairs=PAIR, alpha=5.0, least=1.5)
     assert kept.value is not None
     assert lost.value is None
-    assert lost.lost[PAIR[0]] == "beside 'he' with a count below 1.5"
+    assert lost.lost[PAIR[0]] == "near 'he' with a count below 1.5"
     (never,) = genderedness(cooccurrence(Texts(["she nurse", "he she"]), 1), "nurse", pairs=PAIR, alpha=5.0)
-    assert never.lost[PAIR[0]] == "never beside 'he'"
+    assert never.lost[PAIR[0]] == "never near 'he'"
     with pytest.raises(VocabularyError, match="'doctor' is not in the co-occurrence counts"):
         genderedness(counts, "doctor", pairs=PAIR)
 
@@ -133,9 +133,9 @@ def test_chance_falls_with_the_size_of_the_text_and_stays_the_same_for_a_seed() 
 
 def test_chance_of_nothing_is_an_error() -> None:
     counts = counted(np.array([[0, 2, 0], [2, 0, 0], [0, 0, 1]]), ["she", "he", "nurse"])
-    with pytest.raises(DegenerateError, match="never meet both words of a pair"):
+    with pytest.raises(DegenerateError, match="none of these words co-occurs with both words of a pair"):
         by_chance(counts, ["nurse"], pairs=PAIR, alpha=5.0)
     with pytest.raises(DegenerateError, match=r"no pair is defined.*\n.*'queen' is not in the text"):
         by_chance(counts, ["nurse"], pairs=[("queen", "king")])
-    with pytest.raises(UsageError, match="at least one draw"):
+    with pytest.raises(UsageError, match="draws must be at least 1"):
         by_chance(counts, ["nurse"], pairs=PAIR, draws=0)

@@ -1,11 +1,12 @@
 """The engine of one machine: order, bounds, errors, processes that die."""
 
 import os
+import sys
 from itertools import count, islice
 
 import pytest
 
-from evenhand.engines import Engine, LocalEngine, RayEngine, engine, opened
+from evenhand.engines import Engine, LocalEngine, RayEngine, engine, open_engine
 from evenhand.errors import FormatError, UnknownNameError, UsageError, WorkerError
 
 
@@ -69,7 +70,7 @@ def test_engines_by_name():
     with pytest.raises(UsageError, match=r"no address.*\n.*--engine"):
         engine(address="10.0.0.1:6379")
     for wrong in (LocalEngine, lambda workers: RayEngine(workers=workers)):
-        with pytest.raises(UsageError, match="at least 1 worker, got 0"):
+        with pytest.raises(UsageError, match="workers must be at least 1, got 0"):
             wrong(0)
 
 
@@ -82,8 +83,20 @@ class Watched(LocalEngine):
 
 def test_an_engine_of_the_caller_stays_open():
     mine: Engine = Watched()
-    with opened(mine) as used:
+    with open_engine(mine) as used:
         assert used is mine
     assert mine.closed == 0
-    with opened("local") as made:
+    with open_engine("local") as made:
         assert list(made.map(square, [3])) == [9]
+
+
+def test_stdout_is_protected_for_ray_only_while_the_engine_is_open(capfd, monkeypatch):
+    module = sys.modules["evenhand.engines.engine"]  # the package has a function of the same name
+    monkeypatch.setattr(module, "RayEngine", lambda address, workers: Watched())
+    with open_engine("ray", protect_stdout=True):
+        os.write(1, b"a library speaks\n")
+    with open_engine("ray"):
+        os.write(1, b"unprotected\n")
+    with open_engine("local", protect_stdout=True):
+        os.write(1, b"the result\n")
+    assert capfd.readouterr() == ("unprotected\nthe result\n", "a library speaks\n")

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from itertools import count, islice
 from pathlib import Path
 
@@ -62,7 +64,7 @@ def test_a_job_whose_worker_dies_is_done_again(ray_engine, tmp_path):
 
 
 def test_a_job_that_always_kills_its_worker_is_an_error(ray_engine, tmp_path):
-    with pytest.raises(WorkerError, match=r"tried 4 times.*\n.*memory"):
+    with pytest.raises(WorkerError, match=r"after 4 attempts.*\n.*memory"):
         list(ray_engine.map(dying(99, tmp_path), range(2)))
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -74,7 +76,7 @@ def test_what_a_worker_cannot_import_is_named(ray_engine):
 
 def test_a_worker_with_another_version_is_refused(ray_engine, monkeypatch):
     monkeypatch.setattr("evenhand.engines.ray._version", lambda: "0.0.0")
-    with pytest.raises(UsageError, match=r"on a worker, 0\.0\.0 here"):
+    with pytest.raises(UsageError, match=r"the worker has evenhand .*, the caller 0\.0\.0"):
         list(ray_engine.map(str, [1]))
 
 
@@ -102,3 +104,66 @@ def test_no_cluster_at_the_address(monkeypatch):
 
 def _refused(**options):
     raise ConnectionError("a long story\nnobody there")
+
+
+SCRIPT = """
+import json, os, sys, threading, time
+from pathlib import Path
+from evenhand.engines import open_engine
+from evenhand.errors import WorkerError
+
+mode, mark = sys.argv[1], Path(sys.argv[2])
+
+def dies_once(number):
+    if not mark.exists():
+        mark.touch()
+        os._exit(1)
+    time.sleep(2)  # long enough for Ray to report the death
+    return number
+
+def waits(number):
+    mark.touch()
+    time.sleep(600)
+
+def kill_ray():
+    import psutil
+    while not mark.exists():
+        time.sleep(0.2)
+    for child in psutil.Process().children(recursive=True):
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            pass
+
+if mode == "killed":
+    threading.Thread(target=kill_ray, daemon=True).start()
+try:
+    with open_engine("ray", workers=1, protect_stdout=True) as engine:
+        results = list(engine.map(dies_once if mode == "dies" else waits, [1, 2]))
+except WorkerError as error:
+    results = error.message
+print(json.dumps(results))
+"""
+
+
+def run_script(mode: str, mark: Path) -> str:
+    """Run the script in a process of its own and return its stdout; it must end by itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, mode, str(mark)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    return done.stdout
+
+
+def test_stdout_holds_nothing_but_the_document_when_a_worker_dies(tmp_path):
+    assert run_script("dies", tmp_path / "mark") == "[1, 2]\n"
+
+
+def test_a_cluster_that_is_killed_is_an_error_at_once(tmp_path):
+    """Ray itself would retry for minutes."""
+    pytest.importorskip("psutil")
+    assert "no longer answers" in run_script("killed", tmp_path / "mark")

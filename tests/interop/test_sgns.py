@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.corpus import Cooccurrence, Corpus, Texts, cooccurrence
-from evenhand.corpus.counting.token_file import Spool, spooled
-from evenhand.corpus.counting.tokenise import tokeniser
+from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
+from evenhand.corpus.counting.tokenise import make_tokeniser
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, MissingExtraError, UsageError
 from evenhand.models.vectors import Vectors
 
@@ -107,7 +107,7 @@ def test_two_halves_of_different_trainings_are_refused(tmp_path: Path) -> None:
         SGNS.load(tmp_path / "one")
     with pytest.raises(InputMissingError, match="contexts"):
         SGNS.load(tmp_path / "two")
-    with pytest.raises(FormatError, match="not of one model"):
+    with pytest.raises(FormatError, match="belong to different models"):
         SGNS(Vectors(["a"], [[1.0]]), Vectors(["b"], [[1.0]]))
 
 
@@ -123,9 +123,9 @@ def test_stretches_are_documents_without_rare_words(documents: list[list[str]], 
     source = Texts(" ".join(document) for document in documents)
     if not any(kept):
         with pytest.raises(DegenerateError, match=f"no word of the text occurs {min_count} times"):
-            spooled(source, tokeniser(), min_count=min_count).__enter__()
+            tokenise_to_file(source, make_tokeniser(), min_count=min_count).__enter__()
         return
-    with spooled(source, tokeniser(), min_count=min_count) as spool:
+    with tokenise_to_file(source, make_tokeniser(), min_count=min_count) as spool:
         for _ in range(2):
             assert [[spool.words[n] for n in part] for part in spool.stretches(longest)] == expected
 
@@ -133,18 +133,18 @@ def test_stretches_are_documents_without_rare_words(documents: list[list[str]], 
 def test_a_document_longer_than_a_block_keeps_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenhand.corpus.counting.token_file.BLOCK", 7)
     text = [f"w{i % 11}" for i in range(100)]
-    with spooled(Texts([" ".join(text), "w1 w2"]), tokeniser()) as spool:
+    with tokenise_to_file(Texts([" ".join(text), "w1 w2"]), make_tokeniser()) as spool:
         parts = [[spool.words[n] for n in part] for part in spool.stretches(10)]
     assert [word for part in parts for word in part] == [*text, "w1", "w2"]
     assert {len(part) for part in parts[:-1]} == {10}
 
 
 def test_what_breaks_while_gensim_reads_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(self: Spool, longest: int) -> Iterator[Any]:
+    def breaks(self: TokenFile, longest: int) -> Iterator[Any]:
         yield np.array([0, 1])
         raise FormatError("the disk is gone")
 
-    monkeypatch.setattr(Spool, "stretches", breaks)
+    monkeypatch.setattr(TokenFile, "stretches", breaks)
     with pytest.raises(FormatError, match="the disk is gone"):
         small()
 
@@ -159,9 +159,9 @@ def test_misuse_names_the_value() -> None:
     for wrong in ({"window": 0}, {"epochs": 0}, {"workers": 0}, {"negative": 0}):
         with pytest.raises(UsageError, match=f"{next(iter(wrong))} must be at least 1, got 0"):
             small(**wrong)
-    with pytest.raises(UsageError, match="sample is the frequency"):
+    with pytest.raises(UsageError, match="sample must be at least 0 and below 1"):
         small(sample=2.0)
-    with pytest.raises(UsageError, match="min_count starts at 1"):
+    with pytest.raises(UsageError, match="min_count must be at least 1"):
         small(min_count=0)
     with pytest.raises(DegenerateError, match=r"occurs 5000 times \(3,600 words read\)"):
         small(min_count=5000)
@@ -217,7 +217,7 @@ def test_contexts_that_are_multiples_of_words_give_the_multiple() -> None:
     assert found.lambda_ == pytest.approx(0.4)
     assert found.proportional == pytest.approx(1)
     strange = SGNS(Vectors(["x"], [[1.0]]), Vectors(["x"], [[1.0]]))
-    with pytest.raises(DegenerateError, match="no pair of words that meet"):
+    with pytest.raises(DegenerateError, match="no pair of words of the vectors co-occurs"):
         reconstruction(strange, counts)
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-from evenhand.models.lm import AWDLSTM, CausalLM, Settings, TokenVocabulary, WordLikelihood  # noqa: E402
+from evenhand.models.lm import AWDLSTM, CausalLM, LMSettings, TokenVocabulary, WordLikelihood  # noqa: E402
 
 WORDS = ["<s>", "</s>", "she", "he", "saw", "a", "nurse", "doctor", "and", "the"]
 VOCABULARY = TokenVocabulary(("<unk>", "<eos>", *WORDS[2:]))
@@ -53,7 +53,7 @@ def causal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def word_model() -> WordLikelihood:
-    model = AWDLSTM(len(VOCABULARY), Settings(embedding=8, hidden=12, layers=2), seed=2)
+    model = AWDLSTM(len(VOCABULARY), LMSettings(embedding=8, hidden=12, layers=2), seed=2)
     for parameter in model.parameters():
         parameter.data.mul_(4)
     return WordLikelihood(model, VOCABULARY, name="words")
@@ -147,7 +147,7 @@ def test_inputs_that_are_not_texts_are_refused(causal: CausalLM, word_model: Wor
 def test_broken_weights_and_foreign_vocabularies_are_named(word_model: WordLikelihood) -> None:
     with pytest.raises(UsageError, match="the model has 10 words, the vocabulary 1"):
         WordLikelihood(word_model.model, TokenVocabulary(("she",)))
-    model = AWDLSTM(2, Settings(embedding=4, hidden=4, layers=1))
+    model = AWDLSTM(2, LMSettings(embedding=4, hidden=4, layers=1))
     closed = WordLikelihood(model, TokenVocabulary(("she", "he")))
     assert closed.log_probabilities(["she he she"]).tokens.tolist() == [2]  # without <eos> the first is not predicted
     with pytest.raises(VocabularyError, match="'nurse'"):

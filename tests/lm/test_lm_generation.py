@@ -14,7 +14,7 @@ from evenhand import corpus as corpora  # noqa: E402
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.models.lm import (  # noqa: E402
     AWDLSTM,
-    Settings,
+    LMSettings,
     TokenVocabulary,
     generate,
     load,
@@ -30,7 +30,7 @@ TOKENS = np.random.default_rng(0).integers(0, 6, 101).astype(np.int32)
 
 
 def made(seed: int = 0, spread: float = 8.0) -> AWDLSTM:
-    model = AWDLSTM(6, Settings(embedding=5, hidden=9, layers=2), seed=seed)
+    model = AWDLSTM(6, LMSettings(embedding=5, hidden=9, layers=2), seed=seed)
     with torch.no_grad():
         model.encoder.weight.mul_(spread)
     return model.eval()
@@ -154,7 +154,7 @@ def test_model_and_vocabulary_must_fit() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_model_comes_back_whole(tmp_path: Path, tied: bool) -> None:
-    model = AWDLSTM(6, Settings(embedding=5, hidden=9, layers=2, tied=tied), seed=3)
+    model = AWDLSTM(6, LMSettings(embedding=5, hidden=9, layers=2, tied=tied), seed=3)
     save(model, WORDS, tmp_path / "m", manifest={"seed": 3})
     again, words, manifest = load(tmp_path / "m")
     assert is_saved(tmp_path / "m")

@@ -13,11 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
-from evenhand.models.lm import LMCorpus, Settings, TokenVocabulary, train  # noqa: E402
+from evenhand.models.lm import LMCorpus, LMSettings, TokenVocabulary, train  # noqa: E402
 from evenhand.models.lm.training import Schedule, interrupt_flag  # noqa: E402
 from evenhand.models.lm.training_state import TrainingState  # noqa: E402
 
-SETTINGS = Settings(
+SETTINGS = LMSettings(
     embedding=12,
     hidden=17,
     layers=2,
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_training_is_refused(corpus: LMCorpus, tmp_path:
     with pytest.raises(UsageError, match="regulariser was ''"):
         train(corpus, settings=SETTINGS, epochs=1, device="cpu", checkpoint=path, regulariser=size)
     with pytest.raises(UsageError, match="settings was"):
-        train(corpus, settings=Settings(embedding=8, hidden=8, batch=4), epochs=1, device="cpu", checkpoint=path)
+        train(corpus, settings=LMSettings(embedding=8, hidden=8, batch=4), epochs=1, device="cpu", checkpoint=path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])

@@ -41,7 +41,7 @@ def test_every_line_is_filled_and_true_to_its_id() -> None:
         assert line.limits
 
 
-def test_a_wrong_id_brings_the_nearest() -> None:
+def test_an_unknown_id_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"no mitigation 'liner'[\s\S]*linear"):
         get("liner")
 
@@ -52,7 +52,7 @@ def test_another_package_can_add_a_method(monkeypatch: pytest.MonkeyPatch) -> No
     assert "nothing" in [line.id for line in listing()]
 
 
-def test_it_cannot_take_the_place_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_cannot_replace_a_method_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     add(monkeypatch, linear=f"{__name__}:Nothing")
     assert get("linear") is LinearProjection
 

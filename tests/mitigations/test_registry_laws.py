@@ -53,7 +53,7 @@ def gender_map(id: str) -> VectorMap:
 
 
 @EVERY
-def test_a_fit_leaves_its_input_alone(id: str) -> None:
+def test_a_fit_does_not_change_its_input(id: str) -> None:
     gender_map(id)
     fresh = vectors.__wrapped__()
     assert vectors().matrix.tobytes() == fresh.matrix.tobytes()
@@ -141,7 +141,7 @@ def parts(vm: VectorMap) -> list[VectorMap]:
 
 
 @EVERY
-def test_three_groups_are_done_or_refused_by_name(id: str) -> None:
+def test_three_groups_are_fitted_or_refused_by_name(id: str) -> None:
     outcome = fitted(id, "religion")
     if isinstance(outcome, MissingExtraError):
         pytest.skip(f"{id} needs an optional package: {outcome.message}")

@@ -197,7 +197,7 @@ def test_the_table_of_an_awd_lstm(tmp_path: Path) -> None:
     from evenhand.models import lm
 
     vocabulary = lm.TokenVocabulary(("she", "<unk>", "he", "<eos>", "nurse"))
-    model = lm.AWDLSTM(5, lm.Settings(embedding=4, hidden=6, layers=2), seed=3)
+    model = lm.AWDLSTM(5, lm.LMSettings(embedding=4, hidden=6, layers=2), seed=3)
     lm.save(model, vocabulary, tmp_path / "lm")
     vectors = input_table(tmp_path / "lm")
     assert vectors.words == ("she", "he", "nurse")

@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.decomposable_network import DISTANCES, Weights, distances
+from evenhand.models.nli.decomposable import DISTANCES, Weights, distance_indices
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -20,7 +20,7 @@ def model(intra=True, **options):
 
 
 def test_distances_are_signed_and_capped():
-    places = distances(14)
+    places = distance_indices(14)
     assert places.shape == (14, 14)
     assert (np.diag(places) == 11).all()
     assert places[13, 0] == places[12, 0] == places[11, 0] == 22

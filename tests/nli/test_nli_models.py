@@ -80,7 +80,7 @@ def test_the_order_of_labels_must_be_said(labels):
 def test_a_bare_function_is_refused_with_the_remedy():
     with pytest.raises(UsageError, match="CallableModel"):
         run(by_length, "mab-explicit")
-    with pytest.raises(UsageError, match="no NLI model"):
+    with pytest.raises(UsageError, match="not an NLI model"):
         run(7, "mab-explicit")
 
 
@@ -160,7 +160,7 @@ def test_csv_and_other_column_names(tmp_path):
         ),
         (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], ":5: index is 5"),
         (lambda lines: [*lines[:2], "{", *lines[3:]], ":3: not valid JSON"),
-        (lambda lines: [*lines[:2], "[1, 2, 3]", *lines[3:]], ":3: a row is an object"),
+        (lambda lines: [*lines[:2], "[1, 2, 3]", *lines[3:]], ":3: a row must be an object"),
         (lambda lines: [line.replace("neutral", "nix") for line in lines], ":1: no column 'neutral'"),
         (lambda lines: [lines[0].replace("bought", "sold"), *lines[1:]], ":1: premise"),
         (lambda lines: [lines[0].replace('"hypothesis": "A', '"hypothesis": "The'), *lines[1:]], ":1: hypothesis"),
@@ -188,7 +188,7 @@ def test_predictions_by_text(tmp_path):
 def test_prediction_files_of_other_kinds(tmp_path):
     with pytest.raises(UsageError, match=r"\.jsonl or \.csv"):
         PredictionsFile(tmp_path / "x.txt")
-    with pytest.raises(UsageError, match="maps"):
+    with pytest.raises(UsageError, match="must map"):
         PredictionsFile(tmp_path / "x.csv", {"yes": "no"})
 
 
@@ -197,7 +197,7 @@ def test_a_table_that_is_none(tmp_path):
     path.write_text('entailment,neutral,contradiction\n"' + 200_000 * "0", encoding="utf-8")
     before = csv.field_size_limit(131_072)  # the limit is one for the whole process; readers of corpora raise it
     try:
-        with pytest.raises(FormatError, match=r"p\.csv: field larger"):
+        with pytest.raises(FormatError, match=r"p\.csv: not a valid table .field larger"):
             run(PredictionsFile(path), "mab-explicit")
     finally:
         csv.field_size_limit(before)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 from evenhand.subjects.nli_models import parse_labels
 
 app = typer.Typer()
@@ -196,7 +196,7 @@ def test_a_sample_shows_where_all_pairs_lie():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["x.bin"], "no model file"),
+        (["x.bin"], "not a model file"),
         (["x.safetensors"], "x.safetensors"),
         (["x.safetensors", "--compare"], "--compare is for the embedded models"),
         (["--engine", "slurm"], "no engine 'slurm'"),
@@ -211,9 +211,9 @@ def test_a_sample_shows_where_all_pairs_lie():
         (["--probe", "gender-occupation+162+162"], "no variant"),
         (["--surface", "tense=past"], "no choice of --surface"),
         (["--surface", "case=upper"], "lower"),
-        (["--tau", "1"], "between 0 and 1"),
-        (["p.jsonl", "--map", "m.safetensors"], "--map changes nothing"),
-        (["p.csv", "--vectors", "v.txt"], "--vectors changes nothing"),
+        (["--tau", "1"], "below 1"),
+        (["p.jsonl", "--map", "m.safetensors"], "m.safetensors"),
+        (["p.csv", "--vectors", "v.txt"], "--vectors has no effect"),
         (["p.jsonl", "--labels", "e,n,c"], "Hugging Face"),
     ],
 )

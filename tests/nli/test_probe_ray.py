@@ -10,7 +10,7 @@ from evenhand.engines import LocalEngine
 from evenhand.errors import UsageError
 from evenhand.measures.inference import accumulator, probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 from evenhand.words import probes
 
 RUNS = {

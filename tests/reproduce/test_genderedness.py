@@ -16,7 +16,13 @@ from evenhand.cli.app import app
 from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.genderedness import Group, Setting, compare, constants_of, usable_pairs
+from evenhand.reproduce.genderedness import (
+    GenderednessGroup,
+    GenderednessSettings,
+    compare,
+    estimate_constants,
+    usable_pairs,
+)
 from evenhand.reproduce.genderedness_table import (
     MEANS,
     PUBLISHED,
@@ -35,7 +41,7 @@ APPROPRIATE = Pairs("appropriate", [("queen", "king"), ("mom", "dad"), ("she", "
 BIASED = Pairs("biased", [("nurse", "doctor"), ("singer", "boss")])
 LISTED = [word for pairs in (PAIRS, APPROPRIATE, BIASED) for two in pairs for word in two]
 WORDS = [*dict.fromkeys(LISTED), "speed", *(f"w{chr(97 + i)}" for i in range(26))]
-SETTING = Setting(PAIRS, APPROPRIATE, BIASED, neutral=20, min_pairs=3)
+SETTING = GenderednessSettings(PAIRS, APPROPRIATE, BIASED, neutral=20, min_pairs=3)
 Q, LAMBDA = 0.3, 1.7
 
 
@@ -60,8 +66,10 @@ def exact(seed: int = 0, lambda_: float = LAMBDA) -> tuple[Cooccurrence, Vectors
 def test_alpha_and_lambda_are_recovered_from_an_exact_factorisation() -> None:
     counts, vectors = exact()
     pairs = usable_pairs(counts, vectors, PAIRS)
-    assert constants_of(counts, vectors, pairs, lambda_=LAMBDA).alpha == pytest.approx(2 * np.log(Q), abs=1e-3)
-    both = constants_of(counts, vectors, Pairs("more", [(a, b) for a in WORDS[:8] for b in WORDS[8:16]]), lambda_=None)
+    assert estimate_constants(counts, vectors, pairs, lambda_=LAMBDA).alpha == pytest.approx(2 * np.log(Q), abs=1e-3)
+    both = estimate_constants(
+        counts, vectors, Pairs("more", [(a, b) for a in WORDS[:8] for b in WORDS[8:16]]), lambda_=None
+    )
     assert both.alpha == pytest.approx(2 * np.log(Q), abs=0.01)
     assert both.lambda_ == pytest.approx(LAMBDA, rel=0.01)
     assert both.error < 1e-5
@@ -69,7 +77,7 @@ def test_alpha_and_lambda_are_recovered_from_an_exact_factorisation() -> None:
 
 def test_without_error_of_reconstruction_nothing_changes() -> None:
     counts, vectors = exact()
-    found = compare(counts, vectors, setting=replace(SETTING, lambda_=LAMBDA, defining=True))
+    found = compare(counts, vectors, settings=replace(SETTING, lambda_=LAMBDA, defining=True))
     assert set(found.groups) == {"appropriate", "biased", "neutral"}
     for group in found.groups.values():
         assert group.embedding == pytest.approx(group.corpus, abs=1e-4)
@@ -80,7 +88,7 @@ def test_without_error_of_reconstruction_nothing_changes() -> None:
 
 def test_male_is_above_zero() -> None:
     counts, vectors = exact()
-    found = compare(counts, vectors, setting=replace(SETTING, lambda_=LAMBDA, defining=True)).groups["appropriate"]
+    found = compare(counts, vectors, settings=replace(SETTING, lambda_=LAMBDA, defining=True)).groups["appropriate"]
     assert found.values("he")[0] > 0 > found.values("she")[0]
     assert found.values("he")[1] > 0 > found.values("she")[1]
     assert found.values("absent") is None
@@ -90,12 +98,12 @@ def test_vectors_stretched_along_the_axis_are_told_from_the_text() -> None:
     """Twice the part along the mean difference: every word becomes more gendered than its text."""
     counts, vectors = exact()
     pairs = usable_pairs(counts, vectors, PAIRS)
-    c = constants_of(counts, vectors, pairs, lambda_=LAMBDA)
+    c = estimate_constants(counts, vectors, pairs, lambda_=LAMBDA)
     axis = np.mean([vectors[a] - vectors[b] for a, b in pairs], axis=0).astype(np.float64)
     axis /= np.linalg.norm(axis)
     stretched = vectors.with_matrix((vectors.matrix + 2 * np.outer(vectors.matrix @ axis, axis)).astype(np.float32))
     given = replace(SETTING, alpha=c.alpha, lambda_=c.lambda_)
-    before, after = (compare(counts, v, setting=given).groups["neutral"] for v in (vectors, stretched))
+    before, after = (compare(counts, v, settings=given).groups["neutral"] for v in (vectors, stretched))
     assert before.summary()["change"] == pytest.approx(0, abs=1e-4)
     assert after.summary()["change"] > 0.1
     assert after.summary()["t_test"] < 0.001
@@ -103,7 +111,7 @@ def test_vectors_stretched_along_the_axis_are_told_from_the_text() -> None:
 
 
 def test_summary_by_hand() -> None:
-    group = Group("x", ("a", "b", "c"), np.array([0.1, -0.2, 0.3]), np.array([0.2, -0.5, -0.3]))
+    group = GenderednessGroup("x", ("a", "b", "c"), np.array([0.1, -0.2, 0.3]), np.array([0.2, -0.5, -0.3]))
     ours = group.summary()
     assert group.change == pytest.approx([0.1, 0.3, 0.0])
     assert ours["corpus"] == pytest.approx(0.2)
@@ -113,7 +121,7 @@ def test_summary_by_hand() -> None:
     from scipy.stats import t
 
     assert ours["t_test"] == pytest.approx(2 * t.sf(mean / (deviation / np.sqrt(3)), 2))
-    assert Group("x", ("a",), np.ones(1), np.ones(1)).summary()["change"] is None
+    assert GenderednessGroup("x", ("a",), np.ones(1), np.ones(1)).summary()["change"] is None
 
 
 def test_rare_words_are_lost_with_the_reason() -> None:
@@ -123,14 +131,14 @@ def test_rare_words_are_lost_with_the_reason() -> None:
     place = WORDS.index("boss")
     table[place, : len(LISTED)] = table[: len(LISTED), place] = 0.01
     thin = Cooccurrence(counts.words, csr_array(table), counts.occurrences)
-    found = compare(thin, vectors, setting=given).groups["biased"]
+    found = compare(thin, vectors, settings=given).groups["biased"]
     assert found.lost == {"zebra": "too rare", "boss": "0 pairs defined"}
     assert found.words == ("nurse",)
 
 
 def test_the_table_has_the_published_values_beside_ours() -> None:
     counts, vectors = exact()
-    table = as_table(examples(counts, vectors, setting=SETTING), title="exact")
+    table = as_table(examples(counts, vectors, settings=SETTING), title="exact")
     assert len(table.rows) == 15
     rows = {(row[0], row[1]): row for row in table.rows}
     assert rows["biased", "nurse"][2:8:2] == PUBLISHED["biased"]["nurse"]
@@ -139,7 +147,7 @@ def test_the_table_has_the_published_values_beside_ours() -> None:
     (mean,) = (row for row in table.rows if row[0] == "neutral" and row[1].startswith("mean of 20"))
     assert mean[2:8:2] == MEANS["neutral"][1:4]
     assert any("alpha" in note for note in table.notes)
-    json.dumps([table.to_dict(), record(examples(counts, vectors, setting=SETTING))], allow_nan=False)
+    json.dumps([table.to_dict(), record(examples(counts, vectors, settings=SETTING))], allow_nan=False)
 
 
 def test_published_changes_fit_the_published_values() -> None:
@@ -153,7 +161,7 @@ def test_sensitivity_has_a_row_for_every_choice_and_one_that_is_impossible() -> 
     counts, vectors = exact()
     shifted = vectors.with_matrix(vectors.matrix * np.float32(1.5))
     others = {"stretched vectors": (counts, shifted)}
-    table = sensitivity(counts, vectors, setting=SETTING, others=others)
+    table = sensitivity(counts, vectors, settings=SETTING, others=others)
     rows = {row[0]: row for row in table.rows}
     assert rows["the paper"][SENSITIVITY_COLUMNS.index("appropriate n")] == 164
     assert rows["alpha -1"][1] == -1
@@ -168,13 +176,13 @@ def test_sensitivity_has_a_row_for_every_choice_and_one_that_is_impossible() -> 
 
 def test_misuse_and_missing_words_are_named(tmp_path: Path) -> None:
     counts, vectors = exact()
-    with pytest.raises(UsageError, match="neutral and min_pairs start at 1"):
-        Setting(neutral=0)
+    with pytest.raises(UsageError, match="neutral and min_pairs must be at least 1"):
+        GenderednessSettings(neutral=0)
     with pytest.raises(VocabularyError, match="no pair of defining is in the counts and in strange"):
-        compare(counts, Vectors(["x"], [[1.0]], name="strange"), setting=SETTING)
+        compare(counts, Vectors(["x"], [[1.0]], name="strange"), settings=SETTING)
     with pytest.raises(DegenerateError, match="no neutral word occurs 501 times"):
-        compare(counts, vectors, setting=replace(SETTING, frequent=501))
-    with pytest.raises(UsageError, match=r"holds counts, from which SGNS cannot be trained"):
+        compare(counts, vectors, settings=replace(SETTING, frequent=501))
+    with pytest.raises(UsageError, match=r"holds counts, on which SGNS cannot be trained"):
         table_2(tmp_path / "counts.safetensors")
     with pytest.raises(UsageError, match=r"about a text\n.*--corpus enwik8"):
         reproduce.compute("ethayarajh2019", "2")
@@ -217,5 +225,5 @@ def test_vectors_are_trained_and_counts_follow_their_training(tmp_path: Path) ->
     again, same = prepare(path, vectors, documents="line")
     assert same is vectors
     assert (again.matrix != counts.matrix).nnz == 0
-    table = table_2(path, vectors, setting=replace(SETTING, frequent=10, neutral=3), documents="line")
+    table = table_2(path, vectors, settings=replace(SETTING, frequent=10, neutral=3), documents="line")
     assert str(path) in table.title

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import Account
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
 from evenhand.errors import UsageError
 from evenhand.words import probes
@@ -79,7 +79,7 @@ def test_shards_in_order_and_back_through_the_corpus_reader(tmp_path, monkeypatc
     names = sorted(path.name for path in (tmp_path / "pairs" / "data").iterdir())
     assert names == ["test-00000-of-00002.parquet", "test-00001-of-00002.parquet"]
     corpus = Corpus(tmp_path / "pairs", field="hypothesis")
-    read = "".join("".join(corpus.fragments(shard, Account())) for shard in corpus.shards())
+    read = "".join("".join(corpus.fragments(shard, ReadLog())) for shard in corpus.shards())
     assert read.split(END)[:-1] == [asked.pair(i).hypothesis for i in range(8)]
 
 

@@ -199,10 +199,18 @@ def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]
     if not own and not _has_shipped_queries(concept):
-        allowed = {f"{concept.name}{SEPARATOR}{attributes}" for attributes in info.generic}
-        own = [id for id in words.generic_ids(concept) if id in allowed]
+        own = [id for id in words.generic_ids(concept) if _is_asked(info, id, concept)]
     fitting = [id for id in own if _fits(info, words.concept_query(id, concept).arity)]
     return tuple(dict.fromkeys([*fitting, *tagged, *controls]))
+
+
+def _is_asked(info: Info, id: str, concept: Concept) -> bool:
+    """Return whether a measure is asked a generic query: all groups together, or each group against the others."""
+    prefix, _, attributes = id.rpartition(SEPARATOR)
+    single = prefix != concept.name
+    if single:
+        return info.one_against_rest and attributes == info.generic[0]
+    return attributes in info.generic and not (info.one_against_rest and len(concept.groups) > 2)
 
 
 def _has_shipped_queries(concept: Concept) -> bool:
@@ -210,6 +218,8 @@ def _has_shipped_queries(concept: Concept) -> bool:
 
 
 def _fits(info: Info, arity: tuple[int, int]) -> bool:
+    if info.matched_sets and arity[0] != arity[1]:
+        return False
     return all(wanted in (None, given) for wanted, given in zip(info.arity, arity, strict=True))
 
 

@@ -19,8 +19,10 @@ from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_
 from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Plan, Question, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
-from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
+from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
+from evenhand.models.vectors import Coverage
 from evenhand.progress import Progress
 from evenhand.subjects import Subject
 from evenhand.words import Concept
@@ -204,7 +206,10 @@ def ask(
         arguments["concept"] = concept
     if "reference" in accepted:
         arguments["reference"] = (reference or subject).view(info.view)
-    return function(subject.view(info.view), resolve_query(question, concept), **arguments)
+    try:
+        return function(subject.view(info.view), resolve_query(question, concept), **arguments)
+    except (VocabularyError, DegenerateError) as error:
+        return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 
 def _collect(tasks: Sequence[StageTask], store: CellStore, outcome: Outcome) -> tuple[list[Result], list[str]]:

@@ -1,37 +1,38 @@
-"""`corpus.bias`: from files to scores."""
+"""`corpus.bias`: score the words of a text by the groups they co-occur with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.corpus import groups as grouping
-from evenhand.corpus.counting.count import Plan, Progress, count
+from evenhand.corpus.counting.count import count
 from evenhand.corpus.counting.text_stream import PIECE
-from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
-from evenhand.corpus.counting.vocabulary import marks_dropped, stop_list
+from evenhand.corpus.counting.tokenise import Tokenizer
+from evenhand.corpus.options import CorpusOptions, Groups
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.read_log import nothing_read
-from evenhand.corpus.readers.source import Source, as_source
+from evenhand.corpus.readers.read_log import no_words_error
+from evenhand.corpus.readers.source import ReadArguments, Source, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.scores.log_ratio import checked_normalisation
-from evenhand.corpus.scores.shuffled_baseline import shuffled_means
-from evenhand.corpus.scores.word_scores import PARTS, Scored
-from evenhand.engines import Engine, opened
-from evenhand.errors import UsageError
+from evenhand.corpus.scores.shuffled_baseline import permuted_means
+from evenhand.corpus.scores.word_scores import FOLDS, UNIT, Scorer
+from evenhand.engines import Engine, open_engine
+from evenhand.errors import DegenerateError
+from evenhand.progress import Progress
 from evenhand.words.wordset import FrozenMap
 
-WINDOW = 10
+RESAMPLES, LABELLINGS = 1000, 20  # where `bootstrap` and `permutations` are chosen automatically,
+AFFORDABLE = 256 << 20  # for texts of up to this many stored bytes
+ENOUGH_HITS = 100  # occurrences of a group's words; with fewer, most scores are noise
 
 
 def bias(
     paths: Paths | Source,
-    groups: grouping.Groups = None,
+    groups: Groups = None,
     *,
     lists: str | Path | None = None,
     window: int | None = None,
@@ -39,96 +40,122 @@ def bias(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     stop_words: str | Path | Iterable[str] = (),
-    marks: str | None = None,
+    special_tokens: str | None = None,
     min_count: int = 1,
     smoothing: float = 0.0,
     normalisation: str = "conditional",
-    bootstrap: int = 0,
-    permutations: int = 0,
+    bootstrap: int | None = 0,
+    permutations: int | None = 0,
     seed: int = 0,
     piece: int = PIECE,
     engine: str | Engine = "local",
-    progress: Progress = None,
-    **reading: Any,
+    progress: Progress | None = None,
+    **reading: Unpack[ReadArguments],
 ) -> CorpusBias:
-    """Score every word of a text by the group whose words it keeps company with (Bordia & Bowman 2019).
+    """Score every word of a text by the group it co-occurs with more (Bordia & Bowman 2019).
 
     bias(w) = log [c(w,f) / sum_i c(w_i,f)] - log [c(w,m) / sum_i c(w_i,m)], natural logs; above 0 is the first group.
-    c(w,g) counts every pair of places of the same document, one with w and one with a word of g, at most `window` apart
-    (10 unless said), or all of them with weight decay^distance. Words of the groups and `stop_words` are not scored,
-    but they count in the sums, which run over all words of the text. A word that never meets one of the groups has no
-    score; `lost` counts such words.
+    c(w,g) counts the pairs of positions of one document that hold w and a word of g and are at most `window` apart
+    (default 10), or all such pairs with weight decay^distance. Group words and `stop_words` are not scored but count
+    in the sums, which run over all words of the text. A word that never co-occurs with one of the groups has no score;
+    `lost` counts such words.
 
     Args:
         paths: files, folders, globs, addresses, or a `Corpus` or `Texts`.
-        groups: name to words (positive group first), or a Concept or Pairs; with three groups or more each is scored
-            against the others together (`for_group`).
-        lists: id or file of pairs or a concept instead; unless said the corrected CNN/Daily Mail pairs of the paper.
-        window: reach of the company on each side.
-        decay: weight of one step of distance, for a window without an end; the paper has 0.95.
-        tokenizer: `words` (Unicode words), `whitespace` (as the paper), a function, or a Hugging Face tokenizer.
-        lower: lower-case text and lists; unless said yes for `words`, no otherwise.
+        groups: name to words (positive group first), or a Concept or Pairs. Each of three or more groups is scored
+            against all others together (`for_group`).
+        lists: id or file of pairs or of a concept, instead of groups; the default is the corrected CNN/Daily Mail list.
+        window: number of words on each side.
+        decay: weight of one step of distance, for an unlimited window; the paper uses 0.95.
+        tokenizer: `words` (Unicode words), `whitespace` (as in the paper), a function, or a Hugging Face tokenizer.
+        lower: lower-case text and lists; the default is True for `words` and False otherwise.
         stop_words: words that are not scored: a list, a file, or `english`.
-        marks: `drop` leaves <unk>, <eos>, N, other <...> and tokens without letter or digit unscored, `keep` scores
-            them; unless said `drop` for `whitespace`, `keep` otherwise. They stay in windows and sums either way.
+        special_tokens: `drop` does not score <unk>, <eos>, N, other <...> and tokens without a letter or digit;
+            `keep` scores them. The default is `drop` for `whitespace` and `keep` otherwise. They stay in windows and
+            sums either way.
         min_count: words that occur less often are not scored.
-        smoothing: added to every c(w,g), so that words with one zero count are scored too; those that never
-            meet any group still have no score.
-        normalisation: `conditional`, `literal` or `joint` (see `corpus.scores`).
-        bootstrap: draws over documents for an interval of each word; 0 for none.
-        permutations: shuffled labellings for the baseline of mu, in a second pass; 0 for none.
-        seed: of draws and shuffles.
-        piece: characters worked on at a time; moves memory, not the result.
-        engine: `local`, `ray`, or one of `evenhand.engines`; moves speed, not the result.
-        progress: called with (done, total, what).
-        **reading: documents, field, format, encoding_errors, skip_bad of `Corpus`.
+        smoothing: added to every c(w,g), so that words with one zero count are scored too; words that co-occur with no
+            group still have no score.
+        normalisation: `conditional`, `literal` or `joint` (see `corpus.scores.log_ratio`).
+        bootstrap: resamples of the text for an interval of each word; 0 for none, None to choose by the text's size.
+        permutations: permuted labellings for the baseline of mu, in a second pass; 0 for none, None to choose by the
+            text's size.
+        seed: seed of resampling and permuting.
+        piece: characters processed at a time; affects memory, not the result.
+        engine: `local`, `ray`, or an object of `evenhand.engines`; affects speed, not the result.
+        progress: called with (done, total, description).
+        **reading: documents, field, format, encoding_errors, skip_bad and max_record of `Corpus`.
 
-    What it does not tell you: see `CorpusBias`.
+    For what the scores do not tell, see `CorpusBias`.
     """
-    words_of = tokeniser(tokenizer, lower=lower)
-    checked_normalisation(normalisation)
-    _check(window, decay, min_count, smoothing, piece, bootstrap, permutations)
-    named, lists_name = grouping.resolve(groups, lists, lower=words_of.lower)
-    stops = tuple(dict.fromkeys(w.lower() if words_of.lower else w for w in stop_list(stop_words)))
-    source = as_source(paths, **reading)
-    reach = WINDOW if window is None and decay is None else window
-    plan = Plan(named, reach, decay, words_of, piece, PARTS if bootstrap else 0)
-    dropped = marks_dropped(marks, words_of)
-    choices: dict[str, Any] = {"min_count": min_count, "smoothing": smoothing, "normalisation": normalisation}
-    params = {
-        "window": reach, "decay": decay, "tokenizer": words_of.name, "lower": words_of.lower, "lists": lists_name,
-        **choices, "stop_words": len(stops), "marks": "drop" if dropped else "keep", "bootstrap": bootstrap,
-        "permutations": permutations, **source.to_dict(),
-    }  # fmt: skip
-    with opened(engine) as workers:
+    options = CorpusOptions(
+        groups=groups, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower,
+        stop_words=stop_words, special_tokens=special_tokens, min_count=min_count, smoothing=smoothing,
+        normalisation=normalisation, bootstrap=bootstrap, permutations=permutations, seed=seed, piece=piece,
+    )  # fmt: skip
+    return score_corpus(as_source(paths, **reading), options, engine=engine, progress=progress)
+
+
+def score_corpus(
+    source: Source, options: CorpusOptions, *, engine: str | Engine = "local", progress: Progress | None = None
+) -> CorpusBias:
+    """Score the words of a corpus under the given options."""
+    chosen = _choose_draws(source, options)
+    plan = chosen.plan(folds=FOLDS if chosen.bootstrap else 0, unit=UNIT)
+    params = {**chosen.to_dict(), **source.to_dict()}
+    with open_engine(engine) as workers:
         counts = count(source, plan, engine=workers, progress=progress)
         if not counts.occurrences[1:].any():
-            raise nothing_read(source, counts.account)
-        scored = Scored(counts, plan, stops, drop_marks=dropped, seed=seed, params=params, **choices)
-        first = scored.result(0, bootstrap)
-        if permutations:
-            means = shuffled_means(
-                source, scored, labellings=permutations, seed=seed, engine=workers, progress=progress
-            )
-            first = replace(first, baseline=_baseline(first.mu, means))
-    others = {name: scored.result(place, bootstrap) for place, name in enumerate(named) if place}
-    return replace(first, against=FrozenMap(others))
+            raise no_words_error(source, counts.read_log)
+        scorer = Scorer(counts, plan, chosen, params=params, name=source.name)
+        first = scorer.result(0)
+        notes = _notes(first, options, chosen)
+        if chosen.permutations:
+            try:
+                means = permuted_means(source, scorer, engine=workers, progress=progress)
+                first = replace(first, baseline=_baseline(first.mu, means, scorer))
+            except DegenerateError as error:
+                if options.permutations is not None:
+                    raise
+                notes.append(error.message)
+    others = {name: scorer.result(index) for index, name in enumerate(plan.groups) if index}
+    return replace(first, against=FrozenMap(others), notes=tuple(notes))
 
 
-def _baseline(mu: float, means: Vector64) -> Baseline:
+def _choose_draws(source: Source, options: CorpusOptions) -> CorpusOptions:
+    """Replace automatic numbers of draws by the default, or by 0 for a text that is too large."""
+    affordable = source.size is not None and source.size <= AFFORDABLE
+    bootstrap, permutations = (RESAMPLES, LABELLINGS) if affordable else (0, 0)
+    return replace(
+        options,
+        bootstrap=bootstrap if options.bootstrap is None else options.bootstrap,
+        permutations=permutations if options.permutations is None else options.permutations,
+    )
+
+
+def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) -> list[str]:
+    notes = [
+        f"the text is too small: the words of {name} occur {hits:,} times; below {ENOUGH_HITS} most scores are noise"
+        for name, hits in result.hits.items()
+        if hits < ENOUGH_HITS
+    ]
+    skipped = [
+        what
+        for what, wanted, number in (
+            ("intervals (--bootstrap 1000)", options.bootstrap, chosen.bootstrap),
+            ("the baseline (--permutations 20)", options.permutations, chosen.permutations),
+        )
+        if wanted is None and not number
+    ]
+    if skipped:
+        notes.append(f"not computed for a text of more than {AFFORDABLE >> 20} MB: {' and '.join(skipped)}")
+    return notes
+
+
+def _baseline(mu: float, means: Vector64, scorer: Scorer) -> Baseline:
+    log = scorer.counts.label_log
+    valid = log is not None and len(log.sizes) > 1
     low, high = np.quantile(means, [0.025, 0.975])
     above = int(np.count_nonzero(means >= mu))
-    return Baseline(float(means.mean()), (float(low), float(high)), (above + 1) / (len(means) + 1), len(means))
-
-
-def _check(window: int | None, decay: float | None, min_count: int, smoothing: float, piece: int, *draws: int) -> None:
-    if window is not None and decay is not None:
-        raise UsageError("give window or decay, not both", hint="decay=0.95 is the infinite context of the paper")
-    if window is not None and window < 1:
-        raise UsageError(f"a window reaches at least 1 word, got {window}")
-    if decay is not None and not 0 < decay < 1:
-        raise UsageError(f"decay lies between 0 and 1, got {decay}", hint="the paper has 0.95")
-    if min_count < 1 or piece < 1 or min(draws) < 0:
-        raise UsageError("min_count and piece start at 1, bootstrap and permutations at 0")
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise UsageError(f"smoothing must be a number of at least 0, got {smoothing}")
+    p_value = (above + 1) / (len(means) + 1) if valid else None
+    return Baseline(float(means.mean()), (float(low), float(high)), p_value, len(means))

@@ -1,37 +1,46 @@
-"""Two texts scored in the same way, and how the scores of the one go with those of the other."""
+"""Compare two texts scored with the same options: regress the scores of the second on those of the first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 
-from evenhand.corpus import groups as grouping
-from evenhand.corpus.bias import WINDOW, bias
-from evenhand.corpus.counting.count import Progress
+from evenhand.arrays import Vector64
+from evenhand.corpus.bias import score_corpus
 from evenhand.corpus.counting.tokenise import Tokenizer
+from evenhand.corpus.options import CorpusOptions, Groups
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, Source, as_source
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores.beta import Beta
-from evenhand.corpus.scores.jackknife import REACH, LeftOut, left_out, slope_error
-from evenhand.engines import Engine, opened
+from evenhand.corpus.scores.jackknife import QUANTILE, LeaveOneOut, leave_one_out, slope_error
+from evenhand.engines import Engine, open_engine
+from evenhand.progress import Progress
 
 STATISTICS = ("mu", "sigma", "beta")
 
 
+class Point(TypedDict):
+    """A word scored in both texts."""
+
+    word: str
+    first: float
+    second: float
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Scores of a second text beside those of a first: training text and what a model wrote, say.
+    """Scores of a second text beside those of a first, such as training text and generated text.
 
     `errors` are standard errors over documents (jackknife) of `mu`, `sigma` and `beta` of the second text, and of
     `first_mu` and `first_sigma`; None where a text has fewer than two documents.
 
-    What it does not tell you: whether one text took its bias from the other. Compare texts of equal size only
-    (`same_shape`), and look at the shuffled baselines before you believe a mean.
+    The comparison does not tell whether one text took its bias from the other. Compare texts of equal size only
+    (`same_shape`), and look at the baselines before trusting a mean.
     """
 
     first: CorpusBias
@@ -40,42 +49,46 @@ class Comparison:
     errors: Mapping[str, float | None] = field(default_factory=dict)
 
     def value(self, name: str) -> float:
-        """A statistic by name: mu, sigma and beta of the second text, first_mu and first_sigma."""
+        """Return a statistic by name: mu, sigma and beta of the second text, first_mu and first_sigma."""
         if name == "beta":
             return self.beta.trimmed
         source = self.first if name.startswith("first_") else self.second
         return float(getattr(source, name.removeprefix("first_")))
 
     def interval(self, name: str) -> tuple[float, float] | None:
-        """The 95 % interval of a statistic over documents."""
+        """Return the 95 % interval of a statistic over documents, at this corpus size.
+
+        It covers the value that other texts of the same size give, not that of an unlimited text, because mu, sigma and
+        beta all depend on the size.
+        """
         error = self.errors.get(name)
-        return None if error is None else (self.value(name) - REACH * error, self.value(name) + REACH * error)
+        return None if error is None else (self.value(name) - QUANTILE * error, self.value(name) + QUANTILE * error)
 
     def text(self, name: str, digits: int = 3) -> str:
-        """A statistic to be read, its interval behind it in brackets where there is one."""
+        """Return a statistic as text, followed by its interval in brackets where there is one."""
         bounds = self.interval(name)
         ends = f" [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]" if bounds else ""
         return f"{self.value(name):.3f}{ends}"
 
-    def points(self) -> list[dict[str, Any]]:
-        """The words scored in both texts, with both scores."""
+    def points(self) -> list[Point]:
+        """Return the words scored in both texts, with both scores."""
         shared = [word for word in self.first.scores if word in self.second.scores]
-        return [{"word": w, "first": self.first.scores[w], "second": self.second.scores[w]} for w in shared]
+        return [Point(word=w, first=self.first.scores[w], second=self.second.scores[w]) for w in shared]
 
-    def moved(self, count: int, *, least: int = 1) -> list[dict[str, Any]]:
-        """The points that differ most, among words that occur at least so often in both texts."""
+    def moved(self, count: int, *, min_occurrences: int = 1) -> list[Point]:
+        """Return the points that differ most, among words that occur at least so often in both texts."""
         texts = (self.first, self.second)
-        rare = {word for b in texts for word, seen in zip(b.words, b.occurrences, strict=True) if seen < least}
+        rare = {word for b in texts for word, n in zip(b.words, b.occurrences, strict=True) if n < min_occurrences}
         common = [point for point in self.points() if point["word"] not in rare]
         return sorted(common, key=lambda point: -abs(point["second"] - point["first"]))[:count]
 
-    def to_dict(self, *, points: bool = True) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self, *, points: bool = True) -> dict[str, object]:
+        """Return plain data for JSON."""
         texts = [{k: v for k, v in one.to_dict().items() if k != "items"} for one in (self.first, self.second)]
-        found = {name: {"value": self.value(name), "interval": self.interval(name)} for name in STATISTICS}
+        statistics = {name: {"value": self.value(name), "interval": self.interval(name)} for name in STATISTICS}
         return {
-            **found,
-            "beta": {**found["beta"], **self.beta.to_dict()},
+            **statistics,
+            "beta": {**statistics["beta"], **self.beta.to_dict()},
             "first": texts[0],
             "second": texts[1],
             "errors": dict(self.errors),
@@ -86,7 +99,7 @@ class Comparison:
 def compare(
     first: Paths | Source,
     second: Paths | Source,
-    groups: grouping.Groups = None,
+    groups: Groups = None,
     *,
     lists: str | Path | None = None,
     window: int | None = None,
@@ -94,37 +107,48 @@ def compare(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     stop_words: str | Path | Iterable[str] = (),
-    marks: str | None = None,
+    special_tokens: str | None = None,
     min_count: int = 1,
-    permutations: int = 0,
+    permutations: int | None = 0,
     seed: int = 0,
     engine: str | Engine = "local",
-    progress: Progress = None,
-    **reading: Any,
+    progress: Progress | None = None,
+    **reading: Unpack[ReadArguments],
 ) -> Comparison:
-    """Score two texts with the same choices (those of `corpus.bias`), and regress the second on the first.
+    """Score two texts with the same options (those of `corpus.bias`), and regress the second on the first.
 
-    The standard errors take a second pass over each text of two documents or more.
+    The standard errors take a second pass over each text that has two documents or more.
     """
-    reach = WINDOW if window is None and decay is None else window
-    options: dict[str, Any] = {
-        "groups": groups, "lists": lists, "window": reach, "decay": decay, "tokenizer": tokenizer, "lower": lower,
-        "stop_words": stop_words, "marks": marks, "min_count": min_count,
-    }  # fmt: skip
-    run: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": progress}
-    sources = [as_source(given, **reading) for given in (first, second)]
-    with opened(engine) as workers:
-        one, other = (bias(source, **options, **run, engine=workers) for source in sources)
-        beta = other.beta(one, seed=seed)
+    options = CorpusOptions(
+        groups=groups, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower,
+        stop_words=stop_words, special_tokens=special_tokens, min_count=min_count, permutations=permutations, seed=seed,
+    )  # fmt: skip
+    sources = (as_source(first, **reading), as_source(second, **reading))
+    return compare_corpora(*sources, options, engine=engine, progress=progress)
+
+
+def compare_corpora(
+    first: Source,
+    second: Source,
+    options: CorpusOptions,
+    *,
+    engine: str | Engine = "local",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Score two corpora under the given options, and regress the second on the first."""
+    sources = (first, second)
+    with open_engine(engine) as workers:
+        results = [score_corpus(source, options, engine=workers, progress=progress) for source in sources]
+        beta = results[1].beta(results[0], seed=options.seed)
         without = [
-            left_out(source, options, engine=workers, progress=progress) if text.documents > 1 else None
-            for source, text in zip(sources, (one, other), strict=True)
+            leave_one_out(source, options, engine=workers, progress=progress) if result.documents > 1 else None
+            for source, result in zip(sources, results, strict=True)
         ]
-    return Comparison(one, other, beta, _errors(*without))
+    return Comparison(results[0], results[1], beta, _errors(without[0], without[1]))
 
 
-def _errors(first: LeftOut | None, second: LeftOut | None) -> dict[str, float | None]:
-    """The standard error of each statistic, where the texts that it comes from have documents to leave out."""
+def _errors(first: LeaveOneOut | None, second: LeaveOneOut | None) -> dict[str, float | None]:
+    """Return the standard error of each statistic whose texts have documents to leave out."""
     return {
         "mu": second.spread(_mu) if second else None,
         "sigma": second.spread(_sigma) if second else None,
@@ -134,9 +158,9 @@ def _errors(first: LeftOut | None, second: LeftOut | None) -> dict[str, float | 
     }
 
 
-def _mu(values: Any) -> float:
+def _mu(values: Vector64) -> float:
     return float(np.abs(values).mean()) if len(values) else float("nan")
 
 
-def _sigma(values: Any) -> float:
+def _sigma(values: Vector64) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else float("nan")

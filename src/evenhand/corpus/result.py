@@ -1,45 +1,58 @@
-"""The record of a corpus's bias: scores, and everything that moved them."""
+"""The record of a corpus's bias: scores, and everything that determines them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.corpus.scores.beta import ENOUGH, Beta, shared, too_few
-from evenhand.errors import DegenerateError, UsageError, counted
+from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
+from evenhand.errors import DegenerateError, MissingExtraError, UsageError, counted
 from evenhand.words.wordset import FrozenMap
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.console import RenderableType
+
+Order = Literal["evidence", "ratio"]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Mean |bias| with shuffled labels: what sampling noise alone would show."""
+    """Mean |bias| with group labels permuted between documents: what noise alone gives.
+
+    `p_value` is None for a text of a single document, whose labels can only be rotated: if it consists of many
+    articles, such a p-value is far too small.
+    """
 
     mu: float
     interval: tuple[float, float]
-    p_value: float
+    p_value: float | None
     permutations: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CorpusBias:
-    """Which words of a text keep company with which group (Bordia & Bowman 2019).
+    """Scores of the words of a text by the group they co-occur with (Bordia & Bowman 2019).
 
     `values` are natural-log ratios for `words`: above 0 with the group `positive`, below 0 with the other group, or
-    with all others together where there are more than two. `company` has, for each group, the (weighted) count beside
-    each word. What it does not tell you: why. A score is company in this text, not a property of the word; it is noisy
-    for rare words, and `mu` grows with that noise: look at `occurrences`, at intervals, and at the shuffled baseline.
+    with all others together if there are more than two. `cooccurrence` holds, for each group, the (weighted) count of
+    each word near it; `evidence` the z-score of each word's log-odds under an informative prior.
+
+    What the scores do not tell is why. A score describes co-occurrence in this text, not a property of the word. It is
+    noisy for rare words, and `mu` grows with that noise: look at `evidence`, the intervals and the baseline.
     """
 
     words: tuple[str, ...]
     values: Vector64
     positive: str
     groups: Mapping[str, tuple[str, ...]]
-    company: Matrix64
+    cooccurrence: Matrix64
+    evidence: Vector64
     occurrences: Vector64
     hits: Mapping[str, int]
     missing: Mapping[str, tuple[str, ...]]
@@ -48,12 +61,15 @@ class CorpusBias:
     documents: int
     empty_documents: int
     vocabulary: int
-    params: Mapping[str, Any] = field(default_factory=dict)
-    account: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
+    read_log: Mapping[str, object] = field(default_factory=dict)
     intervals: Matrix64 | None = None
     baseline: Baseline | None = None
-    against: Mapping[str, CorpusBias] = field(default_factory=dict, repr=False)
+    against: Mapping[str, CorpusBias] = field(default_factory=dict)
     seed: int = 0
+    name: str = ""
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers should know, such as that the text is too small."""
 
     @cached_property
     def scores(self) -> Mapping[str, float]:
@@ -63,84 +79,104 @@ class CorpusBias:
     @property
     def mu(self) -> float:
         """Mean |bias| over the scored words."""
-        return float(np.abs(self._some(1)).mean())
+        return float(np.abs(self._require_words(1)).mean())
 
     @property
     def sigma(self) -> float:
         """Standard deviation (n - 1) of the scores."""
-        return float(self._some(2).std(ddof=1))
+        return float(self._require_words(2).std(ddof=1))
 
     @property
     def n(self) -> int:
-        """How many words are scored."""
+        """Number of scored words."""
         return len(self.words)
 
+    @property
+    def other(self) -> str:
+        """The group below 0, or `the other groups`."""
+        others = [name for name in self.groups if name != self.positive]
+        return others[0] if len(others) == 1 else "the other groups"
+
     def beta(self, other: CorpusBias, *, seed: int = 0) -> Beta:
-        """Slope of this corpus's scores on those of `other` (the training text), over the words scored in both."""
+        """Return the slope of this corpus's scores on those of `other`, over the words scored in both."""
         if set(self.groups) != set(other.groups) or self.positive != other.positive:
             raise UsageError(
                 f"the corpora are scored for different groups: {self.positive} of {list(self.groups)} and "
                 f"{other.positive} of {list(other.groups)}",
                 hint="score both with the same groups",
             )
-        words, y, x = shared(self.scores, other.scores)
+        words, y, x = shared_scores(self.scores, other.scores)
         if len(words) < ENOUGH:
-            raise too_few(len(words), max(int(text.params.get("min_count", 1)) for text in (self, other)))
+            counts = [text.params.get("min_count", 1) for text in (self, other)]
+            raise too_few_words(len(words), max(count for count in counts if isinstance(count, int)))
         return Beta(x, y, seed=seed)
 
     def for_group(self, group: str) -> CorpusBias:
-        """The scores of another group against the rest, from the same counts."""
+        """Return the scores of another group against the rest, from the same counts."""
         if group == self.positive:
             return self
         if group not in self.against:
-            raise UsageError(f"no group {group!r}", hint=f"groups: {', '.join(self.groups)}")
+            raise UsageError(f"unknown group {group!r}", hint=f"groups: {', '.join(self.groups)}")
         return self.against[group]
 
-    def with_company(self, least: float) -> CorpusBias:
-        """Only the words whose company with every group weighs at least this much; the rest counts as lost.
+    def with_cooccurrence(self, minimum: float) -> CorpusBias:
+        """Return only the words whose count with every group is at least `minimum`; the others count as lost.
 
-        With decay nearly every word has some company, so that mu and sigma hang on where one stops to believe in it.
+        With decay almost every word has some weight near every group, so that mu and sigma depend on the minimum
+        weight accepted.
         """
-        kept = np.asarray((self.company >= least).all(axis=0))
+        enough = np.asarray((self.cooccurrence >= minimum).all(axis=0))
         return replace(
             self,
-            words=tuple(word for word, stays in zip(self.words, kept, strict=True) if stays),
-            values=self.values[kept],
-            company=self.company[:, kept],
-            occurrences=self.occurrences[kept],
-            intervals=None if self.intervals is None else self.intervals[:, kept],
-            lost=FrozenMap({**self.lost, "little_company": int((~kept).sum())}),
-            params=FrozenMap({**self.params, "least_company": least}),
+            words=tuple(word for word, stays in zip(self.words, enough, strict=True) if stays),
+            values=self.values[enough],
+            cooccurrence=self.cooccurrence[:, enough],
+            evidence=self.evidence[enough],
+            occurrences=self.occurrences[enough],
+            intervals=None if self.intervals is None else self.intervals[:, enough],
+            lost=FrozenMap({**self.lost, "below_min_cooccurrence": int((~enough).sum())}),
+            params=FrozenMap({**self.params, "min_cooccurrence": minimum}),
             baseline=None,
-            against=FrozenMap({name: other.with_company(least) for name, other in self.against.items()}),
+            against=FrozenMap({name: other.with_cooccurrence(minimum) for name, other in self.against.items()}),
         )
 
-    def top(self, k: int = 10, *, least: int = 1) -> tuple[tuple[str, float], ...]:
-        """The k words that lean most to the positive group (k < 0: away from it) of those that occur `least` times."""
-        kept = np.flatnonzero(self.occurrences >= least)
-        order = kept[np.argsort(-self.values[kept] if k >= 0 else self.values[kept], kind="stable")][: abs(k)]
-        return tuple((self.words[i], float(self.values[i])) for i in order)
+    def top(self, k: int = 10, *, min_occurrences: int = 1, order: Order = "evidence") -> tuple[tuple[str, float], ...]:
+        """Return the k words that lean most to the positive group (k < 0: away from it), with their scores.
 
-    def leaning(self, k: int = 10, *, least: int = 1) -> tuple[tuple[str, float], ...]:
-        """As `top`, of the words that lean to that side at all: with few words `top` goes on to the other side."""
-        return tuple((word, value) for word, value in self.top(k, least=least) if (value > 0) == (k > 0) and value)
+        Args:
+            k: number of words. Words that lean to the other side are never included.
+            min_occurrences: consider only words that occur at least this often in the text.
+            order: `evidence` (largest |z| first) or `ratio` (largest |score| first, which favours rare words).
+        """
+        if order not in ("evidence", "ratio"):
+            raise UsageError(f"unknown order {order!r}", hint="use evidence or ratio")
+        side = self.values > 0 if k > 0 else self.values < 0
+        rows = np.flatnonzero(side & (self.occurrences >= min_occurrences))
+        keys = np.abs((self.evidence if order == "evidence" else self.values)[rows])
+        best = rows[np.argsort(-keys, kind="stable")][: abs(k)]
+        return tuple((self.words[row], float(self.values[row])) for row in best)
 
     def interval(self, word: str) -> tuple[float, float] | None:
-        """The 95 % interval of a word's score over documents, where there is one."""
+        """Return the 95 % bootstrap interval of a word's score, where there is one."""
         if self.intervals is None or word not in self.scores:
             return None
-        low, high = self.intervals[:, self._place[word]]
+        low, high = self.intervals[:, self.row(word)]
         return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the order a person reads it."""
+    def row(self, word: str) -> int:
+        """Return the position of a scored word in `words`."""
+        return self._rows[word]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return {
             "measure": "corpus-bias",
+            "name": self.name,
             "mu": self.mu if self.n else None,
             "sigma": self.sigma if self.n > 1 else None,
             "n": self.n,
             "positive": self.positive,
-            "reading": f"above 0: with {self.positive}; below 0: with {_rest(self.groups, self.positive)}",
+            "reading": f"above 0: with {self.positive}; below 0: with {self.other}",
             "tokens": self.tokens,
             "documents": self.documents,
             "empty_documents": self.empty_documents,
@@ -150,31 +186,76 @@ class CorpusBias:
             "missing": {name: list(words) for name, words in self.missing.items()},
             "lost": dict(self.lost),
             "baseline": vars(self.baseline) if self.baseline else None,
+            "notes": list(self.notes),
             "params": dict(self.params),
             "seed": self.seed,
-            **self.account,
-            "items": [self._item(place) for place in range(self.n)],
+            **self.read_log,
+            "items": [self._item(row) for row in range(self.n)],
         }
 
-    def _item(self, place: int) -> dict[str, Any]:
-        word = self.words[place]
-        item = {"word": word, "bias": float(self.values[place]), "count": int(self.occurrences[place])}
-        company = {name: float(self.company[row, place]) for row, name in enumerate(self.groups)}
-        return {**item, "company": company} | ({"interval": self.interval(word)} if self.intervals is not None else {})
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per scored word as a data frame: polars if installed, otherwise pandas."""
+        low, high = self.intervals if self.intervals is not None else np.full((2, self.n), np.nan)
+        columns = {
+            "word": list(self.words),
+            "bias": self.values,
+            "evidence": self.evidence,
+            "low": low,
+            "high": high,
+            "count": self.occurrences.astype(np.int64),
+            **{f"near_{name}": self.cooccurrence[row] for row, name in enumerate(self.groups)},
+        }
+        for package in ("polars", "pandas"):
+            try:
+                return _import_frame(package)(columns)
+            except ImportError:
+                continue
+        raise MissingExtraError("a data frame needs polars or pandas", hint="pip install polars")
 
-    def _some(self, least: int) -> Vector64:
+    def __repr__(self) -> str:
+        mu = f"{self.mu:.3f}" if self.n else "undefined"
+        sigma = f"{self.sigma:.3f}" if self.n > 1 else "undefined"
+        size = f"{counted(self.tokens, 'token')}, {counted(self.n, 'word')} scored"
+        return f"CorpusBias({self.name!r}, {size}, mu {mu}, sigma {sigma})"
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+
+        from evenhand.corpus.display import bias_tables
+
+        return Group(repr(self), *bias_tables(self, 5))
+
+    def _repr_html_(self) -> str:
+        from evenhand.corpus.display import bias_html
+
+        return bias_html(self, 10)
+
+    def _item(self, row: int) -> dict[str, object]:
+        word = self.words[row]
+        item: dict[str, object] = {
+            "word": word,
+            "bias": float(self.values[row]),
+            "count": int(self.occurrences[row]),
+            "cooccurrence": {name: float(self.cooccurrence[index, row]) for index, name in enumerate(self.groups)},
+            "evidence": float(self.evidence[row]),
+        }
+        return item | ({"interval": self.interval(word)} if self.intervals is not None else {})
+
+    def _require_words(self, least: int) -> Vector64:
         if self.n < least:
             raise DegenerateError(
-                f"{counted(self.n, 'word')} {'is' if self.n == 1 else 'are'} scored, so that this is not defined",
-                hint="use more text, a lower min_count or smoothing; `lost` says where words went",
+                f"{counted(self.n, 'word')} {'is' if self.n == 1 else 'are'} scored, too few for this statistic",
+                hint="use more text, a lower min_count or smoothing; `lost` counts the unscored words by reason",
             )
         return self.values
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {word: place for place, word in enumerate(self.words)}
+    def _rows(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
 
 
-def _rest(groups: Mapping[str, Any], positive: str) -> str:
-    others = [name for name in groups if name != positive]
-    return others[0] if len(others) == 1 else "the other groups"
+def _import_frame(package: str) -> type[pl.DataFrame]:
+    from importlib import import_module
+
+    frame: type[pl.DataFrame] = import_module(package).DataFrame
+    return frame

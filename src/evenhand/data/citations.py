@@ -1,4 +1,4 @@
-"""BibTeX entries of the papers that measures cite, read from `references.bib`."""
+"""BibTeX entries of the papers that measures and methods cite, read from `references.bib`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib import resources
 from evenhand.errors import unknown_name
 
 ENTRY = re.compile(r"^@\w+\{(?P<key>[^,]+),.*?^\}", re.DOTALL | re.MULTILINE)
+FIELD = r"^\s*{name} = \{{(?P<value>.*)\}},?$"
 
 
 @functools.cache
@@ -23,3 +24,15 @@ def bibtex(key: str) -> str:
     if key not in references():
         raise unknown_name("reference", key, references())
     return references()[key]
+
+
+def short_citation(key: str) -> str:
+    """Return authors and year of an entry: "Yang & Feng 2020", "Bolukbasi et al. 2016"."""
+    surnames = [author.partition(",")[0].strip() for author in _field(key, "author").split(" and ")]
+    authors = " & ".join(surnames) if len(surnames) < 3 else f"{surnames[0]} et al."
+    return f"{authors} {_field(key, 'year')}"
+
+
+def _field(key: str, name: str) -> str:
+    match = re.search(FIELD.format(name=name), bibtex(key), re.MULTILINE)
+    return match["value"] if match else ""

@@ -1,10 +1,10 @@
-"""Where the parts of a long job are worked on: in this process, in several of this machine, or on a Ray cluster.
+"""Engines run the parts of a long job: in this process, in several processes, or on a Ray cluster.
 
-Whoever cuts a job into parts knows nothing of where they run, and results come back in the order of the parts.
+Results come back in the order of the parts, so that a caller need not know where they were computed.
 """
 
-from evenhand.engines.engine import Engine, engine, opened
+from evenhand.engines.engine import Engine, engine, open_engine
 from evenhand.engines.local import LocalEngine
 from evenhand.engines.ray import RayEngine
 
-__all__ = ["Engine", "LocalEngine", "RayEngine", "engine", "opened"]
+__all__ = ["Engine", "LocalEngine", "RayEngine", "engine", "open_engine"]

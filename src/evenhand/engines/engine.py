@@ -1,9 +1,11 @@
-"""What an engine does, and how one is found by name."""
+"""The engine protocol, and engines by name."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol, TypeVar
 
 from evenhand.engines.local import LocalEngine
@@ -16,17 +18,17 @@ NAMES = ("local", "ray")
 
 
 class Engine(Protocol):
-    """Calls a function on many jobs. Close it when done; that ends only what it started."""
+    """Calls a function on many jobs. Close it when done, which ends only what it started."""
 
     @property
     def here(self) -> bool:
-        """Whether the jobs are done in this process, while the caller waits."""
+        """True if the jobs run in this process while the caller waits."""
 
     def map(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """The results in the order of the jobs; only a bounded number of jobs and results is held at a time.
+        """Yield the results in the order of the jobs; a bounded number of jobs and results is held at a time.
 
-        The function is sent to each worker once, the jobs one by one: what all jobs share belongs into the function.
-        Closing the iterator before its end gives up the jobs that are left.
+        The function is sent to each worker once, the jobs one by one: data shared by all jobs belongs in the function.
+        Closing the iterator early cancels the remaining jobs.
         """
 
     def close(self) -> None:
@@ -34,7 +36,7 @@ class Engine(Protocol):
 
 
 def engine(name: str = "local", *, workers: int | None = None, address: str | None = None) -> Engine:
-    """`local` works in this process, or in `workers` processes; `ray` on a cluster by address, or on one of its own."""
+    """Return the engine `local` (this process, or `workers` processes) or `ray` (an existing cluster, or a new one)."""
     if name not in NAMES:
         raise unknown_name("engine", name, NAMES)
     if name == "ray":
@@ -45,13 +47,34 @@ def engine(name: str = "local", *, workers: int | None = None, address: str | No
 
 
 @contextmanager
-def opened(given: str | Engine, *, workers: int | None = None, address: str | None = None) -> Iterator[Engine]:
-    """An engine by name, closed at the end; or one that the caller made and will close."""
-    if not isinstance(given, str):
-        yield given
+def open_engine(
+    chosen: str | Engine, *, workers: int | None = None, address: str | None = None, protect_stdout: bool = False
+) -> Iterator[Engine]:
+    """Open an engine by name and close it at the end; an engine object is left open for its owner.
+
+    With `protect_stdout`, everything that the libraries of a Ray engine print to stdout goes to stderr: Ray reports
+    workers that die there, between the lines of a result.
+    """
+    if not isinstance(chosen, str):
+        yield chosen
         return
-    made = engine(given, workers=workers, address=address)
+    opened = engine(chosen, workers=workers, address=address)
+    with _stdout_to_stderr() if protect_stdout and chosen == "ray" else nullcontext():
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Send file descriptor 1 to stderr for a while, including what child processes and C libraries write."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
     try:
-        yield made
+        yield
     finally:
-        made.close()
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)

@@ -1,4 +1,4 @@
-"""This machine: in the process itself, or in several."""
+"""The local engine: this process, or several on this machine."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-AHEAD = 2  # jobs given out for each worker, so that none waits while results are taken in
+AHEAD = 2  # jobs submitted per worker, so that none waits while results are processed
 
-_function: Callable[[Any], Any]  # in a worker process: what it was started for
+_function: Callable[[object], object]  # in a worker process: the function of its jobs
 
 
 class LocalEngine:
-    """One job after the other in this process, or `workers` of them at a time, each in a process of its own.
+    """Runs one job after the other in this process, or `workers` at a time in separate processes.
 
-    Processes start afresh rather than as copies (spawn): the thread pools underneath polars and torch do not survive
-    a fork. A script that uses several must therefore be guarded by `if __name__ == "__main__":`.
+    Processes are spawned, not forked, because the thread pools of polars and torch do not survive a fork. A script that
+    uses several workers therefore needs the guard `if __name__ == "__main__":`.
     """
 
     def __init__(self, workers: int = 1) -> None:
         if workers < 1:
-            raise UsageError(f"there must be at least 1 worker, got {workers}")
+            raise UsageError(f"workers must be at least 1, got {workers}")
         self.workers = workers
 
     def __repr__(self) -> str:
@@ -38,34 +38,34 @@ class LocalEngine:
 
     @property
     def here(self) -> bool:
-        """Whether the jobs are done in this process."""
+        """True if the jobs run in this process."""
         return self.workers == 1
 
     def map(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """The results in the order of the jobs."""
+        """Yield the results in the order of the jobs."""
         return iter(map(function, jobs)) if self.workers == 1 else self._in_processes(function, jobs)
 
     def _in_processes(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        # Imported here: every command of ours passes this module, few start processes.
+        # Imported here because every command imports this module and few start processes.
         from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
         from multiprocessing import get_context
 
         pool = ProcessPoolExecutor(
-            self.workers, get_context("spawn"), initializer=_begin, initargs=(_packed(function),)
+            self.workers, get_context("spawn"), initializer=_start_worker, initargs=(_pickle(function),)
         )
-        waiting: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             for job in jobs:
-                waiting.append(pool.submit(_work, job))
-                if len(waiting) >= AHEAD * self.workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                pending.append(pool.submit(_run_job, job))
+                if len(pending) >= AHEAD * self.workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise WorkerError(
-                "a worker process ended before its job was done",
-                hint="if the system ended it for memory, use fewer workers; a script needs the guard "
-                'if __name__ == "__main__":; the engine ray does such jobs again',
+                "a worker process ended before its job was finished",
+                hint="if it ran out of memory, use fewer workers; a script needs the guard "
+                'if __name__ == "__main__":; the engine ray repeats such jobs',
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -74,34 +74,34 @@ class LocalEngine:
         """Nothing is left running between two calls of `map`."""
 
 
-def _packed(function: Callable[[Any], Any]) -> bytes:
-    """The function as bytes: it is opened in the worker only after the worker has been set up."""
+def _pickle(function: Callable[[Job], Result]) -> bytes:
+    """Pickle the function; the worker unpickles it only after its own set-up."""
     try:
         return pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise UsageError(
-            f"this cannot be sent to another process ({error})",
+            f"the function cannot be sent to another process ({error})",
             hint="define functions at the top of a module, use one worker, or the engine ray",
         ) from error
 
 
-def _begin(packed: bytes) -> None:
+def _start_worker(pickled: bytes) -> None:
     global _function
-    # Ctrl-C reaches every process of a terminal: the one that gave out the jobs tells of it, the others just end.
+    # Ctrl-C reaches every process of a terminal: the main process reports it, the workers just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    one_thread_each()
-    _function = pickle.loads(packed)
+    limit_threads()
+    _function = pickle.loads(pickled)
 
 
-def _work(job: Any) -> Any:
+def _run_job(job: Any) -> Any:
     return _function(job)
 
 
-# One thread in each worker: there are as many workers as cores.
-LIMITS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# One thread per worker: there are as many workers as cores.
+THREAD_VARIABLES = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def one_thread_each() -> None:
-    """Tell the numerical libraries, which read these when they are first imported; what is set already stays."""
-    for name in LIMITS:
+def limit_threads() -> None:
+    """Limit numerical libraries to one thread unless configured; they read these variables on import."""
+    for name in THREAD_VARIABLES:
         os.environ.setdefault(name, "1")

@@ -1,4 +1,4 @@
-"""Skip-gram with negative sampling, trained by gensim on a corpus of ours, with word and context vectors kept."""
+"""Train skip-gram with negative sampling (SGNS) by gensim on a corpus, keeping word and context vectors."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from evenhand.arrays import Matrix
-from evenhand.corpus.counting.count import Progress
-from evenhand.corpus.counting.token_file import Spool, spooled
-from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
+from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, Source, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.vectors import Vectors
+from evenhand.progress import Progress
 
-LONGEST = 10_000  # words that gensim takes at once; it drops the rest of a longer sentence without a word
+if TYPE_CHECKING:
+    from gensim.models import Word2Vec
+
+LONGEST = 10_000  # words of a sentence; gensim silently drops the rest of a longer one
 WORDS, CONTEXTS = "words.safetensors", "contexts.safetensors"
-RATE, LAST_RATE = 0.025, 1e-4  # word2vec's learning rate, falling linearly
+RATE, LAST_RATE = 0.025, 1e-4  # word2vec's learning rate, which falls linearly
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,31 +34,31 @@ class SGNS:
     words: Vectors
     contexts: Vectors
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Everything that was chosen."""
+    """The options of the training."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    """What was read, and with which versions; nothing that changes from one run to the next."""
+    """What was read, and the package versions; nothing that differs between identical runs."""
 
     def __post_init__(self) -> None:
         if self.words.words != self.contexts.words or self.words.dim != self.contexts.dim:
             raise FormatError(
-                "word and context vectors are not of one model", hint="keep the two files of one training"
+                "word and context vectors belong to different models", hint="use the two files of one training"
             )
 
     def save(self, folder: str | Path) -> Path:
-        """Write words.safetensors and contexts.safetensors, each of which says how both were made."""
-        place = Path(folder)
-        self.contexts.save(place / CONTEXTS)
-        self.words.save(place / WORDS)
-        return place
+        """Write words.safetensors and contexts.safetensors, each with the options of the training."""
+        path = Path(folder)
+        self.contexts.save(path / CONTEXTS)
+        self.words.save(path / WORDS)
+        return path
 
     @classmethod
     def load(cls, folder: str | Path) -> SGNS:
-        """Read what `save` wrote."""
+        """Read a folder written by `save`."""
         words, contexts = (Vectors.load(Path(folder) / name) for name in (WORDS, CONTEXTS))
-        about = [vectors.source.get("sgns") for vectors in (words, contexts)]
-        if not isinstance(about[0], dict) or about[0] != about[1]:
+        records = [vectors.source.get("sgns") for vectors in (words, contexts)]
+        if not isinstance(records[0], dict) or records[0] != records[1]:
             raise FormatError(f"{folder}: words and contexts do not come from one training", hint="train again")
-        return cls(words, contexts, about[0]["params"], about[0]["manifest"])
+        return cls(words, contexts, records[0]["params"], records[0]["manifest"])
 
 
 def train_sgns(
@@ -73,98 +76,101 @@ def train_sgns(
     tokenizer: Tokenizer = "words",
     lower: bool | None = None,
     name: str = "sgns",
-    progress: Progress = None,
-    **reading: Any,
+    progress: Progress | None = None,
+    **reading: Unpack[ReadArguments],
 ) -> SGNS:
     """Train SGNS (Mikolov et al. 2013) on a corpus; needs the extra `gensim`.
 
-    The text is tokenised once into a temporary file (four bytes a word) and streamed from it in every epoch. Windows
-    never cross the end of a document; a document of more than 10,000 words is cut there. The reach of each window is
-    drawn from 1 ... `window`, so that `cooccurrence(..., weighting="dynamic")` with the same `window` and `min_count`
-    counts what the training sees on average. Only with `sample=0`, though: word2vec's subsampling (1e-3 to 1e-5) takes
-    frequent words out before the windows are laid, and the counts know nothing of it.
+    The text is tokenised once into a temporary file (four bytes per word) and streamed from it in every epoch. Windows
+    never cross the end of a document; a document of more than 10,000 words is cut. The size of each window is drawn
+    from 1 ... `window`, so that `cooccurrence(..., weighting="dynamic")` with the same `window` and `min_count` counts
+    what the training sees on average. This holds with `sample=0` only: word2vec's subsampling (1e-3 to 1e-5) removes
+    frequent words before windows are applied, which the counts do not.
 
-    With one worker the same seed gives the same bytes; with more, threads race and every run differs a little.
-    `ns_exponent` flattens the distribution of negatives as word2vec does; then W C^T approximates the PMI plus
+    With one worker the same seed gives the same bytes; with more, threads race and runs differ slightly. `ns_exponent`
+    flattens the distribution of negatives as in word2vec; then W C^T approximates the PMI plus
     (1 - ns_exponent) log p(c), and only with 1 the PMI itself.
     """
-    _refuse_nonsense(dim=dim, window=window, negative=negative, epochs=epochs, workers=workers, sample=sample)
+    _check_numbers(dim=dim, window=window, negative=negative, epochs=epochs, workers=workers, sample=sample)
     word2vec = require("gensim.models", extra="gensim").Word2Vec
-    source, cut = as_source(paths, **reading), tokeniser(tokenizer, lower=lower)
-    params = {
+    source, tokeniser = as_source(paths, **reading), make_tokeniser(tokenizer, lower=lower)
+    params: dict[str, object] = {
         "dim": dim, "window": window, "negative": negative, "epochs": epochs, "min_count": min_count,
         "sample": sample, "ns_exponent": ns_exponent, "seed": seed, "workers": workers,
-        "tokenizer": cut.name, "lower": cut.lower, "rate": [RATE, LAST_RATE], **source.to_dict(),
+        "tokenizer": tokeniser.name, "lower": tokeniser.lower, "rate": [RATE, LAST_RATE], **source.to_dict(),
     }  # fmt: skip
-    with spooled(source, cut, min_count=min_count, progress=progress) as spool:
+    with tokenise_to_file(source, tokeniser, min_count=min_count, progress=progress) as tokens:
         model = word2vec(
             vector_size=dim, window=window, negative=negative, sample=sample, ns_exponent=ns_exponent, seed=seed,
             workers=workers, sg=1, hs=0, min_count=1, alpha=RATE, min_alpha=LAST_RATE, epochs=epochs,
             sorted_vocab=0, shrink_windows=True,
         )  # fmt: skip
-        model.build_vocab_from_freq(dict(zip(spool.words, spool.occurrences.tolist(), strict=True)))
-        text = _Text(spool, epochs, progress)
-        model.train(text, total_words=spool.kept, epochs=epochs)
+        model.build_vocab_from_freq(dict(zip(tokens.words, tokens.occurrences.tolist(), strict=True)))
+        text = _Sentences(tokens, epochs, progress)
+        model.train(text, total_words=tokens.frequent_tokens, epochs=epochs)
         text.raise_failure()
-        manifest = _manifest(spool)
-        return _kept(spool.words, model, {"params": params, "manifest": manifest}, name)
+        return _as_sgns(tokens.words, model, params, _manifest(tokens), name)
 
 
-class _Text:
-    """The text as gensim wants it: lists of words, from the start whenever it is asked again.
+class _Sentences:
+    """The text as lists of words, restartable as gensim requires.
 
-    gensim reads in a thread of its own, where an exception would leave it waiting for ever: it is kept for later.
+    gensim reads in a thread of its own, where an exception would block the training for ever: it is stored instead.
     """
 
-    def __init__(self, spool: Spool, epochs: int, progress: Progress) -> None:
-        self._spool, self._epochs, self._progress = spool, epochs, progress
-        self._words = np.array(spool.words, dtype=object)
-        self._begun = 0
+    def __init__(self, tokens: TokenFile, epochs: int, progress: Progress | None) -> None:
+        self._tokens, self._epochs, self._progress = tokens, epochs, progress
+        self._words = np.array(tokens.words, dtype=object)
+        self._epoch = 0
         self._failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[list[str]]:
         try:
             if self._progress:
-                self._progress(self._begun, self._epochs, "training")
-            self._begun += 1
-            for numbers in self._spool.stretches(LONGEST):
-                yield self._words[numbers].tolist()
+                self._progress(self._epoch, self._epochs, "training")
+            self._epoch += 1
+            for ids in self._tokens.stretches(LONGEST):
+                yield self._words[ids].tolist()
         except Exception as error:
             self._failure = error
 
     def raise_failure(self) -> None:
-        """Raise what went wrong while reading."""
+        """Raise the error of the reading thread, if any."""
         if self._failure is not None:
             raise self._failure
 
 
-def _kept(words: tuple[str, ...], model: Any, about: dict[str, Any], name: str) -> SGNS:
+def _as_sgns(
+    words: tuple[str, ...], model: Word2Vec, params: dict[str, object], manifest: dict[str, object], name: str
+) -> SGNS:
     if tuple(model.wv.index_to_key) != words:
-        raise FormatError("gensim has put the words into another order", hint="use gensim 4.3 or later")
+        raise FormatError("gensim has changed the order of the words", hint="use gensim 4.3 or later")
     sides = []
     for side, matrix in (("words", model.wv.vectors), ("contexts", model.syn1neg)):
         values: Matrix = np.array(matrix, dtype=np.float32)
         if not np.isfinite(values).all():
-            raise DegenerateError("training ran away: the vectors are no longer finite", hint="use fewer epochs")
-        sides.append(Vectors(words, values, name=name, source={"side": side, "sgns": about}))
-    return SGNS(sides[0], sides[1], about["params"], about["manifest"])
+            raise DegenerateError("the training diverged: the vectors are not finite", hint="use fewer epochs")
+        sides.append(
+            Vectors(words, values, name=name, source={"side": side, "sgns": {"params": params, "manifest": manifest}})
+        )
+    return SGNS(sides[0], sides[1], params, manifest)
 
 
-def _manifest(spool: Spool) -> dict[str, Any]:
+def _manifest(tokens: TokenFile) -> dict[str, object]:
     return {
-        "tokens": spool.tokens,
-        "tokens_kept": spool.kept,
-        "documents": spool.documents,
-        "vocabulary": len(spool.words),
+        "tokens": tokens.tokens,
+        "tokens_kept": tokens.frequent_tokens,
+        "documents": tokens.documents,
+        "vocabulary": len(tokens.words),
         "gensim": version("gensim"),
         "numpy": version("numpy"),
-        **spool.account.to_dict(),
+        **tokens.read_log.to_dict(),
     }
 
 
-def _refuse_nonsense(*, sample: float, **numbers: int) -> None:
-    for what, value in numbers.items():
+def _check_numbers(*, sample: float, **numbers: int) -> None:
+    for name, value in numbers.items():
         if value < 1:
-            raise UsageError(f"{what} must be at least 1, got {value}")
+            raise UsageError(f"{name} must be at least 1, got {value}")
     if not 0 <= sample < 1:
-        raise UsageError(f"sample is the frequency above which words are thinned out, got {sample}", hint="0 keeps all")
+        raise UsageError(f"sample must be at least 0 and below 1, got {sample}", hint="0 turns subsampling off")

@@ -37,6 +37,8 @@ class Info:
         view: the view of a subject that the function takes as its first argument.
         family: the heading under which reports show it.
         arity: for `takes="query"`, the number of target and attribute sets; None accepts any number.
+        matched_sets: whether a query needs as many target sets as attribute sets.
+        one_against_rest: whether a concept of more than two groups is asked about group by group.
         generic: the attributes it is asked about where a concept brings no queries (`words.generic`).
         concepts: the only concepts the measure is defined for; empty for any.
         variants: settings that get rows of their own in an audit, by the name of the row.
@@ -57,6 +59,8 @@ class Info:
     view: ViewName = "vectors"
     family: Literal["association", "geometry", "inference", "likelihood", "text", "quality"] = "association"
     arity: tuple[int | None, int | None] = (None, None)
+    matched_sets: bool = False
+    one_against_rest: bool = False
     generic: tuple[str, ...] = ("pleasant-unpleasant", "career-family")
     concepts: tuple[str, ...] = ()
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,15 +1,15 @@
-"""What to do about bias: one file for each published method, and the family of maps that they return.
+"""Methods that reduce bias, one file per published method, and the maps they return.
 
-A method's `fit(vectors, concept)` returns a frozen `VectorMap`; measuring what a map did belongs in `measures`.
+A method's `fit(vectors, concept)` returns a frozen `VectorMap`. The effect of a map is measured in `measures`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenhand.registry import lazy_attribute
 
-# Public name -> where it lives. An entry without a colon is a module.
+# Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
     "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from evenhand.mitigations.training.ran import RAN
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return globals().setdefault(name, lazy_attribute(__name__, _PUBLIC, name))
 
 

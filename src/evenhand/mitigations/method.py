@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import UsageError
-from evenhand.mitigations.map_report import effects
+from evenhand.mitigations.map_report import map_report
 from evenhand.mitigations.maps import VectorMap
+from evenhand.mitigations.parameters import Parameter, parameters_of, parse_parameters
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from evenhand.words import Concept
 
 M = TypeVar("M", bound=VectorMap)
+
+
+class _Citation:
+    """Authors and years of the papers that a class cites."""
+
+    def __get__(self, method: Mitigation | None, owner: type[Mitigation]) -> str:
+        return "; ".join(short_citation(key) for key in owner.cites)
 
 
 @dataclass(frozen=True)
@@ -32,9 +41,13 @@ class Mitigation(ABC):
 
     id: ClassVar[str]
     title: ClassVar[str]
-    citation: ClassVar[str]
+    formula: ClassVar[str] = ""
+    """The map, or what it minimises, in one line."""
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Keys of `data/references.bib`."""
     limits: ClassVar[str]
     """What the method cannot do, in a sentence or two."""
+    citation = _Citation()
     definition: ClassVar[int] = 1
     """Number of the definition; increased when the same parameters give another map."""
     view: ClassVar[str] = "vectors"
@@ -82,14 +95,31 @@ class Mitigation(ABC):
         changes: dict[str, Any] = {"seed": seed} if self.is_seeded() else {}
         return replace(self, **changes)
 
-    def params(self) -> dict[str, Any]:
+    @classmethod
+    def bibtex(cls) -> str:
+        """Return the BibTeX entries of the papers that define the method."""
+        return "\n\n".join(bibtex(key) for key in cls.cites)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Return name, type, default and description of every parameter."""
+        return parameters_of(cls)
+
+    def with_params(self, values: Mapping[str, object]) -> Self:
+        """Return the method with other parameters; text is parsed by the type of the parameter.
+
+        Lists are written `a,b,c` and pairs `a:b,c:d`; `none` is None.
+        """
+        return replace(self, **parse_parameters(type(self), values))
+
+    def params(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         if values.get("words", "") is None:
             del values["words"]  # recorded only when words are exempt
         return {name: _plain(value) for name, value in values.items()}
 
-    def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, Any] | None = None) -> M:
+    def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, object] | None = None) -> M:
         """Return the map with a report: what was fitted, which words were missing, how the map changes the vectors."""
         seed = {"seed": getattr(self, "seed")} if self.is_seeded() else {}  # noqa: B009 (a field of subclasses)
         return vm.with_report(
@@ -101,12 +131,12 @@ class Mitigation(ABC):
             rank_removed=vm.rank_removed,
             words_missing=list(coverage.missing),
             coverage=coverage.to_dict(),
-            **effects(vm, v),
+            **map_report(vm, v),
             **(details or {}),
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Subspace):
         return value.to_dict(basis=False)
     if isinstance(value, Selector):

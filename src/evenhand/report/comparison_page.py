@@ -28,7 +28,7 @@ def write_comparison(
 
 
 def comparison_page(comparisons: Mapping[str, Comparison], *, names: tuple[str, str], perplexity: str = "") -> str:
-    """The page as text; each context of company is a section."""
+    """The page as text; each context is a section."""
     environment = Environment(
         loader=PackageLoader("evenhand.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -75,5 +75,5 @@ def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
 def _moved(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     return [
         (p["word"], f"{p['first']:+.2f}", f"{p['second']:+.2f}", f"{p['second'] - p['first']:+.2f}")
-        for p in comparison.moved(MOVED, least=LEAST)
+        for p in comparison.moved(MOVED, min_occurrences=LEAST)
     ]

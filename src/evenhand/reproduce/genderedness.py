@@ -1,10 +1,10 @@
-"""Genderedness of words in a text beside that in vectors trained on it (Ethayarajh et al. 2019, section 6.2)."""
+"""Compare genderedness in a text with genderedness in vectors trained on it (Ethayarajh et al. 2019, section 6.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -18,41 +18,53 @@ from evenhand.stats import percentile_interval
 from evenhand.words import Pairs
 from evenhand.words import pairs as named_pairs
 
-APART = 1e-3  # of a pair, as a share of its length: below, there is no direction between the two
+MIN_DISTANCE = 1e-3  # of a pair, relative to the vector length; below it the pair defines no direction
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The choices of the comparison; lists are those the paper names or stand-ins for them."""
+class GenderednessSettings:
+    """Settings of the comparison; the lists are those named in the paper, or substitutes."""
 
     pairs: Pairs | str = "ethayarajh2019-pairs"
     appropriate: Pairs | str = "ethayarajh2019-appropriate-standin"
     biased: Pairs | str = "ethayarajh2019-biased-standin"
     alpha: float | None = None
-    """None: fitted to the pairs, as the paper did for its own vectors (it found -1)."""
+    """None: fitted to the pairs, as in the paper for its own vectors (-1)."""
     lambda_: float | None = 1.0
     """None: fitted together with alpha."""
     neutral: int = 200
-    """Words for the third group, drawn at random among those that have a value."""
+    """Number of words in the third group, drawn at random from those with a value."""
     frequent: int = 100
-    """Occurrences that a neutral word needs; the paper has 10,000 in a text some hundred times larger."""
+    """Minimum occurrences of a neutral word; 10,000 in the paper, whose text is some hundred times larger."""
     min_pairs: int = 3
-    """Pairs that must be defined for a word in the text."""
+    """Minimum number of pairs that are defined for a word in the text."""
     least: float = 0.0
-    """Company that a word needs with both words of a pair."""
+    """Minimum co-occurrence of a word with both words of a pair."""
     defining: bool = False
-    """Whether words of the pairs themselves are among the appropriate ones: they lie on the axis by construction."""
+    """Include the words of the pairs in the appropriate group, although they lie on the axis by construction."""
     same_pairs: bool = True
-    """Average the vectors' values over the pairs that the text defines; otherwise over all pairs."""
+    """Average the vectors' values over the pairs defined in the text; otherwise over all pairs."""
 
     def __post_init__(self) -> None:
         if self.neutral < 1 or self.min_pairs < 1:
-            raise UsageError(f"neutral and min_pairs start at 1, got {self.neutral} and {self.min_pairs}")
+            raise UsageError(f"neutral and min_pairs must be at least 1, got {self.neutral} and {self.min_pairs}")
+
+
+class GroupSummary(TypedDict):
+    """Means over the words of a group; None if it has fewer than two words."""
+
+    corpus: float | None
+    embedding: float | None
+    change: float | None
+    interval: tuple[float, float] | None
+    t_test: float | None
+    wilcoxon: float | None
+    correlation: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """Words of one kind with both values; male is above 0, as in the table. `lost` names the others and why."""
+class GenderednessGroup:
+    """Words of one group with both values; male is above 0, as in the table. `lost` gives the reason for the others."""
 
     name: str
     words: tuple[str, ...]
@@ -63,13 +75,21 @@ class Group:
 
     @property
     def change(self) -> Vector64:
-        """|embedding| - |corpus| of each word."""
+        """Return |embedding| - |corpus| of each word."""
         return np.abs(self.embedding) - np.abs(self.corpus)
 
-    def summary(self, seed: int = 0) -> dict[str, Any]:
-        """Means of the absolute values, the mean change with its interval over words, and two tests of it."""
+    def summary(self, seed: int = 0) -> GroupSummary:
+        """Return the means of the absolute values, the mean change with its interval over words, and two tests."""
         if len(self.words) < 2:
-            return dict.fromkeys(("corpus", "embedding", "change", "interval", "t_test", "wilcoxon", "correlation"))
+            return GroupSummary(
+                corpus=None,
+                embedding=None,
+                change=None,
+                interval=None,
+                t_test=None,
+                wilcoxon=None,
+                correlation=None,
+            )
         change = self.change
         from scipy.stats import ttest_1samp, wilcoxon
 
@@ -84,18 +104,18 @@ class Group:
         }
 
     def values(self, word: str) -> tuple[float, float, float] | None:
-        """Text, vectors and change of one word, or None where it has no value."""
+        """Return text, vectors and change of one word, or None if it has no value."""
         if word not in self.words:
             return None
-        place = self.words.index(word)
-        return float(self.corpus[place]), float(self.embedding[place]), float(self.change[place])
+        row = self.words.index(word)
+        return float(self.corpus[row]), float(self.embedding[row]), float(self.change[row])
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """The groups, the constants used, and the pairs that the text and the vectors have."""
+class GenderednessComparison:
+    """The groups, the constants, and the pairs found in the text and in the vectors."""
 
-    groups: Mapping[str, Group]
+    groups: Mapping[str, GenderednessGroup]
     constants: Constants
     pairs: tuple[tuple[str, str], ...]
 
@@ -104,41 +124,44 @@ def compare(
     counts: Cooccurrence,
     vectors: Vectors,
     *,
-    setting: Setting | None = None,
+    settings: GenderednessSettings | None = None,
     extra: Mapping[str, tuple[str, ...]] | None = None,
     seed: int = 0,
-) -> Comparison:
-    """Both values of every word of the three groups, and of `extra` groups.
+) -> GenderednessComparison:
+    """Return both values of every word of the three groups, and of `extra` groups.
 
     g = <w, x - y> / |x - y| in the vectors and equation 7 in the text, averaged over the pairs, male word first.
     """
-    given = setting or Setting()
-    pairs = usable_pairs(counts, vectors, named_pairs(given.pairs))
-    constants = constants_of(counts, vectors, pairs, alpha=given.alpha, lambda_=given.lambda_)
-    both = _Both(counts, vectors, pairs, constants, given)
-    groups = {name: both.group(name, words, seed) for name, words in {**listed(given), **(extra or {})}.items()}
-    groups["neutral"] = both.group("neutral", neutral_words(counts, vectors, pairs, given, constants, seed), seed)
-    return Comparison(groups, constants, pairs.pairs)
+    settings = settings or GenderednessSettings()
+    pairs = usable_pairs(counts, vectors, named_pairs(settings.pairs))
+    constants = estimate_constants(counts, vectors, pairs, alpha=settings.alpha, lambda_=settings.lambda_)
+    both = _Both(counts, vectors, pairs, constants, settings)
+    groups = {
+        name: both.group(name, words, seed) for name, words in {**listed_words(settings), **(extra or {})}.items()
+    }
+    neutral = neutral_words(counts, vectors, pairs, settings, constants, seed)
+    groups["neutral"] = both.group("neutral", neutral, seed)
+    return GenderednessComparison(groups, constants, pairs.pairs)
 
 
 def usable_pairs(counts: Cooccurrence, vectors: Vectors, pairs: Pairs) -> Pairs:
-    """The pairs, male first, whose words both sides have, meet in the text and are apart in the vectors."""
-    kept = []
+    """Return the pairs, male first, that co-occur in the text and are distinct in the vectors."""
+    usable = []
     for male, female in dict.fromkeys(pairs.flipped()):
-        here = all(word in counts.index and word in vectors for word in (male, female))
-        if here and counts.count(male, female) > 0 and _apart(vectors, male, female) > 0:
-            kept.append((male, female))
-    if not kept:
+        known = all(word in counts.index and word in vectors for word in (male, female))
+        if known and counts.count(male, female) > 0 and _distance(vectors, male, female) > 0:
+            usable.append((male, female))
+    if not usable:
         raise VocabularyError(f"no pair of {pairs.name} is in the counts and in {vectors.name}", hint="give more text")
-    return Pairs(pairs.name, kept, pairs.flipped().poles)
+    return Pairs(pairs.name, usable, pairs.flipped().poles)
 
 
-def constants_of(
+def estimate_constants(
     counts: Cooccurrence, vectors: Vectors, pairs: Pairs, *, alpha: float | None = None, lambda_: float | None = 1.0
 ) -> Constants:
-    """Alpha and lambda as given or, where None, as the pairs fit best."""
+    """Return alpha and lambda as passed, or fitted to the pairs where None."""
     cspmi = np.array([counts.cspmi(*two) for two in pairs])
-    distances = np.array([_apart(vectors, *two) for two in pairs])
+    distances = np.array([_distance(vectors, *two) for two in pairs])
     if alpha is None:
         return fit_constants(cspmi, distances, lambda_=lambda_)
     room = np.maximum(alpha - cspmi, 0)
@@ -147,75 +170,103 @@ def constants_of(
     return Constants(float(alpha), float(slope**-2), float(error), len(cspmi))
 
 
-def listed(given: Setting) -> dict[str, tuple[str, ...]]:
-    """The words of the two lists; a word of both is appropriate."""
-    appropriate, biased = (_words(pairs) for pairs in (given.appropriate, given.biased))
-    spared = () if given.defining else _words(given.pairs)
+def listed_words(settings: GenderednessSettings) -> dict[str, tuple[str, ...]]:
+    """Return the words of the two lists; a word of both counts as appropriate."""
+    appropriate, biased = (_words(pairs) for pairs in (settings.appropriate, settings.biased))
+    excluded = () if settings.defining else _words(settings.pairs)
     return {
-        "appropriate": tuple(word for word in appropriate if word not in spared),
+        "appropriate": tuple(word for word in appropriate if word not in excluded),
         "biased": tuple(word for word in biased if word not in appropriate),
     }
 
 
 def neutral_words(
-    counts: Cooccurrence, vectors: Vectors, pairs: Pairs, given: Setting, constants: Constants, seed: int
+    counts: Cooccurrence,
+    vectors: Vectors,
+    pairs: Pairs,
+    settings: GenderednessSettings,
+    constants: Constants,
+    seed: int,
 ) -> tuple[str, ...]:
-    """Frequent words of letters on no list, drawn at random, of which enough pairs are defined."""
-    taken = {*_words(given.pairs), *_words(given.appropriate), *_words(given.biased)}
-    often = [word for word, n in zip(counts.words, counts.occurrences, strict=True) if n >= given.frequent]
-    pool = [word for word in often if word not in taken and word in vectors and word.isalpha()]
+    """Return random frequent alphabetic words that are on no list and have enough defined pairs."""
+    excluded = {*_words(settings.pairs), *_words(settings.appropriate), *_words(settings.biased)}
+    frequent = [word for word, n in zip(counts.words, counts.occurrences, strict=True) if n >= settings.frequent]
+    pool = [word for word in frequent if word not in excluded and word in vectors and word.isalpha()]
     if not pool:
-        raise DegenerateError(f"no neutral word occurs {given.frequent} times in the text", hint="lower frequent")
-    how: dict[str, Any] = {"alpha": constants.alpha, "lambda_": constants.lambda_, "least": given.least}
-    drawn: list[str] = []
+        raise DegenerateError(f"no neutral word occurs {settings.frequent} times in the text", hint="lower frequent")
+    neutral: list[str] = []
     for row in np.random.default_rng(seed).permutation(len(pool)):
-        (one,) = genderedness(counts, pool[row], pairs=pairs, min_pairs=given.min_pairs, **how)
-        drawn += [one.word] if one.value is not None else []
-        if len(drawn) == given.neutral:
+        (one,) = genderedness(
+            counts,
+            pool[row],
+            pairs=pairs,
+            alpha=constants.alpha,
+            lambda_=constants.lambda_,
+            min_pairs=settings.min_pairs,
+            least=settings.least,
+        )
+        neutral += [one.word] if one.value is not None else []
+        if len(neutral) == settings.neutral:
             break
-    return tuple(drawn)
+    return tuple(neutral)
 
 
 @dataclass(frozen=True, eq=False)
 class _Both:
-    """The two sides and how they are compared."""
+    """The text, the vectors, and the settings of their comparison."""
 
     counts: Cooccurrence
     vectors: Vectors
     pairs: Pairs
     constants: Constants
-    given: Setting
+    settings: GenderednessSettings
 
-    def group(self, name: str, words: tuple[str, ...], seed: int) -> Group:
-        """Both values of each word that has them."""
-        here = [word for word in words if word in self.counts.index and word in self.vectors]
-        c, given = self.constants, self.given
-        how: dict[str, Any] = {"pairs": self.pairs, "alpha": c.alpha, "lambda_": c.lambda_, "least": given.least}
-        found = genderedness(self.counts, here, min_pairs=given.min_pairs, **how)
-        kept = [one for one in found if one.value is not None]
-        lost = {word: "too rare" for word in words if word not in here}
-        lost |= {one.word: f"{len(one.by_pair)} pairs defined" for one in found if one.value is None}
-        names = tuple(one.word for one in kept)
-        if not kept:
-            return Group(name, (), np.empty(0), np.empty(0), lost)
-        used = np.array([[two in one.by_pair or not given.same_pairs for two in self.pairs] for one in kept])
+    def group(self, name: str, words: tuple[str, ...], seed: int) -> GenderednessGroup:
+        """Return both values of each word that has them."""
+        known = [word for word in words if word in self.counts.index and word in self.vectors]
+        constants, settings = self.constants, self.settings
+        scores = genderedness(
+            self.counts,
+            known,
+            pairs=self.pairs,
+            alpha=constants.alpha,
+            lambda_=constants.lambda_,
+            min_pairs=settings.min_pairs,
+            least=settings.least,
+        )
+        defined = [one for one in scores if one.value is not None]
+        lost = {word: "too rare" for word in words if word not in known}
+        lost |= {one.word: f"{len(one.by_pair)} pairs defined" for one in scores if one.value is None}
+        names = tuple(one.word for one in defined)
+        if not defined:
+            return GenderednessGroup(name, (), np.empty(0), np.empty(0), lost)
+        used = np.array([[two in one.by_pair or not settings.same_pairs for two in self.pairs] for one in defined])
         values = projections(self.vectors, names, self.pairs)
         embedding = (values * used).sum(axis=1) / used.sum(axis=1)
-        corpus = np.array([one.value for one in kept], dtype=np.float64)
-        return Group(name, names, corpus, embedding, lost, by_chance(self.counts, names, seed=seed, **how))
+        corpus = np.array([one.value for one in defined], dtype=np.float64)
+        chance = by_chance(
+            self.counts,
+            names,
+            pairs=self.pairs,
+            alpha=constants.alpha,
+            lambda_=constants.lambda_,
+            least=settings.least,
+            seed=seed,
+        )
+        return GenderednessGroup(name, names, corpus, embedding, lost, chance)
 
 
 def projections(vectors: Vectors, words: Iterable[str], pairs: Pairs) -> Matrix64:
-    """<w, x - y> / |x - y| for each word and pair: (words, pairs)."""
+    """Return <w, x - y> / |x - y| for each word and pair: (words, pairs)."""
     first, second = (vectors.take(side, case="exact")[0] for side in (pairs.first, pairs.second))
     rows, _ = vectors.take(words, case="exact")
     return np.asarray(rows @ unit_rows(first - second).T)
 
 
-def _apart(vectors: Vectors, one: str, other: str) -> float:
+def _distance(vectors: Vectors, one: str, other: str) -> float:
     a, b = (vectors[word].astype(np.float64) for word in (one, other))
     distance = float(np.linalg.norm(a - b))
-    return distance if distance > APART * float(np.linalg.norm(b)) else 0.0
+    return distance if distance > MIN_DISTANCE * float(np.linalg.norm(b)) else 0.0
 
 
 def _words(pairs: Pairs | str) -> dict[str, None]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evenhand.corpus import Cooccurrence, cooccurrence
-from evenhand.corpus.counting.count import Progress
 from evenhand.data import catalog, fetch
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.genderedness import Comparison, Group, Setting, compare
+from evenhand.progress import Progress
+from evenhand.reproduce.genderedness import (
+    GenderednessComparison,
+    GenderednessGroup,
+    GenderednessSettings,
+    compare,
+)
 from evenhand.reproduce.table import Table
 
 # Table 2 as printed: genderedness in the corpus, in the embedding space, change of the absolute value.
@@ -50,108 +55,121 @@ NOTES = (
     "Male is above 0, as in the table; the paper's footnote has the pairs the other way round. Means are those of "
     "absolute values; change is |vectors| - |corpus|, with a 95 % bootstrap interval over words and the p-value of a "
     "paired t-test (the paper does not name its test).",
-    "By chance: the mean |genderedness| that neutral words would have in a text of this size, at least.",
-    "The paper's words are in no release: equalize and SemBias pairs stand in for them, without the words of the "
+    "By chance: a lower bound of the mean |genderedness| of neutral words in a text of this size.",
+    "The paper's word lists are not released: equalize and SemBias pairs replace them, without the words of the "
     "defining pairs. Its text is a Wikipedia of unstated size and its training settings are not given.",
     "word2vec draws negatives from p^0.75, so that products of word and context vectors reconstruct log p(w|x)/p(w|y) "
-    "+ 0.25 log p(x)/p(y); only ns_exponent=1 has the formula of the paper, which further supposes that context "
+    "+ 0.25 log p(x)/p(y); only ns_exponent=1 gives the formula of the paper, which also assumes that context "
     "vectors are lambda times the word vectors.",
 )
 
 
+CorpusArgument: TypeAlias = str | Path | Iterable[str | Path]
+Cell: TypeAlias = str | float | None
+Row: TypeAlias = tuple[Cell, ...]
+
+
 @dataclass(frozen=True)
-class Known:
-    """How a corpus of the catalog is read and trained on."""
+class CatalogCorpus:
+    """Reading and training options of a corpus of the catalog."""
 
     file: str
     reading: Mapping[str, Any]
     training: Mapping[str, Any]
 
 
-CORPORA: Mapping[str, Known] = {
-    "enwik8": Known("enwik8", {"format": "mediawiki"}, {"min_count": 10, "epochs": 5}),
-    # Small: more epochs, and each paragraph is a document, as the file does not mark where articles end.
-    "wikitext-2": Known("train.txt", {"documents": "line"}, {"min_count": 5, "epochs": 10}),
+CORPORA: Mapping[str, CatalogCorpus] = {
+    "enwik8": CatalogCorpus("enwik8", {"format": "mediawiki"}, {"min_count": 10, "epochs": 5}),
+    # Small, so more epochs; each paragraph is a document because the file does not mark the ends of articles.
+    "wikitext-2": CatalogCorpus("train.txt", {"documents": "line"}, {"min_count": 5, "epochs": 10}),
 }
 
 
 def table_2(
-    corpus: Any,
+    corpus: CorpusArgument,
     vectors: Vectors | None = None,
     *,
-    setting: Setting | None = None,
+    settings: GenderednessSettings | None = None,
     seed: int = 0,
-    progress: Progress = None,
+    progress: Progress | None = None,
     **training: Any,
 ) -> Table:
-    """Table 2 on a text and on SGNS vectors trained on it.
+    """Return table 2 for a text and SGNS vectors trained on it.
 
     Args:
-        corpus: an id of the catalog (enwik8, wikitext-2), files, or counts that `evenhand corpus cooccur` wrote.
-        vectors: trained on that text; None trains them (needs gensim, takes minutes).
-        setting: lists, constants and thresholds.
-        seed: of the training and of the neutral words.
-        progress: called with (done, total, what).
-        training: options of `train_sgns`, and of the reading where the corpus is given as files.
+        corpus: an id of the catalog (enwik8, wikitext-2), files, or counts written by `evenhand corpus cooccur`.
+        vectors: vectors trained on that text; None trains them (needs gensim, takes minutes).
+        settings: lists, constants and thresholds.
+        seed: seed of the training and of the choice of neutral words.
+        progress: called with (done, total, description).
+        training: options of `train_sgns`, including those of `Corpus` if the corpus is given as files.
     """
     counts, trained = prepare(corpus, vectors, seed=seed, progress=progress, **training)
     title = ", ".join(map(str, corpus)) if isinstance(corpus, (list, tuple)) else str(corpus)
-    return as_table(examples(counts, trained, setting=setting, seed=seed), title=title, seed=seed)
+    return as_table(examples(counts, trained, settings=settings, seed=seed), title=title, seed=seed)
 
 
-def examples(counts: Cooccurrence, vectors: Vectors, *, setting: Setting | None = None, seed: int = 0) -> Comparison:
-    """The three groups, and the words that the paper prints as groups of their own, one defined pair being enough."""
-    main = compare(counts, vectors, setting=setting, seed=seed)
+def examples(
+    counts: Cooccurrence, vectors: Vectors, *, settings: GenderednessSettings | None = None, seed: int = 0
+) -> GenderednessComparison:
+    """Return the three groups, and groups of the words printed in the paper, for which one defined pair suffices."""
+    main = compare(counts, vectors, settings=settings, seed=seed)
     printed = {f"{group} (printed)": tuple(words) for group, words in PUBLISHED.items()}
     c = main.constants
-    loose = replace(setting or Setting(), alpha=c.alpha, lambda_=c.lambda_, min_pairs=1, neutral=1)
-    shown = compare(counts, vectors, setting=loose, extra=printed, seed=seed)
-    return Comparison({**main.groups, **{name: shown.groups[name] for name in printed}}, c, main.pairs)
+    loose = replace(settings or GenderednessSettings(), alpha=c.alpha, lambda_=c.lambda_, min_pairs=1, neutral=1)
+    words = compare(counts, vectors, settings=loose, extra=printed, seed=seed)
+    return GenderednessComparison({**main.groups, **{name: words.groups[name] for name in printed}}, c, main.pairs)
 
 
 def prepare(
-    corpus: Any, vectors: Vectors | None = None, *, seed: int = 0, progress: Progress = None, **training: Any
+    corpus: CorpusArgument,
+    vectors: Vectors | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **training: Any,
 ) -> tuple[Cooccurrence, Vectors]:
-    """Counts of the text and vectors of it, with the same windows, minimum count and tokens."""
+    """Return counts and vectors of the text, with the same windows, minimum count and tokens."""
     if isinstance(corpus, (str, Path)) and Path(corpus).suffix == ".safetensors":
         if vectors is None:
-            raise UsageError(f"{corpus} holds counts, from which SGNS cannot be trained", hint="give the vectors too")
+            raise UsageError(f"{corpus} holds counts, on which SGNS cannot be trained", hint="give the vectors too")
         return Cooccurrence.load(corpus), vectors
-    paths, options = known_corpus(corpus)
+    paths, options = resolve_corpus(corpus)
     options |= training
     if vectors is None:
         from evenhand.interop.sgns import train_sgns
 
         vectors = train_sgns(paths, **options, seed=seed, progress=progress).words
-    about = vectors.source.get("sgns", {}).get("params", {})
-    reading = ("documents", "field", "encoding_errors", "skip_bad", "tokenizer", "lower", "min_count", "window")
-    same = {name: about.get(name, options.get(name)) for name in reading if name in about or name in options}
+    trained = vectors.source.get("sgns", {}).get("params", {})
+    names = ("documents", "field", "encoding_errors", "skip_bad", "tokenizer", "lower", "min_count", "window")
+    same = {name: trained.get(name, options.get(name)) for name in names if name in trained or name in options}
     form = {"format": options["format"]} if "format" in options else {}
     return cooccurrence(paths, weighting="dynamic", progress=progress, **{"min_count": 10, **same, **form}), vectors
 
 
-def known_corpus(corpus: Any) -> tuple[Any, dict[str, Any]]:
-    """The files that a name or paths mean, and how they are read and trained on."""
-    names = [corpus] if isinstance(corpus, (str, Path)) else list(corpus) if isinstance(corpus, Iterable) else []
+def resolve_corpus(corpus: CorpusArgument) -> tuple[CorpusArgument, dict[str, Any]]:
+    """Return the files of a catalog id or of paths, with their reading and training options."""
+    names = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     if len(names) != 1 or str(names[0]) not in catalog():
         return corpus, {}
     name = str(names[0])
     path = fetch(name)
-    known = CORPORA.get(name)
-    if known is None:
+    entry = CORPORA.get(name)
+    if entry is None:
         return path, {}
-    return (path if path.is_file() else path / known.file), {**known.reading, **known.training}
+    return (path if path.is_file() else path / entry.file), {**entry.reading, **entry.training}
 
 
-def as_table(found: Comparison, *, title: str, seed: int = 0) -> Table:
-    """The comparison as the table of the paper, published values beside ours."""
-    rows = [row for name in MEANS for row in (*_printed(name, found), _mean(name, found.groups[name], seed))]
-    c = found.constants
-    used = ", ".join("/".join(two) for two in found.pairs)
+def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -> Table:
+    """Return the comparison as the table of the paper, with the published values."""
+    groups = comparison.groups
+    rows = [row for name in MEANS for row in (*_printed(name, comparison), _mean(name, groups[name], seed))]
+    c = comparison.constants
+    used = ", ".join("/".join(two) for two in comparison.pairs)
     notes = (
-        f"alpha {c.alpha:.3f}, lambda {c.lambda_:.3f} (paper: -1 and 1); they miss |x - y| by {c.error:.3f} (root mean "
-        f"square) over {c.pairs} pairs: {used}.",
-        *(_tests(name, found.groups[name], seed) for name in MEANS),
+        f"alpha {c.alpha:.3f}, lambda {c.lambda_:.3f} (paper: -1 and 1); root mean square error of |x - y| "
+        f"{c.error:.3f} over {c.pairs} pairs: {used}.",
+        *(_tests(name, groups[name], seed) for name in MEANS),
         *NOTES,
     )
     return Table(
@@ -159,16 +177,16 @@ def as_table(found: Comparison, *, title: str, seed: int = 0) -> Table:
     )
 
 
-def _printed(name: str, found: Comparison) -> list[tuple[Any, ...]]:
-    rows = []
+def _printed(name: str, comparison: GenderednessComparison) -> list[Row]:
+    rows: list[Row] = []
     for word, paper in PUBLISHED[name].items():
-        ours = found.groups[f"{name} (printed)"].values(word) or (None, None, None)
+        ours = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
         beside = [value for two in zip(paper, ours, strict=True) for value in two]
         rows.append((name, word, *beside, "", "", None, None))
     return rows
 
 
-def _mean(name: str, group: Group, seed: int) -> tuple[Any, ...]:
+def _mean(name: str, group: GenderednessGroup, seed: int) -> Row:
     n, corpus, embedding, change, p = MEANS[name]
     ours = group.summary(seed)
     low_high = ours["interval"]
@@ -178,7 +196,7 @@ def _mean(name: str, group: Group, seed: int) -> tuple[Any, ...]:
     return (name, label, *cells, interval, p, ours["t_test"], group.chance)
 
 
-def _tests(name: str, group: Group, seed: int) -> str:
+def _tests(name: str, group: GenderednessGroup, seed: int) -> str:
     ours = group.summary(seed)
     if ours["change"] is None:
         return f"{name}: {len(group.words)} words with a value, too few to compare; {len(group.lost)} lost."
@@ -188,16 +206,16 @@ def _tests(name: str, group: Group, seed: int) -> str:
     )
 
 
-def record(found: Comparison, *, seed: int = 0) -> dict[str, Any]:
-    """Everything as plain data for JSON: constants, summaries of the three groups, and both values of every word."""
-    groups: dict[str, dict[str, Any]] = {
+def record(comparison: GenderednessComparison, *, seed: int = 0) -> dict[str, object]:
+    """Return plain data for JSON: constants, summaries of the three groups, and both values of every word."""
+    groups: dict[str, dict[str, object]] = {
         name: {"lost": dict(group.lost), "words": {word: group.values(word) for word in group.words}}
-        for name, group in found.groups.items()
+        for name, group in comparison.groups.items()
     }
     for name in MEANS:
-        group = found.groups[name]
+        group = comparison.groups[name]
         groups[name] = {**group.summary(seed), "n": len(group.words), "by_chance": group.chance, **groups[name]}
-    return {"constants": asdict(found.constants), "pairs": found.pairs, "groups": groups}
+    return {"constants": asdict(comparison.constants), "pairs": comparison.pairs, "groups": groups}
 
 
 ALPHAS = (0.0, -1.0, -2.0, -5.0)
@@ -207,12 +225,12 @@ SENSITIVITY_COLUMNS = (
 )
 SENSITIVITY_NOTES = (
     "Means of absolute values, the mean change and its 95 % bootstrap interval over words.",
-    "A dash: fewer than two words, or the choice is impossible.",
+    "A dash: fewer than two words, or the setting is impossible.",
 )
 
 
-def variants(base: Setting, seed: int) -> Iterator[tuple[str, Setting, int]]:
-    """What is varied, one choice at a time: the label, the setting and the seed."""
+def variants(base: GenderednessSettings, seed: int) -> Iterator[tuple[str, GenderednessSettings, int]]:
+    """Yield label, settings and seed of each variant, which differs from the base in one setting."""
     yield "as in the table", base, seed
     for alpha in ALPHAS:
         yield f"alpha {alpha:g}", replace(base, alpha=alpha), seed
@@ -220,10 +238,10 @@ def variants(base: Setting, seed: int) -> Iterator[tuple[str, Setting, int]]:
     for pairs in (1, 5, 8):
         yield f"at least {pairs} pair{'s' * (pairs > 1)} defined", replace(base, min_pairs=pairs), seed
     for least in (1.0, 5.0):
-        yield f"company of at least {least:g}", replace(base, least=least), seed
+        yield f"co-occurrence of at least {least:g}", replace(base, least=least), seed
     yield "vectors over all pairs", replace(base, same_pairs=False), seed
     yield "with the defining words", replace(base, defining=True), seed
-    yield "with them, company of at least 5", replace(base, defining=True, least=5.0), seed
+    yield "with them, co-occurrence of at least 5", replace(base, defining=True, least=5.0), seed
     for often in (20, 1000):
         yield f"neutral words from {often} occurrences", replace(base, frequent=often), seed
     yield "50 neutral words", replace(base, neutral=50), seed
@@ -235,35 +253,35 @@ def sensitivity(
     counts: Cooccurrence,
     vectors: Vectors,
     *,
-    setting: Setting | None = None,
+    settings: GenderednessSettings | None = None,
     others: Mapping[str, tuple[Cooccurrence, Vectors]] | None = None,
     seed: int = 0,
 ) -> Table:
-    """The means of the three groups under other choices; `others` are other counts or vectors of the same text."""
-    base = setting or Setting()
-    rows = [_row(label, counts, vectors, given, drawn) for label, given, drawn in variants(base, seed)]
+    """Return the means of the three groups under other settings; `others` are other counts or vectors of the text."""
+    base = settings or GenderednessSettings()
+    rows = [_row(label, counts, vectors, variant, own_seed) for label, variant, own_seed in variants(base, seed)]
     rows += [_row(label, *sides, base, seed) for label, sides in (others or {}).items()]
-    title = "Ethayarajh et al. 2019, table 2: means under other choices"
+    title = "Ethayarajh et al. 2019, table 2: means under other settings"
     return Table(title, SENSITIVITY_COLUMNS, (_published(), *rows), SENSITIVITY_NOTES)
 
 
-def _published() -> tuple[Any, ...]:
+def _published() -> Row:
     cells = [cell for n, corpus, vectors, change, _ in MEANS.values() for cell in (n, corpus, vectors, change, "")]
     return ("the paper", -1.0, 1.0, *cells)
 
 
-def _row(label: str, counts: Cooccurrence, vectors: Vectors, given: Setting, seed: int) -> tuple[Any, ...]:
+def _row(label: str, counts: Cooccurrence, vectors: Vectors, settings: GenderednessSettings, seed: int) -> Row:
     try:
-        found = compare(counts, vectors, setting=given, seed=seed)
+        comparison = compare(counts, vectors, settings=settings, seed=seed)
     except EvenhandError as error:
         return (f"{label}: {error.message}", None, None, *([None] * (len(SENSITIVITY_COLUMNS) - 3)))
-    return (label, found.constants.alpha, found.constants.lambda_, *_cells(found))
+    return (label, comparison.constants.alpha, comparison.constants.lambda_, *_cells(comparison))
 
 
-def _cells(found: Comparison) -> list[Any]:
-    cells: list[Any] = []
+def _cells(comparison: GenderednessComparison) -> list[Cell]:
+    cells: list[Cell] = []
     for name in MEANS:
-        group = found.groups[name]
+        group = comparison.groups[name]
         ours = group.summary()
         bounds = "{:.3f} to {:.3f}".format(*ours["interval"]) if ours["interval"] else ""
         cells += [len(group.words), ours["corpus"], ours["embedding"], ours["change"], bounds]

@@ -170,11 +170,11 @@ def _models(
 
         return (PredictionsFile(path),)
     if path.name.lower().endswith(".safetensors"):
-        from evenhand.models.nli.loading import built
+        from evenhand.models.nli.loading import build
         from evenhand.models.nli.model_file import read as read_file
 
         file = read_file(path)
-        return (built(file, reader.for_model(file.config), path=path, device=device),)
+        return (build(file, reader.for_model(file.config), path=path, device=device),)
     raise UsageError(
         f"{text!r} is not a model file",
         hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded"

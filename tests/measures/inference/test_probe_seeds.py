@@ -119,16 +119,16 @@ def test_what_cannot_be_compared():
 
 
 def test_what_is_no_set_of_seeds():
-    with pytest.raises(UsageError, match="no model"):
+    with pytest.raises(UsageError, match="no results"):
         probe_seeds([], asked())
     results = [probe(model(), asked(name=name), draws=0) for name in ("one", "two")]
     with pytest.raises(UsageError, match="different probes"):
         over_seeds(results)
     results = [probe(model(), asked(premises=size), draws=0) for size in (8, 9)]
-    with pytest.raises(UsageError, match="different fillers"):
+    with pytest.raises(UsageError, match="different vocabularies"):
         combine_seeds(results)
     renamed = replace(asked(), premise=tuple(Filler(f"q{i}") for i in range(8)))
-    with pytest.raises(UsageError, match="different fillers"):  # as many, but others
+    with pytest.raises(UsageError, match="different vocabularies"):  # as many, but others
         combine_seeds([probe(model(), some, draws=0) for some in (asked(), renamed)])
 
 

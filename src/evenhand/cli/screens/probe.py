@@ -73,7 +73,7 @@ def _short_name(condition: SeedsResult) -> str:
 
 def _describe(condition: SeedsResult) -> str:
     """Return the models of a condition, and what the embedded ones were trained on."""
-    from evenhand.subjects.embedded_nli import TRAINED_ON
+    from evenhand.models.nli.embedded import TRAINED_ON
 
     count = len(condition.results)
     kind, _, name = condition.condition.partition(":")

@@ -1,14 +1,15 @@
-"""`evenhand corpus`: which words of a text keep company with which group, and how two texts compare."""
+"""`evenhand corpus`: bias of the words of a text, and comparison of two texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from evenhand.cli.corpus_options import (
+    MEGABYTE,
     Bootstrap,
     Decay,
     Documents,
@@ -19,26 +20,29 @@ from evenhand.cli.corpus_options import (
     Groups,
     Least,
     Lower,
-    Marks,
+    MaxRecord,
     MinCount,
     Normalisation,
+    OrderOption,
     Permutations,
     SkipBad,
     Smoothing,
+    SpecialTokens,
     StopWords,
     TokenizerOption,
     Top,
     Window,
 )
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
-from evenhand.cli.screens.corpus import note_bad, show_bias, show_comparison
+from evenhand.cli.screens.corpus import note_skipped, show_bias, show_comparison
 from evenhand.cli.screens.terminal import note, progress, show_json
 from evenhand.cli.verbs.corpus_vectors import cooccur, sgns
-from evenhand.engines import opened
+from evenhand.engines import open_engine
 from evenhand.errors import UsageError
 
 if TYPE_CHECKING:
-    from evenhand.corpus import Comparison, CorpusBias
+    from evenhand.corpus import Comparison
+    from evenhand.corpus.result import Order
 
 
 def bias(
@@ -49,7 +53,7 @@ def bias(
     tokenizer: TokenizerOption = "words",
     lower: Lower = None,
     stop_words: StopWords = "none",
-    marks: Marks = None,
+    special_tokens: SpecialTokens = None,
     min_count: MinCount = 1,
     smoothing: Smoothing = 0.0,
     normalisation: Normalisation = "conditional",
@@ -58,26 +62,44 @@ def bias(
     format: FormatOption = None,
     encoding_errors: Encoding = "strict",
     skip_bad: SkipBad = False,
-    bootstrap: Bootstrap = 0,
-    permutations: Permutations = 0,
+    max_record: MaxRecord = 128,
+    bootstrap: Bootstrap = None,
+    permutations: Permutations = None,
+    order: OrderOption = "evidence",
     top: Top = 10,
-    least: Least = 10,
+    least: Least = 1,
     seed: Seed = 0,
     engine: EngineOption = "local",
     address: Address = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Score every word by the group whose words it keeps company with (Bordia & Bowman 2019)."""
-    options = {**locals()}
-    for name in ("files", "groups", "top", "least", "address", "workers", "as_json"):
-        options.pop(name)
-    with opened(engine, address=address, workers=workers) as options["engine"]:
-        result = _scored(files, groups, options)
+    """Score every word by the group it co-occurs with more (Bordia & Bowman 2019)."""
+    from evenhand.corpus import Corpus, CorpusOptions, score_corpus
+
+    if order not in ("evidence", "ratio"):
+        raise UsageError(f"unknown order {order!r}", hint="use --order evidence or --order ratio")
+    own, lists = parse_groups(groups or [])
+    options = CorpusOptions(
+        groups=own, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower, stop_words=stop_words,
+        special_tokens=special_tokens, min_count=min_count, smoothing=smoothing, normalisation=normalisation,
+        bootstrap=bootstrap, permutations=permutations, seed=seed,
+    )  # fmt: skip
+    source = Corpus(
+        files, documents=documents, field=field, format=format, encoding_errors=encoding_errors, skip_bad=skip_bad,
+        max_record=max_record * MEGABYTE,
+    )  # fmt: skip
+    with (
+        open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
+        progress("corpus") as bar,
+        notes_on_stderr(),
+    ):
+        result = score_corpus(source, options, engine=opened, progress=bar)
+    note_skipped(result.read_log)
     if as_json:
         show_json(result.to_dict())
     else:
-        show_bias(result, top, least)
+        show_bias(result, top, least, cast("Order", order))
 
 
 def compare(
@@ -89,83 +111,83 @@ def compare(
     tokenizer: TokenizerOption = "words",
     lower: Lower = None,
     stop_words: StopWords = "none",
-    marks: Marks = None,
+    special_tokens: SpecialTokens = None,
     min_count: MinCount = 1,
     documents: Documents = "file",
     field: Field = "text",
     format: FormatOption = None,
     encoding_errors: Encoding = "strict",
     skip_bad: SkipBad = False,
+    max_record: MaxRecord = 128,
     top: Top = 10,
     least: Least = 10,
     seed: Seed = 0,
     engine: EngineOption = "local",
     address: Address = None,
     workers: Workers = None,
-    html: Html = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the regression and a scatter.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Regress the scores of the second text on those of the first: how much of the bias is found again."""
-    options = {**locals()}
-    from evenhand import corpus
+    """Regress the scores of the second text on those of the first."""
+    from evenhand.corpus import Corpus, CorpusOptions, compare_corpora
 
-    for name in ("first", "second", "groups", "top", "least", "address", "workers", "html", "as_json"):
-        options.pop(name)
-    shared = opened(engine, address=address, workers=workers)
-    with shared as options["engine"], progress("corpus") as bar, notes_on_stderr():
-        found = corpus.compare([first], [second], **_groups(groups or []), **options, progress=bar)
-    for text in (found.first, found.second):
-        note_bad(text.account)
-    write_page(html, found, (first, second))
+    own, lists = parse_groups(groups or [])
+    options = CorpusOptions(
+        groups=own, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower, stop_words=stop_words,
+        special_tokens=special_tokens, min_count=min_count, seed=seed,
+    )  # fmt: skip
+    sources = [
+        Corpus(
+            [text], documents=documents, field=field, format=format, encoding_errors=encoding_errors,
+            skip_bad=skip_bad, max_record=max_record * MEGABYTE,
+        )
+        for text in (first, second)
+    ]  # fmt: skip
+    with (
+        open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
+        progress("corpus") as bar,
+        notes_on_stderr(),
+    ):
+        comparison = compare_corpora(sources[0], sources[1], options, engine=opened, progress=bar)
+    for text in (comparison.first, comparison.second):
+        note_skipped(text.read_log)
+    if html is not None:
+        _write_page(html, comparison, (first, second))
     if as_json:
-        show_json(found.to_dict())
+        show_json(comparison.to_dict())
     else:
-        show_comparison(found, top, least)
+        show_comparison(comparison, top, least)
 
 
 def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
-    """The verbs as an app of their own; `guarded` turns errors into messages and exit codes."""
-    told = "Bias in text: which words keep company with which group."
-    app = typer.Typer(name="corpus", help=told, no_args_is_help=True)
+    """Return the verbs as an app; `guarded` turns errors into messages and exit codes."""
+    app = typer.Typer(
+        name="corpus", help="Bias in text: which words co-occur more with which group.", no_args_is_help=True
+    )
     for verb in (bias, compare, cooccur, sgns):
         app.command(verb.__name__)(guarded(verb))
     return app
 
 
-def _scored(files: list[str], groups: list[str] | None, options: dict[str, Any]) -> CorpusBias:
-    from evenhand import corpus
-
-    with progress("corpus") as bar, notes_on_stderr():
-        result = corpus.bias(files, **_groups(groups or []), **options, progress=bar)
-    note_bad(result.account)
-    return result
-
-
-def _groups(given: list[str]) -> dict[str, Any]:
-    """Either one id or file, or several name=word,word."""
-    if not given:
-        return {}
-    if len(given) == 1 and "=" not in given[0]:
-        return {"lists": given[0]}
-    parts = [text.partition("=") for text in given]
+def parse_groups(values: list[str]) -> tuple[dict[str, list[str]] | None, str | None]:
+    """Return the words of own groups, written name=word,word, or else the id or file of lists."""
+    if not values:
+        return None, None
+    if len(values) == 1 and "=" not in values[0]:
+        return None, values[0]
+    parts = [text.partition("=") for text in values]
     if any(not name or not sign for name, sign, _ in parts):
         raise UsageError(
-            f"--groups {' '.join(given)}: neither one id nor groups of words",
+            f"--groups {' '.join(values)}: neither one id nor groups of words",
             hint="write --groups gender, or --groups old=old,elderly --groups young=young,youth",
         )
-    return {"groups": {name.strip(): [w.strip() for w in words.split(",") if w.strip()] for name, _, words in parts}}
+    return {name.strip(): [w.strip() for w in words.split(",") if w.strip()] for name, _, words in parts}, None
 
 
-Html = Annotated[Path | None, typer.Option("--html", help="A page with the regression and its scatter.")]
-
-
-def write_page(path: Path | None, found: Comparison, names: tuple[str, str]) -> None:
-    """Write it, where a path was given."""
-    if path is None:
-        return
+def _write_page(path: Path, comparison: Comparison, names: tuple[str, str]) -> None:
     from evenhand.report.comparison_page import write_comparison
 
-    context = "infinite" if found.second.params["decay"] else "fixed"
+    context = "infinite" if comparison.second.params["decay"] else "fixed"
     short = Path(names[0]).name, Path(names[1]).name
-    write_comparison({context: found}, path, names=names if short[0] == short[1] else short)
+    write_comparison({context: comparison}, path, names=names if short[0] == short[1] else short)
     note(f"page: {path}")

@@ -92,7 +92,7 @@ def probe(
 ) -> None:
     """Ask a model about sentences that differ in one word, and score its answers."""
     from evenhand.cli.screens.probe import tables
-    from evenhand.engines import opened
+    from evenhand.engines import open_engine
     from evenhand.measures.inference import compare as compare_results
     from evenhand.mitigations import VectorMap
     from evenhand.subjects.nli_models import open_models
@@ -111,7 +111,7 @@ def probe(
     change = VectorMap.load(map_file) if map_file else None
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
-    with notes_on_stderr(), opened(engine, workers=workers, address=address) as where:
+    with notes_on_stderr(), open_engine(engine, workers=workers, address=address, protect_stdout=True) as where:
         subjects = [
             open_models(some, vectors=vectors, change=change, device=device, labels=labels) for some in addresses
         ]
@@ -187,12 +187,12 @@ def _written(found: Probe, text: str) -> Probe:
     from evenhand.words.probes.surface import CHOICES
 
     if text == RELEASED:
-        return found.written(AS_RELEASED)
+        return found.with_surface(AS_RELEASED)
     choices: dict[str, Any] = dict(_pair(part, "--surface", "articles=letter,case=lower") for part in text.split(","))
     for name in choices:
         if name not in CHOICES:
             raise unknown_name("choice of --surface", name, CHOICES)
-    return found.written(**choices)
+    return found.with_surface(**choices)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

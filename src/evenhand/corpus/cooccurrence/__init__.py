@@ -1,1 +1,1 @@
-"""Co-occurrence counts of all word pairs, and what is computed from them (PMI, genderedness)."""
+"""Co-occurrence counts of all word pairs, PMI and genderedness."""

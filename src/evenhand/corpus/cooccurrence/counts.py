@@ -1,4 +1,4 @@
-"""Co-occurrence counts of a corpus as a sparse matrix on disk, and what is read off it: PMI and csPMI."""
+"""Co-occurrence counts of a corpus as a sparse matrix that can be saved, with PMI and csPMI."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
-from evenhand.corpus.cooccurrence.pair_counts import PairCounts, pair_counts, weights
-from evenhand.corpus.counting.count import Plan, Progress, count
-from evenhand.corpus.counting.tokenise import Tokenizer, tokeniser
+from evenhand.corpus.cooccurrence.pair_counts import PairCounts, distance_weights, pair_counts
+from evenhand.corpus.counting.accumulators import SparseMatrix
+from evenhand.corpus.counting.count import CountingPlan, count
+from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import Source, as_source
-from evenhand.engines import Engine, opened
+from evenhand.corpus.readers.source import ReadArguments, Source, as_source
+from evenhand.engines import Engine, open_engine
 from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
 from evenhand.files import existing, writing
+from evenhand.progress import Progress
 
 LAYOUT = "evenhand-cooccurrence-1"
-PIECE = 1 << 17  # characters at a time: each word makes `window` pairs
+PIECE = 1 << 17  # characters at a time, because each word makes `window` pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Cooccurrence:
-    """A symmetric matrix X of weighted counts: X[a, b] adds the weight of every pair of places with a and b.
+    """A symmetric matrix X of weighted counts: X[a, b] sums the weights of all pairs of positions with a and b.
 
     Words are in order of frequency. Probabilities are those of pairs: p(x, y) = X[x, y] / sum X, and p(x) is the share
-    of the row of x, as Levy & Goldberg 2014 have it for what skip-gram factorises.
+    of the row of x, as in Levy & Goldberg 2014 for the matrix that skip-gram factorises.
     """
 
     words: tuple[str, ...]
-    matrix: Any
+    matrix: SparseMatrix
     occurrences: NDArray[np.int64]
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -50,63 +52,63 @@ class Cooccurrence:
         return np.asarray(self.matrix.sum(axis=1), dtype=np.float64).ravel()
 
     def count(self, x: str, y: str) -> float:
-        """X[x, y]."""
+        """Return X[x, y]."""
         return float(self.matrix[self.row(x), self.row(y)])
 
     def pmi(self, x: str, y: str) -> float:
-        """The log of p(x, y) / (p(x) p(y)); an error where the words never meet."""
+        """Return log p(x, y) / (p(x) p(y)); raises an error if the words never co-occur."""
         both, rows = self.count(x, y), [self.row(x), self.row(y)]
         if not both > 0:
-            raise DegenerateError(f"{x!r} and {y!r} never co-occur, so that their PMI is not defined")
+            raise DegenerateError(f"{x!r} and {y!r} never co-occur, so their PMI is undefined")
         return float(np.log(both) + np.log(self.marginals.sum()) - np.log(self.marginals[rows]).sum())
 
     def cspmi(self, x: str, y: str) -> float:
-        """PMI(x, y) + log p(x, y), the co-occurrence shifted PMI of Ethayarajh et al. 2019."""
+        """Return PMI(x, y) + log p(x, y), the co-occurrence shifted PMI of Ethayarajh et al. 2019."""
         return self.pmi(x, y) + float(np.log(self.count(x, y)) - np.log(self.marginals.sum()))
 
-    def pmi_matrix(self) -> Any:
-        """PMI of every pair that co-occurs, as a sparse matrix; the other pairs have no entry."""
+    def pmi_matrix(self) -> SparseMatrix:
+        """Return the PMI of every pair that co-occurs as a sparse matrix; other pairs have no entry."""
         table = self.matrix.tocoo(copy=True)
         logs = np.log(self.marginals, out=np.zeros_like(self.marginals), where=self.marginals > 0)
         table.data = np.log(table.data) + np.log(self.marginals.sum()) - logs[table.row] - logs[table.col]
         return table.tocsr()
 
     def row(self, word: str) -> int:
-        """The row of a word, or an error that names it."""
+        """Return the row of a word, or raise an error that names it."""
         if word not in self.index:
             raise VocabularyError(f"{word!r} is not in the co-occurrence counts", hint="check spelling and min_count")
         return self.index[word]
 
     def save(self, path: str | Path) -> None:
-        """Write matrix and vocabulary as one safetensors file; it appears whole or not at all."""
+        """Write matrix and vocabulary to one safetensors file, atomically."""
         from safetensors.numpy import save as to_bytes
 
-        texts = [word.encode() for word in self.words]
+        encoded = [word.encode() for word in self.words]
         tensors = {
             "data": np.asarray(self.matrix.data, dtype=np.float64),
             "indices": self.matrix.indices.astype(np.int64),
             "indptr": self.matrix.indptr.astype(np.int64),
             "occurrences": self.occurrences,
-            "vocabulary": np.frombuffer(b"".join(texts), dtype=np.uint8),
-            "lengths": np.array([len(text) for text in texts], dtype=np.int64),
+            "vocabulary": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            "lengths": np.array([len(word) for word in encoded], dtype=np.int64),
         }
         with writing(Path(path)) as out:
-            # One entry of metadata: safetensors writes several in an order that changes from one process to the next.
+            # One metadata entry: safetensors writes several in an order that differs between processes.
             out.write(to_bytes(tensors, metadata={LAYOUT: json.dumps(dict(self.params), sort_keys=True)}))
 
     @classmethod
     def load(cls, path: str | Path) -> Cooccurrence:
-        """Read counts that `save` wrote."""
+        """Read counts written by `save`."""
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(existing(Path(path)), framework="numpy") as file:
-                about = dict(file.metadata() or {})
+                metadata = dict(file.metadata() or {})
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            if LAYOUT not in about:
-                raise FormatError(f"{path}: holds no co-occurrence counts", hint="they are written by save")
-            return _rebuilt(cls, tensors, json.loads(about[LAYOUT]))
-        except (SafetensorError, KeyError, ValueError, UnicodeDecodeError) as error:
+            if LAYOUT not in metadata:
+                raise FormatError(f"{path}: not a file of co-occurrence counts", hint="`save` writes such files")
+            return _from_tensors(cls, tensors, json.loads(metadata[LAYOUT]))
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, FormatError):
                 raise
             raise FormatError(f"{path}: damaged co-occurrence counts ({error})", hint="count again") from error
@@ -122,36 +124,46 @@ def cooccurrence(
     lower: bool | None = None,
     piece: int = PIECE,
     engine: str | Engine = "local",
-    progress: Progress = None,
-    **reading: Any,
+    progress: Progress | None = None,
+    **reading: Unpack[ReadArguments],
 ) -> Cooccurrence:
-    """Count how often words stand within `window` places of each other in the same document.
+    """Count how often words occur within `window` words of each other in the same document.
 
-    `weighting` is `flat` (1), `harmonic` (1/d, as GloVe) or `dynamic` ((k-d+1)/k, what word2vec does on average). Words
-    below `min_count` are taken out before the windows are laid, as word2vec and GloVe do; this takes a first pass over
-    the text. The matrix must fit in memory, the text need not. `engine` is `local`, `ray` or one of `evenhand.engines`.
+    `weighting` is `flat` (1), `harmonic` (1/d, as in GloVe) or `dynamic` ((k-d+1)/k, the average of word2vec). Words
+    below `min_count` are removed before windows are applied, as in word2vec and GloVe; this takes a first pass over the
+    text. The matrix must fit in memory, the text need not. `engine` is `local`, `ray` or an object of
+    `evenhand.engines`.
     """
-    by_distance = weights(weighting, window)
+    by_distance = distance_weights(weighting, window)
     if min_count < 1 or piece < 1:
-        raise UsageError(f"min_count and piece start at 1, got {min_count} and {piece}")
+        raise UsageError(f"min_count and piece must be at least 1, got {min_count} and {piece}")
     source = as_source(paths, **reading)
-    plan = Plan({}, window, None, tokeniser(tokenizer, lower=lower), piece)
-    with opened(engine) as workers:
-        known = _frequent(source, plan, min_count, workers, progress) if min_count > 1 else None
-        total = pair_counts(source, plan, by_distance, known, engine=workers, progress=progress)
-    params = {"window": window, "weighting": weighting, "min_count": min_count}
-    how = {"tokenizer": plan.tokeniser.name, "lower": plan.tokeniser.lower, **source.to_dict()}
-    return _finished(total, {**params, **how, **total.account.to_dict()})
+    plan = CountingPlan({}, window, None, make_tokeniser(tokenizer, lower=lower), piece)
+    with open_engine(engine) as workers:
+        frequent = _frequent_words(source, plan, min_count, workers, progress) if min_count > 1 else None
+        total = pair_counts(source, plan, by_distance, frequent, engine=workers, progress=progress)
+    params: dict[str, object] = {
+        "window": window,
+        "weighting": weighting,
+        "min_count": min_count,
+        "tokenizer": plan.tokeniser.name,
+        "lower": plan.tokeniser.lower,
+        **source.to_dict(),
+        **total.read_log.to_dict(),
+    }
+    return _by_frequency(total, params)
 
 
-def _frequent(source: Source, plan: Plan, min_count: int, engine: Engine, progress: Progress) -> tuple[str, ...]:
+def _frequent_words(
+    source: Source, plan: CountingPlan, min_count: int, engine: Engine, progress: Progress | None
+) -> tuple[str, ...]:
     counts = count(source, plan, engine=engine, progress=progress)
     rows = np.flatnonzero(counts.occurrences >= min_count)
     return tuple(counts.words.gather(rows[rows > 0]).to_list())
 
 
-def _finished(total: PairCounts, params: Mapping[str, Any]) -> Cooccurrence:
-    """Both halves of the matrix, words by frequency, without the mark that closes documents."""
+def _by_frequency(total: PairCounts, params: Mapping[str, object]) -> Cooccurrence:
+    """Return both halves of the matrix with words by frequency, without the token that closes documents."""
     order = np.argsort(-total.occurrences[1:], kind="stable") + 1
     matrix = (total.upper + total.upper.T).tocsr()[order][:, order].tocsr()
     matrix.sort_indices()
@@ -159,7 +171,9 @@ def _finished(total: PairCounts, params: Mapping[str, Any]) -> Cooccurrence:
     return Cooccurrence(words, matrix, total.occurrences[order], params)
 
 
-def _rebuilt(cls: type[Cooccurrence], tensors: Mapping[str, Any], params: Mapping[str, Any]) -> Cooccurrence:
+def _from_tensors(
+    cls: type[Cooccurrence], tensors: Mapping[str, NDArray[np.int64]], params: Mapping[str, object]
+) -> Cooccurrence:
     from scipy.sparse import csr_array
 
     ends = np.cumsum(tensors["lengths"])

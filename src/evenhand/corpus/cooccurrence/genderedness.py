@@ -1,31 +1,31 @@
-"""How gendered a word is in the text itself: equation 7 of Ethayarajh, Duvenaud & Hirst 2019."""
+"""Genderedness of words in a text (equation 7 of Ethayarajh, Duvenaud & Hirst 2019)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.corpus.cooccurrence.counts import Cooccurrence
-from evenhand.corpus.cooccurrence.pair_counts import weights
+from evenhand.corpus.cooccurrence.pair_counts import distance_weights
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.words import pairs as named_pairs
 from evenhand.words.wordset import PairList, Pairs
 
 PAIRS = "ethayarajh2019-pairs"
-ALPHA = -1.0  # the paper's fit to its own vectors; re-estimate it for others
+ALPHA = -1.0  # the paper's fit to its own vectors; fit it again for others
 LAMBDA = 1.0
 
 
 @dataclass(frozen=True)
 class Genderedness:
-    """The mean over pairs for one word; `value` is None where fewer pairs than asked define it.
+    """The mean over pairs for one word; `value` is None if fewer than `min_pairs` pairs are defined.
 
-    `by_pair` has the value of each pair used, `lost` says why the other pairs fell out.
+    `by_pair` has the value of each pair used, `lost` the reason why each other pair is undefined.
     """
 
     word: str
@@ -44,33 +44,35 @@ def genderedness(
     min_pairs: int = 1,
     least: float = 0.0,
 ) -> tuple[Genderedness, ...]:
-    """g(w; x, y) = (1 / sqrt(lambda)) / sqrt(-csPMI(x, y) + alpha) * log [p(w|x) / p(w|y)], averaged over pairs (x, y).
+    """Return g(w; x, y) = 1 / sqrt(lambda (alpha - csPMI(x, y))) * log [p(w|x) / p(w|y)], averaged over pairs (x, y).
 
     Natural logs; p(w|x) = X[w,x] / sum_v X[v,x]. Above 0 is the first member of the pairs (female in the shipped ones;
-    the paper's table 2 has male above 0: give `pairs.flipped()`). A pair is left out, with the reason, where a word is
-    missing, w never meets x or y (or meets one with a count below `least`), or -csPMI + alpha is not above 0.
-    `fit_constants` re-estimates alpha and lambda, `by_chance` says what a text of this size gives to neutral words.
+    the paper's table 2 has male above 0: pass `pairs.flipped()`). A pair is undefined, with a reason, if a word is
+    missing, w never co-occurs with x or y (or with a count below `least`), or alpha - csPMI is not above 0.
+    `fit_constants` estimates alpha and lambda, `by_chance` returns what neutral words score in a text of this size.
 
-    What it does not tell you: it equals the projection of an embedding only where that reconstructs the counts, and
-    the counts must come from the same windows, subsampling and minimum count as the training.
+    The value equals the projection of an embedding only if that reconstructs the counts, and the counts must come from
+    the same windows, subsampling and minimum count as the training.
     """
     if not lambda_ > 0 or min_pairs < 1:
         raise UsageError(f"lambda must be above 0 and min_pairs at least 1, got {lambda_} and {min_pairs}")
     scales = pair_scales(counts, pairs, alpha=alpha, lambda_=lambda_)
-    asked = [words] if isinstance(words, str) else list(words)
-    return tuple(_word(counts, word, scales, min_pairs, least) for word in asked)
+    queries = [words] if isinstance(words, str) else list(words)
+    return tuple(_word_genderedness(counts, word, scales, min_pairs, least) for word in queries)
 
 
 def pair_scales(
     counts: Cooccurrence, pairs: PairList | str = PAIRS, *, alpha: float = ALPHA, lambda_: float = LAMBDA
 ) -> dict[tuple[str, str], float | str]:
-    """1 / sqrt(lambda (alpha - csPMI)) of each pair, or the reason why it has none."""
-    known = named_pairs(pairs) if isinstance(pairs, str) else pairs if isinstance(pairs, Pairs) else Pairs("own", pairs)
-    return {pair: _scale(counts, pair, alpha, lambda_) for pair in dict.fromkeys(known)}
+    """Return 1 / sqrt(lambda (alpha - csPMI)) of each pair, or the reason why it is undefined."""
+    if isinstance(pairs, str):
+        pairs = named_pairs(pairs)
+    elif not isinstance(pairs, Pairs):
+        pairs = Pairs("own", pairs)
+    return {pair: _scale(counts, pair, alpha, lambda_) for pair in dict.fromkeys(pairs)}
 
 
 def _scale(counts: Cooccurrence, pair: tuple[str, str], alpha: float, lambda_: float) -> float | str:
-    """The factor of a pair, or why it has none."""
     if absent := [word for word in pair if word not in counts.index]:
         return f"{absent[0]!r} is not in the text"
     try:
@@ -80,15 +82,15 @@ def _scale(counts: Cooccurrence, pair: tuple[str, str], alpha: float, lambda_: f
     return float(1 / np.sqrt(lambda_ * room)) if room > 0 else f"-csPMI + alpha is {room:.3f}, not above 0"
 
 
-def _word(
+def _word_genderedness(
     counts: Cooccurrence, word: str, scales: dict[tuple[str, str], float | str], min_pairs: int, least: float
 ) -> Genderedness:
     row = counts.row(word)
-    company = counts.matrix[[row]].toarray()[0]
+    cooccurrence = counts.matrix[[row]].toarray()[0]
     by_pair: dict[tuple[str, str], float] = {}
     lost: dict[tuple[str, str], str] = {}
     for pair, scale in scales.items():
-        value = _log_ratio(counts, company, pair, least) if isinstance(scale, float) else scale
+        value = _log_ratio(counts, cooccurrence, pair, least) if isinstance(scale, float) else scale
         if isinstance(scale, float) and isinstance(value, float):
             by_pair[pair] = scale * value
         else:
@@ -97,18 +99,19 @@ def _word(
     return Genderedness(word, float(np.mean(list(by_pair.values()))) if enough else None, by_pair, lost)
 
 
-def _log_ratio(counts: Cooccurrence, company: Any, pair: tuple[str, str], least: float) -> float | str:
+def _log_ratio(counts: Cooccurrence, cooccurrence: Vector64, pair: tuple[str, str], least: float) -> float | str:
     rows = [counts.index[word] for word in pair]
-    if not (company[rows] > 0).all():
-        return f"never beside {pair[int(company[rows[0]] > 0)]!r}"
-    if not (company[rows] >= least).all():
-        return f"beside {pair[int(company[rows[0]] >= least)]!r} with a count below {least:g}"
-    given = np.log(company[rows]) - np.log(counts.marginals[rows])
-    return float(given[0] - given[1])
+    both = cooccurrence[rows]
+    if not (both > 0).all():
+        return f"never near {pair[int(both[0] > 0)]!r}"
+    if not (both >= least).all():
+        return f"near {pair[int(both[0] >= least)]!r} with a count below {least:g}"
+    conditional = np.log(both) - np.log(counts.marginals[rows])
+    return float(conditional[0] - conditional[1])
 
 
 DRAWS = 50
-Counted: TypeAlias = NDArray[np.int64]
+Events: TypeAlias = NDArray[np.int64]
 
 
 def by_chance(
@@ -122,16 +125,16 @@ def by_chance(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> float:
-    """The mean |genderedness| of these words if they met x and y of each pair in proportion to the rows of X.
+    """Return the mean |genderedness| of words that co-occur with x and y of each pair in proportion to the rows of X.
 
-    The company of a word with x and y together is turned into events and dealt anew by a binomial, for each pair by
-    itself; a pair that then lacks one side is left out, as in `genderedness`. With flat weights a count of 1 is one
-    event. With weights w(d) by distance it is sum w / sum w^2 of them (over the distances of the window, rounded to
-    whole events): a sum of weights varies as much as that many meetings of equal weight. It is the least noise there
-    can be: words come in bursts, which makes real counts vary more.
+    The co-occurrences of a word with x and y together are converted to events and divided by a binomial draw, for each
+    pair separately; a pair that then lacks one side is undefined, as in `genderedness`. With flat weights a count of 1
+    is one event. With weights w(d) by distance it is sum w / sum w^2 events (over the distances of the window, rounded
+    to whole events), because a sum of weights varies as much as that many co-occurrences of equal weight. This is a
+    lower bound of the noise: words come in bursts, which makes real counts vary more.
     """
     if draws < 1:
-        raise UsageError(f"at least one draw is needed, got {draws}")
+        raise UsageError(f"draws must be at least 1, got {draws}")
     scales = pair_scales(counts, pairs, alpha=alpha, lambda_=lambda_)
     used = [(two, scale) for two, scale in scales.items() if isinstance(scale, float)]
     if not used:
@@ -139,32 +142,32 @@ def by_chance(
             "no pair is defined in these counts", hint="; ".join(dict.fromkeys(map(str, scales.values())))
         )
     sides = np.array([[counts.index[word] for word in two] for two, _ in used])
-    company = counts.matrix[[counts.row(word) for word in words]][:, sides.ravel()].toarray().reshape(-1, len(used), 2)
+    near = counts.matrix[[counts.row(word) for word in words]][:, sides.ravel()].toarray().reshape(-1, len(used), 2)
     share = counts.marginals[sides]
     events = _events(counts)
-    together = np.rint(company.sum(axis=2) * events).astype(np.int64)
+    together = np.rint(near.sum(axis=2) * events).astype(np.int64)
     first = np.random.default_rng(seed).binomial(together, share[:, 0] / share.sum(axis=1), (draws, *together.shape))
     scale = np.array([factor for _, factor in used])
     values = _means(first, together - first, np.log(share[:, 0] / share[:, 1]), scale, max(1.0, least * events))
     return float(np.abs(values).mean())
 
 
-def _means(first: Counted, second: Counted, expected: Vector64, scale: Vector64, least: float) -> Vector64:
-    """The mean over defined pairs, for each draw and word that has one."""
+def _means(first: Events, second: Events, expected: Vector64, scale: Vector64, least: float) -> Vector64:
+    """Return the mean over defined pairs, for each draw and word that has one."""
     defined = (first >= least) & (second >= least)
     ratio = np.log(np.maximum(first, 1) / np.maximum(second, 1)) - expected
     number = defined.sum(axis=2)
     if not number.any():
         raise DegenerateError(
-            "these words never meet both words of a pair", hint="give more text, or more frequent words"
+            "none of these words co-occurs with both words of a pair", hint="use more text, or more frequent words"
         )
     return np.asarray((np.where(defined, ratio * scale, 0).sum(axis=2)[number > 0]) / number[number > 0])
 
 
 def _events(counts: Cooccurrence) -> float:
-    """Independent events in a count of 1: nearer pairs weigh more, so that a sum of weights hides more than one."""
+    """Return the independent events in a count of 1, which may be more than one if near pairs weigh more."""
     window, weighting = counts.params.get("window"), counts.params.get("weighting")
     if not isinstance(window, int) or not isinstance(weighting, str):
         return 1.0
-    by_distance = weights(weighting, window)
+    by_distance = distance_weights(weighting, window)
     return float(by_distance.sum() / (by_distance**2).sum())

@@ -1,1 +1,1 @@
-"""From text to counts: tokens, windows and the sums over them."""
+"""Count words: tokens, windows and accumulators."""

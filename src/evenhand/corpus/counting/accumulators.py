@@ -1,53 +1,60 @@
-"""Where counts are added up: dense sums for each word, and a sparse matrix that grows."""
+"""Accumulators for counts: dense sums for each word, and a growing sparse matrix."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+SparseMatrix: TypeAlias = "csr_array"
+Table: TypeAlias = NDArray[np.int64] | NDArray[np.float64]  # counts, or sums of weights
+
 
 class Sink(Protocol):
-    """Takes the weights of words; `documents` only where `by_document` asks for them."""
+    """Receives the weights of words near a group."""
 
-    by_document: bool
+    unit: int
+    """Tokens of a resampling unit, or 0 if the sink does not need unit numbers."""
 
-    def add(self, labelling: int, group: int, ids: Rows, weights: NDArray[Any], documents: Rows | None) -> None:
-        """Credit words with their weights beside a group."""
+    def add(self, labelling: int, group: int, ids: Rows, weights: Table, units: Rows | None) -> None:
+        """Add weights to words near a group."""
 
 
 class Sums:
-    """Dense sums (labellings, groups, words) that grow with the vocabulary; whole numbers stay whole."""
+    """Dense sums (labellings, groups, words) that grow with the vocabulary; integer counts stay integers."""
 
-    by_document = False
+    unit = 0
 
-    def __init__(self, labellings: int, groups: int, dtype: type) -> None:
-        self.values: NDArray[Any] = np.zeros((labellings, groups, 1 << 12), dtype=dtype)
+    def __init__(self, labellings: int, groups: int, dtype: type[np.int64] | type[np.float64]) -> None:
+        self.values = cast(Table, np.zeros((labellings, groups, 1 << 12), dtype=dtype))
 
     def make_room(self, words: int) -> None:
-        """Room for word numbers below `words`."""
-        have = self.values.shape[2]
-        if words > have:
-            more = max(words, 2 * have) - have
-            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more)))
+        """Grow until word ids below `words` fit."""
+        size = self.values.shape[2]
+        if words > size:
+            more = max(words, 2 * size) - size
+            self.values = cast(Table, np.pad(self.values, ((0, 0), (0, 0), (0, more))))
 
-    def add(self, labelling: int, group: int, ids: Rows, weights: NDArray[Any], documents: Rows | None = None) -> None:
-        """Credit words with their weights beside a group."""
+    def add(self, labelling: int, group: int, ids: Rows, weights: Table, units: Rows | None = None) -> None:
+        """Add weights to words near a group."""
         np.add.at(self.values[labelling, group], ids, weights)
 
 
 class SparseSum:
-    """A sparse matrix added up from many small ones of nearly equal size, so that each entry is moved log(n) times."""
+    """A sum of many small sparse matrices, merged by size so that each entry is copied O(log n) times."""
 
     def __init__(self, rows: int | None = None) -> None:
         self._rows = rows
-        self._levels: list[Any] = []
+        self._levels: list[SparseMatrix] = []
 
-    def add(self, rows: Rows, columns: Rows, values: NDArray[Any]) -> None:
-        """Add values at places; a place may come up many times."""
+    def add(self, rows: Rows, columns: Rows, values: Table) -> None:
+        """Add values at positions, which may repeat."""
         from scipy.sparse import coo_array
 
         if not len(values):
@@ -60,8 +67,8 @@ class SparseSum:
             last = self._levels.pop()
             self._levels.append(sparse_sum(self._levels.pop(), last))
 
-    def total(self, columns: int) -> Any:
-        """The sum, `columns` wide and square unless the rows are fixed."""
+    def total(self, columns: int) -> SparseMatrix:
+        """Return the sum with `columns` columns; square unless the number of rows is fixed."""
         from scipy.sparse import csr_array
 
         total = csr_array((self._rows or columns, columns), dtype=np.float64)
@@ -70,8 +77,8 @@ class SparseSum:
         return total
 
 
-def sparse_sum(one: Any, other: Any) -> Any:
-    """The sum of two sparse matrices, as high and wide as the larger."""
+def sparse_sum(one: SparseMatrix, other: SparseMatrix) -> SparseMatrix:
+    """Return the sum of two sparse matrices, padded to the larger shape."""
     shape = tuple(map(max, one.shape, other.shape))
     one.resize(shape)
     other.resize(shape)

@@ -1,49 +1,58 @@
-"""One pass over a corpus: how often each word occurs, and how much it keeps company with each group."""
+"""Count in one pass over a corpus how often each word occurs, and how often near each group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
-from evenhand.corpus.counting.accumulators import Sums
-from evenhand.corpus.counting.document_folds import Parts, PartSums, merged_parts
+from evenhand.corpus.counting.accumulators import Sums, Table
+from evenhand.corpus.counting.document_folds import FoldCounts, FoldSums, merge_folds
+from evenhand.corpus.counting.label_log import LabelLog, LabelLogger
 from evenhand.corpus.counting.text_stream import END, PIECE, cut
 from evenhand.corpus.counting.token_block import Labels, blocks
 from evenhand.corpus.counting.tokenise import Tokeniser
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.counting.windows import Decay, FixedWindow
-from evenhand.corpus.readers.read_log import Account
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Shard, Source
 from evenhand.engines import Engine, LocalEngine
+from evenhand.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
+
+T = TypeVar("T")
+WHOLE_DOCUMENT = 1 << 62  # tokens of a resampling unit that no document exceeds
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Words with how often they occur and their company: (words,) and (groups, words). Word 0 closes documents.
+    """Words, their occurrences (words,) and their co-occurrences with each group (groups, words).
 
-    `shard_hits` has the number of group words in each part that was counted by itself.
+    Word 0 closes documents. `shard_hits` has the number of group words in each shard.
     """
 
-    words: Any
+    words: pl.Series
     occurrences: NDArray[np.int64]
-    company: NDArray[Any]
+    cooccurrence: Table
     documents: int
     empty_documents: int
-    account: Account
-    by_part: Parts | None = None
+    read_log: ReadLog
+    by_fold: FoldCounts | None = None
     shard_hits: tuple[int, ...] = ()
+    label_log: LabelLog | None = None
 
 
 def merge(parts: Iterable[Counts]) -> Counts | None:
-    """All counts together, added in the order in which they come; words keep the order of their first appearance.
+    """Add up counts in their order; words keep the order of their first appearance.
 
-    A part costs what it holds itself, however much is there already.
+    The cost of a part depends on its own size only, not on what was added before.
     """
     total: _Total | None = None
     for part in parts:
@@ -56,58 +65,63 @@ class _Total:
     def __init__(self, first: Counts) -> None:
         self._vocabulary = Vocabulary(())
         self._occurrences = Sums(1, 1, np.int64)
-        self._company = Sums(1, len(first.company), first.company.dtype.type)
-        self._account = Account(first.account.skip_bad)
-        self._by_part: Parts | None = None
+        self._cooccurrence = Sums(1, len(first.cooccurrence), first.cooccurrence.dtype.type)
+        self._read_log = ReadLog(first.read_log.skip_bad)
+        self._by_fold: FoldCounts | None = None
         self._documents = self._empty = 0
         self._hits: tuple[int, ...] = ()
+        self._label_logs: list[LabelLog] = []
 
     def add(self, part: Counts) -> None:
-        place = self._vocabulary.ids(part.words)
-        words = int(place.max()) + 1
-        for sums in (self._occurrences, self._company):
+        ids = self._vocabulary.ids(part.words)
+        words = int(ids.max()) + 1
+        for sums in (self._occurrences, self._cooccurrence):
             sums.make_room(words)
-        self._occurrences.values[0, 0, place] += part.occurrences
-        self._company.values[0][:, place] += part.company
-        self._account.add(part.account)
-        self._by_part = merged_parts(self._by_part, part.by_part, place)
+        self._occurrences.values[0, 0, ids] += part.occurrences
+        self._cooccurrence.values[0][:, ids] += part.cooccurrence
+        self._read_log.add(part.read_log)
+        self._by_fold = merge_folds(self._by_fold, part.by_fold, ids)
         self._documents += part.documents
         self._empty += part.empty_documents
         self._hits += part.shard_hits
+        self._label_logs += [part.label_log] if part.label_log else []
 
     def counts(self) -> Counts:
         words = self._vocabulary.words
         size = len(words)
         return Counts(
             words,
-            self._occurrences.values[0, 0, :size],
-            self._company.values[0, :, :size],
+            self._occurrences.values[0, 0, :size].astype(np.int64, copy=False),
+            self._cooccurrence.values[0, :, :size],
             self._documents,
             self._empty,
-            self._account,
-            self._by_part.widened(size) if self._by_part else None,
+            self._read_log,
+            self._by_fold.widened(size) if self._by_fold else None,
             self._hits,
+            LabelLog.joined(self._label_logs) if self._label_logs else None,
         )
 
 
-Progress: TypeAlias = Callable[[int, int, str], None] | None
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
-class Plan:
-    """What is counted: the groups, the reach of their company (a window or a decay), and how text becomes words."""
+class CountingPlan:
+    """What to count: the groups, the window or decay, the tokeniser, and the folds of the text.
+
+    With `folds` the counts are also kept for each fold. Documents are assigned to folds in turn; a document longer than
+    `unit` tokens is assigned in stretches of that length. With `log_labels` the group of every hit is kept.
+    """
 
     groups: Mapping[str, tuple[str, ...]]
     window: int | None
     decay: float | None
     tokeniser: Tokeniser
     piece: int = PIECE
-    parts: int = 0
+    folds: int = 0
+    unit: int | None = None
+    log_labels: bool = False
 
     @property
     def group_words(self) -> tuple[str, ...]:
-        """The words of all groups in order: in every vocabulary they have the numbers 1, 2, ..."""
+        """The words of all groups in order; in every vocabulary they have the ids 1, 2, ..."""
         return tuple(word for words in self.groups.values() for word in words)
 
     @property
@@ -116,26 +130,29 @@ class Plan:
         return np.repeat(np.arange(len(self.groups)), [len(words) for words in self.groups.values()]).astype(np.int8)
 
     def kernel(self, labellings: int = 1) -> FixedWindow | Decay:
-        """The weighting that was asked for."""
+        """Return the weighting of distances."""
         if self.decay is not None:
             return Decay(self.decay, len(self.groups), labellings)
         return FixedWindow(self.window or 0, len(self.groups), labellings)
 
 
-def word_numbers(source: Source, shard: Shard, plan: Plan, vocabulary: Vocabulary, account: Account) -> Iterator[Rows]:
-    """A part of the corpus as arrays of word numbers."""
-    for piece in cut(source.fragments(shard, account), plan.piece):
+def token_ids(
+    source: Source, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
+) -> Iterator[Rows]:
+    """Yield a shard of the corpus as arrays of token ids."""
+    for piece in cut(source.fragments(shard, read_log), plan.piece):
         yield vocabulary.ids(plan.tokeniser(piece))
 
 
-def count_shard(source: Source, shard: Shard, plan: Plan, *, first_part: int = 0) -> Counts:
-    """Count one part of a corpus by itself: what a worker does."""
+def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:
+    """Count one shard of a corpus; this is the job of a worker."""
     vocabulary, kernel = Vocabulary((END, *plan.group_words)), plan.kernel()
-    account, groups = Account(source.skip_bad), len(plan.groups)
-    sums = PartSums(groups, kernel.dtype, plan.parts, first_part) if plan.parts else Sums(1, groups, kernel.dtype)
+    read_log = ReadLog(source.skip_bad)
+    sums = _sums(plan, kernel.dtype, first_fold)
     occurrences = Sums(1, 1, np.int64)
+    logger = LabelLogger() if plan.log_labels else None
     empty, after_end = 0, True
-    for block in blocks(word_numbers(source, shard, plan, vocabulary, account), plan.labels):
+    for block in blocks(token_ids(source, shard, plan, vocabulary, read_log), plan.labels):
         if not len(block.ids):
             continue
         largest = int(block.ids.max()) + 1
@@ -143,37 +160,49 @@ def count_shard(source: Source, shard: Shard, plan: Plan, *, first_part: int = 0
         occurrences.make_room(largest)
         occurrences.add(0, 0, block.ids, np.ones(len(block.ids), dtype=np.int64))
         kernel.feed(block, sums)
-        if isinstance(sums, PartSums):
+        if isinstance(sums, FoldSums):
             sums.add_hits(block)
+        if logger:
+            logger.add(block)
         empty += int(np.count_nonzero(np.diff(block.ends) == 1)) + int(after_end and block.ids[0] == 0)
         after_end = bool(block.ids[-1] == 0)
     words = vocabulary.words
     size = len(words)
     for table in (sums, occurrences):
         table.make_room(size)
-    seen = occurrences.values[0, 0, :size]
-    parts = sums.by_part(size) if isinstance(sums, PartSums) else None
+    seen = occurrences.values[0, 0, :size].astype(np.int64, copy=False)
+    by_fold = sums.by_fold(size) if isinstance(sums, FoldSums) else None
     hits = int(seen[1 : 1 + len(plan.group_words)].sum())
-    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, account, parts, (hits,))
+    log = logger.log() if logger else None
+    return Counts(words, seen, sums.values[0, :, :size], int(seen[0]), empty, read_log, by_fold, (hits,), log)
 
 
-def count(source: Source, plan: Plan, *, engine: Engine | None = None, progress: Progress = None) -> Counts:
-    """Count every part and merge in order.
+def _sums(plan: CountingPlan, dtype: type[np.int64] | type[np.float64], first_fold: int) -> Sums:
+    if not plan.folds:
+        return Sums(1, len(plan.groups), dtype)
+    unit = WHOLE_DOCUMENT if plan.unit is None else plan.unit
+    return FoldSums(len(plan.groups), dtype, folds=plan.folds, first=first_fold, unit=unit)
 
-    Each part is counted by itself even on one machine, so that sums are added in the same order everywhere.
+
+def count(
+    source: Source, plan: CountingPlan, *, engine: Engine | None = None, progress: Progress | None = None
+) -> Counts:
+    """Count every shard and merge the counts in order.
+
+    Shards are counted separately even on one machine, so that sums are added in the same order everywhere.
     """
     shards = source.shards()
-    parts = (engine or LocalEngine()).map(partial(_numbered, source, plan), enumerate(shards))
-    return merge(watched(parts, len(shards), "counting", progress)) or count_shard(source, (), plan)
+    parts = (engine or LocalEngine()).map(partial(_count_numbered, source, plan), enumerate(shards))
+    return merge(with_progress(parts, len(shards), "counting", progress)) or count_shard(source, (), plan)
 
 
-def watched(parts: Iterator[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """The parts as they come, each told of."""
+def with_progress(parts: Iterator[T], total: int, description: str, progress: Progress | None) -> Iterator[T]:
+    """Yield parts, reporting progress."""
     for done in range(total):
         if progress:
-            progress(done, total, what)
+            progress(done, total, description)
         yield next(parts)
 
 
-def _numbered(source: Source, plan: Plan, job: tuple[int, Shard]) -> Counts:
-    return count_shard(source, job[1], plan, first_part=job[0])
+def _count_numbered(source: Source, plan: CountingPlan, job: tuple[int, Shard]) -> Counts:
+    return count_shard(source, job[1], plan, first_fold=job[0])

@@ -1,77 +1,80 @@
-"""Counts kept apart for sets of documents, so that documents can be drawn anew without reading them again."""
+"""Counts kept separately for folds of the text, so that it can be resampled without reading it again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
-from evenhand.corpus.counting.accumulators import SparseSum, Sums, sparse_sum
-from evenhand.corpus.counting.token_block import Block
+from evenhand.corpus.counting.accumulators import SparseMatrix, SparseSum, Sums, Table, sparse_sum
+from evenhand.corpus.counting.token_block import TokenBlock
 
 
 @dataclass(frozen=True)
-class Parts:
-    """For each group a sparse matrix (parts, words) of its company, and how often its words occur: (groups, parts)."""
+class FoldCounts:
+    """For each group a sparse matrix (folds, words) of co-occurrences, and the hits of its words: (groups, folds)."""
 
-    company: tuple[Any, ...]
+    cooccurrence: tuple[SparseMatrix, ...]
     hits: NDArray[np.int64]
 
-    def widened(self, words: int) -> Parts:
-        """The same for so many words."""
-        for matrix in self.company:
+    def widened(self, words: int) -> FoldCounts:
+        """Resize the matrices to `words` columns."""
+        for matrix in self.cooccurrence:
             matrix.resize((matrix.shape[0], words))
         return self
 
 
-class PartSums(Sums):
-    """Dense sums, and beside them one sparse row for each of `parts` sets of documents, dealt out in turn."""
+class FoldSums(Sums):
+    """Dense sums, and one sparse row for each fold; resampling units are assigned to folds in turn.
 
-    by_document = True
+    A unit is a document, or a stretch of `unit` tokens of a longer document.
+    """
 
-    def __init__(self, groups: int, dtype: type, parts: int, first: int) -> None:
+    def __init__(
+        self, groups: int, dtype: type[np.int64] | type[np.float64], *, folds: int, first: int, unit: int
+    ) -> None:
         super().__init__(1, groups, dtype)
-        self._parts, self._first = parts, first
-        self._sparse = [SparseSum(parts) for _ in range(groups)]
-        self._hits = np.zeros((groups, parts), dtype=np.int64)
+        self.unit = unit
+        self._folds, self._first = folds, first
+        self._sparse = [SparseSum(folds) for _ in range(groups)]
+        self._hits = np.zeros((groups, folds), dtype=np.int64)
 
-    def add(self, labelling: int, group: int, ids: Rows, weights: NDArray[Any], documents: Rows | None = None) -> None:
-        """Credit words with their weights beside a group, in the part that each document belongs to."""
+    def add(self, labelling: int, group: int, ids: Rows, weights: Table, units: Rows | None = None) -> None:
+        """Add weights to words near a group, in total and in the fold of each unit."""
         super().add(labelling, group, ids, weights)
-        if documents is not None:
+        if units is not None:
             used = np.flatnonzero(weights)
-            self._sparse[group].add(self._part(documents[used]), ids[used], weights[used])
+            self._sparse[group].add(self._fold(units[used]), ids[used], weights[used])
 
-    def add_hits(self, block: Block) -> None:
-        """Count the group words of each part."""
-        documents = block.document + np.searchsorted(block.ends, block.hits)
-        np.add.at(self._hits, (block.labels[0].astype(np.intp), self._part(documents)), 1)
+    def add_hits(self, block: TokenBlock) -> None:
+        """Count the group words of each fold."""
+        units = block.units(block.hits, self.unit)
+        np.add.at(self._hits, (block.labels[0].astype(np.intp), self._fold(units)), 1)
 
-    def by_part(self, words: int) -> Parts:
-        """What was counted, `words` wide."""
-        return Parts(tuple(sparse.total(words) for sparse in self._sparse), self._hits)
+    def by_fold(self, words: int) -> FoldCounts:
+        """Return the counts with `words` columns."""
+        return FoldCounts(tuple(sparse.total(words) for sparse in self._sparse), self._hits)
 
-    def _part(self, documents: Rows) -> Rows:
-        return (documents + self._first) % self._parts
+    def _fold(self, units: Rows) -> Rows:
+        return (units + self._first) % self._folds
 
 
-def merged_parts(total: Parts | None, other: Parts | None, place: Rows) -> Parts | None:
-    """The counts of two shards together; word i of the other has the number place[i]."""
+def merge_folds(total: FoldCounts | None, other: FoldCounts | None, ids: Rows) -> FoldCounts | None:
+    """Return the counts of two shards together; word i of the other has the id ids[i]."""
     if other is None:
         return None
-    moved = Parts(tuple(_moved(matrix, place) for matrix in other.company), other.hits)
+    renumbered = FoldCounts(tuple(_renumber(matrix, ids) for matrix in other.cooccurrence), other.hits)
     if total is None:
-        return moved
-    together = tuple(sparse_sum(one, two) for one, two in zip(total.company, moved.company, strict=True))
-    return Parts(together, total.hits + other.hits)
+        return renumbered
+    both = zip(total.cooccurrence, renumbered.cooccurrence, strict=True)
+    return FoldCounts(tuple(sparse_sum(one, two) for one, two in both), total.hits + other.hits)
 
 
-def _moved(matrix: Any, place: Rows) -> Any:
+def _renumber(matrix: SparseMatrix, ids: Rows) -> SparseMatrix:
     from scipy.sparse import coo_array
 
     table = matrix.tocoo()
-    shape = (matrix.shape[0], int(place.max()) + 1)
-    return coo_array((table.data, (table.row, place[table.col])), shape=shape).tocsr()
+    shape = (matrix.shape[0], int(ids.max()) + 1)
+    return coo_array((table.data, (table.row, ids[table.col])), shape=shape).tocsr()

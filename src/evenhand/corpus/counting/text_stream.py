@@ -1,42 +1,42 @@
-"""The form in which text travels from readers to tokenisers: one stream, each document closed by a mark."""
+"""The form in which text passes from readers to tokenisers: one stream in which `END` closes each document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 END = "\0"  # closes every document; readers let no other NUL through
-PIECE = 1 << 20  # characters; larger pieces are no faster, smaller ones pay for more calls
+PIECE = 1 << 20  # characters; larger pieces are no faster, smaller ones cost more calls
 BREAKS = (END, " ", "\n", "\t")
 
 
 def document(text: str) -> str:
-    """A whole document with its closing mark."""
+    """Return a whole document with its closing mark."""
     return text.replace(END, " ") + END
 
 
 def cut(fragments: Iterable[str], size: int = PIECE) -> Iterator[str]:
-    """The stream in pieces of about `size` characters that never end inside a word.
+    """Yield the stream in pieces of about `size` characters that never end inside a word.
 
-    A stretch without any blank is held until one comes, so that a word is whole however long it is.
+    A stretch without whitespace is held until its end, so that a word is whole however long it is.
     """
     held: list[str] = []
     length, enough = 0, size
-    for part in _parts(fragments, size):
+    for part in _split(fragments, size):
         held.append(part)
         length += len(part)
         if length < enough:
             continue
         text = "".join(held)
-        at = 1 + max(text.rfind(mark) for mark in BREAKS)
-        if at:
-            yield text[:at]
-        held, length = [text[at:]], len(text) - at
+        end = 1 + max(text.rfind(mark) for mark in BREAKS)
+        if end:
+            yield text[:end]
+        held, length = [text[end:]], len(text) - end
         enough = max(size, 2 * length)  # doubling keeps the cost of a word of 100 MB linear
     if length:
         yield "".join(held)
 
 
-def _parts(fragments: Iterable[str], size: int) -> Iterator[str]:
+def _split(fragments: Iterable[str], size: int) -> Iterator[str]:
     for fragment in fragments:
         if len(fragment) <= size:
             yield fragment

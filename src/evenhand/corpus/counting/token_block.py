@@ -1,4 +1,4 @@
-"""A stretch of a corpus as numbers, with the places that matter: ends of documents and words of the groups."""
+"""A stretch of a corpus as token ids, with the positions of document ends and group words."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 
-Labels: TypeAlias = NDArray[np.int8]  # (labellings, hits): which group each hit counts for
+Labels: TypeAlias = NDArray[np.int8]  # (labellings, hits): the group of each hit
 
 
 @dataclass(frozen=True)
-class Block:
-    """Word numbers in order; number 0 closes a document, `hits` are places of group words.
+class TokenBlock:
+    """Token ids in order; id 0 closes a document, `hits` are the positions of group words.
 
-    There is one labelling, the true one, or several when labels are shuffled. `document` is the number of the
-    document that the block begins in.
+    `labels` holds one labelling, the true one, or several if labels are shuffled. `document` is the number of the
+    document in which the block begins, and `offset` the number of tokens of that document before the block.
     """
 
     ids: Rows
@@ -27,50 +27,55 @@ class Block:
     hits: Rows
     labels: Labels
     document: int = 0
+    offset: int = 0
 
     @property
     def open_from(self) -> int:
-        """Where the document begins that the block does not close."""
+        """Position at which the document begins that the block does not close."""
         return int(self.ends[-1]) + 1 if len(self.ends) else 0
 
-    def documents(self, start: int, stop: int) -> Rows:
-        """The number of the document at each place between two."""
-        return self.document + np.searchsorted(self.ends, np.arange(start, stop))
+    def units(self, positions: Rows, length: int) -> Rows:
+        """Return the resampling unit of each position: its document, or its stretch of `length` tokens of that."""
+        index = np.searchsorted(self.ends, positions)
+        starts = np.concatenate([[-self.offset], self.ends + 1])[index]
+        return np.asarray(self.document + index + (positions - starts) // length, dtype=np.int64)
 
-    def after(self, other: Block) -> Block:
-        """Two stretches as one."""
+    def after(self, other: TokenBlock) -> TokenBlock:
+        """Return the other block followed by this one."""
         shift = len(other.ids)
-        return Block(
+        return TokenBlock(
             np.concatenate([other.ids, self.ids]),
             np.concatenate([other.ends, self.ends + shift]),
             np.concatenate([other.hits, self.hits + shift]),
             np.concatenate([other.labels, self.labels], axis=1),
-            other.document,
+            other.document if shift else self.document,
+            other.offset if shift else self.offset,
         )
 
-    def tail(self, start: int) -> Block:
-        """The part of the open document from a place on."""
+    def tail(self, start: int) -> TokenBlock:
+        """Return the open document from a position on."""
         later = np.searchsorted(self.hits, start)
-        none = self.ends[:0]
         hits, labels = self.hits[later:] - start, self.labels[:, later:]
-        return Block(self.ids[start:], none, hits, labels, self.document + len(self.ends))
+        offset = start - self.open_from if len(self.ends) else start + self.offset
+        return TokenBlock(self.ids[start:], self.ends[:0], hits, labels, self.document + len(self.ends), offset)
 
 
-def empty_block(labellings: int) -> Block:
-    """A stretch of nothing."""
+def empty_block(labellings: int) -> TokenBlock:
+    """Return a block without tokens."""
     none = np.empty(0, dtype=np.intp)
-    return Block(none, none, none, np.empty((labellings, 0), dtype=np.int8))
+    return TokenBlock(none, none, none, np.empty((labellings, 0), dtype=np.int8))
 
 
-def blocks(ids: Iterator[Rows], groups: Labels) -> Iterator[Block]:
-    """Blocks out of arrays of word numbers in which the words of the groups are numbered from 1 on.
+def blocks(ids: Iterator[Rows], groups: Labels) -> Iterator[TokenBlock]:
+    """Yield blocks from arrays of token ids in which the group words have the ids 1, 2, ...
 
-    `groups[number - 1]` is the group of such a word. One comparison finds hits and ends, for both have small numbers.
+    `groups[id - 1]` is the group of such a word. One comparison finds hits and ends because both have small ids.
     """
-    document = 0
+    document = offset = 0
     for part in ids:
         low = np.flatnonzero(part <= len(groups))
         numbers = part[low]
         ends, hits = low[numbers == 0], low[numbers > 0]
-        yield Block(part, ends, hits, groups[numbers[numbers > 0] - 1][None], document)
+        yield TokenBlock(part, ends, hits, groups[numbers[numbers > 0] - 1][None], document, offset)
         document += len(ends)
+        offset = len(part) - int(ends[-1]) - 1 if len(ends) else offset + len(part)

@@ -1,4 +1,4 @@
-"""From text to words: at blanks as the paper, Unicode words (the default), or by a function or tokenizer."""
+"""Split text into words: at whitespace as in the paper, into Unicode words (the default), or by a tokenizer."""
 
 from __future__ import annotations
 
@@ -6,116 +6,142 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from evenhand.corpus.counting.text_stream import END
 from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
+if TYPE_CHECKING:
+    import polars as pl
+
 # Letters, marks, digits and _ of any script; an apostrophe joins what stands on both its sides (don't).
 WORD = r"\w+(?:['’]\w+)*"
-# What str.split() takes for blank, except the blank itself.
-ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-OTHER_BLANKS = (
+# The characters at which str.split() splits, except the space itself.
+ASCII_WHITESPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+OTHER_WHITESPACE = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-
 FILE = "tokenizer.json"
-Tokenizer: TypeAlias = "Literal['words', 'whitespace'] | Callable[[str], Iterable[str]] | Any"
+
+
+class TransformersTokenizer(Protocol):
+    """A tokenizer of the transformers package."""
+
+    def tokenize(self, text: str) -> Iterable[str]:
+        """Split text into tokens."""
+
+
+class Encoding(Protocol):
+    """The result of `FastTokenizer.encode`."""
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens as text."""
+
+
+class FastTokenizer(Protocol):
+    """A tokenizer of the tokenizers package."""
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> Encoding:
+        """Split text into tokens."""
+
+
+Split: TypeAlias = Callable[[str], Iterable[str]]
+Tokenizer: TypeAlias = "str | Path | Split | TransformersTokenizer | FastTokenizer"
 
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """A named way to cut a piece of text into a polars Series of words, with `END` after each document."""
+    """A named function that splits a piece of text into a polars Series of words, with `END` after each document."""
 
     name: str
     lower: bool
-    split: Callable[[str], Any]
+    split: Callable[[str], pl.Series]
 
-    def __call__(self, piece: str) -> Any:
-        """The words of a piece."""
+    def __call__(self, piece: str) -> pl.Series:
+        """Return the words of a piece."""
         return self.split(piece.lower() if self.lower else piece)
 
 
-def tokeniser(given: Tokenizer = "words", *, lower: bool | None = None) -> Tokeniser:
-    """The tokeniser that a name, a function or a tokenizer object means.
+def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None) -> Tokeniser:
+    """Return the tokeniser for a name, a file, a function or a tokenizer object.
 
-    `lower=None` lower-cases for `words` and leaves the text alone otherwise: the corpora of the paper come tokenised,
-    and its WikiText-2 lists tell He from he.
+    `lower=None` lower-cases for `words` only: the corpora of the paper are tokenised already, and its WikiText-2 lists
+    distinguish He from he.
     """
-    if isinstance(given, str):
-        if given not in NAMED:
-            return replace(tokeniser(_from_file(Path(given)), lower=lower), name=given)
-        return Tokeniser(given, given == "words" if lower is None else lower, NAMED[given])
-    function = _function(given)
-    name = getattr(given, "name_or_path", "") or getattr(given, "__name__", "") or type(given).__name__
-    return Tokeniser(str(name), bool(lower), partial(_called, function, str(name)))
+    if isinstance(tokenizer, (str, Path)):
+        name = str(tokenizer)
+        if name not in NAMED:
+            return replace(make_tokeniser(_load_file(Path(name)), lower=lower), name=name)
+        return Tokeniser(name, name == "words" if lower is None else lower, NAMED[name])
+    split = _split_function(tokenizer)
+    name = getattr(tokenizer, "name_or_path", "") or getattr(tokenizer, "__name__", "") or type(tokenizer).__name__
+    return Tokeniser(str(name), bool(lower), partial(_split_documents, split, str(name)))
 
 
-def _from_file(path: Path) -> Any:
-    """A Hugging Face tokenizer by its file, or by the folder of its model."""
+def _load_file(path: Path) -> FastTokenizer:
+    """Load a Hugging Face tokenizer from its file, or from the folder of its model."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
             f"unknown tokenizer {str(path)!r}", hint=f"use {', '.join(NAMED)}, a {FILE} or its folder, or a function"
         )
     try:
-        return require("tokenizers", extra="models").Tokenizer.from_file(str(file))
+        tokenizer: FastTokenizer = require("tokenizers", extra="models").Tokenizer.from_file(str(file))
     except MissingExtraError:
         raise
-    except Exception as error:  # what the package raises is of no narrower type
-        raise FormatError(f"{file}: no tokenizer can be read from it ({error})", hint=f"name a {FILE}") from error
+    except Exception as error:  # the package raises nothing narrower
+        raise FormatError(f"{file}: not a tokenizer file ({error})", hint=f"name a {FILE}") from error
+    return tokenizer
 
 
-def _function(given: Any) -> Callable[[str], Iterable[str]]:
-    """A transformers tokenizer has `tokenize`, one of the tokenizers package `encode(text).tokens`."""
-    if callable(getattr(given, "tokenize", None)):
-        tokenize: Callable[[str], Iterable[str]] = given.tokenize
-        return tokenize
-    if callable(getattr(given, "encode", None)):
-        return partial(_encoded, given)
-    if callable(given):
-        plain: Callable[[str], Iterable[str]] = given
-        return plain
+def _split_function(tokenizer: object) -> Split:
+    """Return the function that splits text: `tokenize`, `encode(text).tokens`, or the callable itself."""
+    if callable(tokenize := getattr(tokenizer, "tokenize", None)):
+        return tokenize  # type: ignore[no-any-return]
+    if callable(encode := getattr(tokenizer, "encode", None)):
+        return partial(_encode, encode)
+    if callable(tokenizer):
+        return tokenizer
     raise UsageError(
-        f"a tokenizer is a name, a function from text to words or a Hugging Face tokenizer, got {given!r}",
+        f"a tokenizer must be a name, a function from text to words or a Hugging Face tokenizer, got {tokenizer!r}",
         hint=f"use {', '.join(NAMED)}",
     )
 
 
-def _whitespace(piece: str) -> Any:
+def _encode(encode: Callable[..., Encoding], text: str) -> Iterable[str]:
+    return encode(text, add_special_tokens=False).tokens
+
+
+def _split_whitespace(piece: str) -> pl.Series:
     import polars as pl
 
-    for blank in ASCII_BLANKS if piece.isascii() else ASCII_BLANKS + OTHER_BLANKS:
-        if blank in piece:
-            piece = piece.replace(blank, " ")
-    # Splitting at each single blank leaves empty words between two of them; `Vocabulary.ids` drops these.
+    for character in ASCII_WHITESPACE if piece.isascii() else ASCII_WHITESPACE + OTHER_WHITESPACE:
+        if character in piece:
+            piece = piece.replace(character, " ")
+    # Splitting at each single space leaves empty words between two of them; `Vocabulary.ids` drops these.
     return pl.Series([piece.replace(END, f" {END} ")]).str.split(" ").explode()
 
 
-def _words(piece: str) -> Any:
+def _split_words(piece: str) -> pl.Series:
     import polars as pl
 
     return pl.Series([piece]).str.extract_all(rf"\x00|{WORD}").explode()
 
 
-def _encoded(given: Any, text: str) -> Iterable[str]:
-    tokens: Iterable[str] = given.encode(text, add_special_tokens=False).tokens
-    return tokens
-
-
-def _called(function: Callable[[str], Iterable[str]], name: str, piece: str) -> Any:
+def _split_documents(split: Split, name: str, piece: str) -> pl.Series:
     import polars as pl
 
-    *whole, rest = piece.split(END)
+    *documents, rest = piece.split(END)
     words: list[str] = []
-    for text in whole:
-        words += [word for word in function(text) if word != END]
+    for text in documents:
+        words += [word for word in split(text) if word != END]
         words.append(END)
-    words += function(rest) if rest else []
+    words += split(rest) if rest else []
     try:
         return pl.Series(words, dtype=pl.String)
-    except TypeError as error:
-        raise UsageError(f"tokenizer {name!r} gave something that is no text ({error})") from error
+    except (TypeError, UnicodeEncodeError) as error:
+        raise UsageError(f"tokenizer {name!r} returned something that is not text ({error})") from error
 
 
-NAMED: dict[str, Callable[[str], Any]] = {"words": _words, "whitespace": _whitespace}
+NAMED: dict[str, Callable[[str], pl.Series]] = {"words": _split_words, "whitespace": _split_whitespace}

@@ -1,65 +1,68 @@
-"""Words and their numbers, given out in the order in which words are first seen."""
+"""Words and their ids, in order of first appearance; special tokens and stop words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.corpus.counting.tokenise import Tokeniser
-from evenhand.errors import UsageError
+from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Vocabulary:
-    """Word to number through a polars categorical: measured at half the time of a Python dict or less.
+    """Maps words to ids through a polars categorical, which takes half the time of a Python dict or less.
 
-    `known` words have the numbers 0, 1, ... The table is private to this object and is freed with it.
+    The initial words have the ids 0, 1, ... The table is private to this object and is freed with it.
     """
 
-    def __init__(self, known: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str]) -> None:
         import polars as pl
 
-        self._categories: Any = pl.Categories.random()
-        self._dtype: Any = pl.Categorical(self._categories)
-        # polars forgets the numbers when no Series with them is left, so one is kept.
-        self._anchor: Any = pl.Series(list(known), dtype=self._dtype)
+        self._categories: pl.Categories = pl.Categories.random()
+        self._dtype: pl.Categorical = pl.Categorical(self._categories)
+        # polars drops the ids when no Series with them remains, so one is kept.
+        self._anchor: pl.Series = pl.Series(list(words), dtype=self._dtype)
 
-    def ids(self, words: Any) -> Rows:
-        """The numbers of a Series of words, empty ones dropped; a new word gets the next number."""
-        kept = words.filter(words != "")  # drops nulls too: an exploded empty list is one
-        return np.asarray(kept.cast(self._dtype).to_physical().to_numpy(), dtype=np.intp)
+    def ids(self, words: pl.Series) -> Rows:
+        """Return the ids of a Series of words without its empty words; a new word gets the next id."""
+        non_empty = words.filter(words != "")  # drops nulls too: an exploded empty list is one
+        return np.asarray(non_empty.cast(self._dtype).to_physical().to_numpy(), dtype=np.intp)
 
     @property
-    def words(self) -> Any:
-        """All words as a Series, in the order of their numbers."""
+    def words(self) -> pl.Series:
+        """All words, in the order of their ids."""
         return self._categories.to_series()
 
 
-MARKS = ("<unk>", "<eos>", "N")  # of Penn Treebank and WikiText: a rare word, the end of a line, a number
+SPECIAL_TOKENS = ("<unk>", "<eos>", "N")  # of Penn Treebank and WikiText: a rare word, a line end, a number
 IN_BRACKETS = r"^<[^<>]+>$"
 LETTER_OR_DIGIT = r"[\p{L}\p{M}\p{N}]"
 
 
-def marks_dropped(given: str | None, tokeniser: Tokeniser) -> bool:
-    """Whether marks go unscored: unless said, where the text comes tokenised.
+def drops_special_tokens(choice: str | None, tokeniser: Tokeniser) -> bool:
+    """Return True if special tokens are not scored; by default they are dropped from whitespace-tokenised text.
 
-    The tokeniser `words` makes words of everything, and what the tokens of a function mean only its author knows.
+    The tokeniser `words` yields words only, and the meaning of a function's tokens is known to its author only.
     """
-    if given not in (None, "drop", "keep"):
-        raise UsageError(f"unknown marks {given!r}", hint="use drop or keep")
-    return tokeniser.name == "whitespace" if given is None else given == "drop"
+    if choice not in (None, "drop", "keep"):
+        raise UsageError(f"unknown special_tokens {choice!r}", hint="use drop or keep")
+    return tokeniser.name == "whitespace" if choice is None else choice == "drop"
 
 
-def are_marks(words: Any, *, lower: bool) -> NDArray[np.bool_]:
-    """Which words of a Series are marks: those in `MARKS`, others like <num>, and what has no letter or digit."""
-    named = words.is_in([mark.lower() if lower else mark for mark in MARKS])
-    found = named | words.str.contains(IN_BRACKETS) | ~words.str.contains(LETTER_OR_DIGIT)
-    return np.asarray(found.to_numpy(), dtype=bool)
+def are_special_tokens(words: pl.Series, *, lower: bool) -> NDArray[np.bool_]:
+    """Return which words are in `SPECIAL_TOKENS`, look like <num>, or have no letter or digit."""
+    named = words.is_in([token.lower() if lower else token for token in SPECIAL_TOKENS])
+    special = named | words.str.contains(IN_BRACKETS) | ~words.str.contains(LETTER_OR_DIGIT)
+    return np.asarray(special.to_numpy(), dtype=bool)
 
 
 CLASSES: dict[str, str] = {
@@ -83,15 +86,19 @@ CLASSES: dict[str, str] = {
 ENGLISH: tuple[str, ...] = tuple(dict.fromkeys(word for words in CLASSES.values() for word in words.split()))
 
 
-def stop_list(given: str | Path | Iterable[str]) -> tuple[str, ...]:
-    """The stop words that a name (`english`, `none`), a file of words or a list means."""
-    if given == "english":
+def load_stop_words(stop_words: str | Path | Iterable[str]) -> tuple[str, ...]:
+    """Return the stop words of a name (`english`, `none`), a file of words, or a list."""
+    if stop_words == "english":
         return ENGLISH
-    if isinstance(given, str) and given in ("", "none"):
+    if isinstance(stop_words, str) and stop_words in ("", "none"):
         return ()
-    if isinstance(given, (str, Path)):
-        return tuple(existing(Path(given), what="stop list").read_text(encoding="utf-8").split())
-    words = tuple(given)
+    if isinstance(stop_words, (str, Path)):
+        path = existing(Path(stop_words), what="stop list")
+        try:
+            return tuple(path.read_text(encoding="utf-8").split())
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: not valid UTF-8 ({error})", hint="save the stop list as UTF-8") from error
+    words = tuple(stop_words)
     if not all(isinstance(word, str) for word in words):
         raise UsageError("stop_words must be a list of words", hint="or english, or the name of a file of words")
     return words

@@ -1,7 +1,8 @@
-"""Compressed files that are cut off or damaged: everything up to the break, and only then the error.
+"""Read compressed files that are truncated or damaged up to the damage, and raise the error only then.
 
-A decompressor that fails hands out nothing of what it had done in that call, and buffers above it drop what they had
-gathered. So a file that breaks is gone through again, its last stretch byte by byte.
+A decompressor that fails discards the output of the failing call, and buffers above it discard what they had gathered.
+A damaged file is therefore read again, its last chunk byte by byte. Output comes in bounded pieces, however much a
+chunk expands.
 """
 
 from __future__ import annotations
@@ -13,111 +14,168 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Protocol, TypeAlias
 
-from evenhand.files import BROKEN_STREAM, compression_of
+from evenhand.files import BROKEN_STREAM, ZSTD_SLICE, compression_of
 
 CHUNK = 1 << 14  # compressed bytes at a time
-Packed: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]  # opens the file as it is stored
+OUTPUT = 1 << 20  # decompressed bytes at a time
+OpenStored: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
-class UpToBreak(io.RawIOBase):
-    """The bytes of a decompressed stream; where it fails, the error comes behind the last byte that can be had."""
+class UpToDamage(io.RawIOBase):
+    """A decompressed stream that fails only after the last byte that can be recovered."""
 
-    def __init__(self, stream: IO[bytes], packed: Packed, name: str) -> None:
-        self._stream, self._packed, self._name = stream, packed, name
-        self._given, self._ready = 0, b""
+    def __init__(self, stream: IO[bytes], open_stored: OpenStored, name: str) -> None:
+        self._stream, self._open_stored, self._name = stream, open_stored, name
+        self._position, self._ready = 0, memoryview(b"")
         self._error: Exception | None = None
         self._rest: Iterator[bytes] = iter(())
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        """The next bytes."""
-        found = self._next(len(buffer))
-        buffer[: len(found)] = found
-        self._given += len(found)
-        return len(found)
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read the next bytes into a buffer."""
+        data = self._next(len(buffer))
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
-    def _next(self, most: int) -> bytes:
+    def _next(self, size: int) -> bytes | memoryview:
         if self._error is None:
             try:
-                return bytes(self._stream.read1(most))  # type: ignore[attr-defined]
+                return bytes(self._stream.read1(size))  # type: ignore[attr-defined]
             except BROKEN_STREAM as error:
                 self._error = error
-                self._rest = _behind(self._given, up_to_break(self._packed, self._name))
+                self._rest = _skip(self._position, recover(self._open_stored, self._name))
         while not self._ready:
             try:
-                self._ready = next(self._rest)
+                self._ready = memoryview(next(self._rest))
             except StopIteration:
                 raise self._error from None
-        found, self._ready = self._ready[:most], self._ready[most:]
-        return found
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
 
 
-def up_to_break(packed: Packed, name: str) -> Iterator[bytes]:
-    """All that can be decompressed of a damaged file: in chunks, and the chunk with the damage byte by byte."""
-    whole = 0
-    with packed() as file:
-        unpack = _Members(name)
+def recover(open_stored: OpenStored, name: str) -> Iterator[bytes]:
+    """Yield everything that can be decompressed: in chunks, and the damaged chunk byte by byte."""
+    whole = in_chunk = 0
+    with open_stored() as file:
+        members = _Members(name)
         while chunk := file.read(CHUNK):
+            in_chunk = 0
             try:
-                yield unpack(chunk)
-            except unpack.failures:
+                for output in members.feed(chunk):
+                    in_chunk += len(output)
+                    yield output
+            except members.failures:
                 break
             whole += len(chunk)
         else:
             return
-    with packed() as file:
-        unpack = _Members(name)
+    with open_stored() as file:
+        members = _Members(name)
         while whole:
-            whole -= len(chunk := file.read(min(CHUNK, whole)))
-            unpack(chunk)
-        for byte in file.read(CHUNK):
-            try:
-                yield unpack(bytes([byte]))
-            except unpack.failures:
-                return
+            chunk = file.read(min(CHUNK, whole))
+            whole -= len(chunk)
+            for _ in members.feed(chunk):
+                pass
+        yield from _skip(in_chunk, _byte_by_byte(members, file.read(CHUNK)))
+
+
+def _byte_by_byte(members: _Members, chunk: bytes) -> Iterator[bytes]:
+    for byte in chunk:
+        try:
+            yield from members.feed(bytes([byte]))
+        except members.failures:
+            return
+
+
+class Member(Protocol):
+    """One compressed stream of a file, which may hold several."""
+
+    @property
+    def eof(self) -> bool:
+        """True at the end of the stream."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Bytes after the end of the stream."""
 
 
 class _Members:
-    """Decompresses what it is fed, one compressed stream after another."""
+    """Decompresses a file of one or more compressed streams, in pieces of bounded size."""
 
     def __init__(self, name: str) -> None:
-        self._begin, self.failures = _KINDS[compression_of(Path(name))]()
-        self._member: Any = None
+        self._begin, self._pieces, self.failures = _KINDS[compression_of(Path(name))]()
+        self._member: Member | None = None
 
-    def __call__(self, chunk: bytes) -> bytes:
-        found = []
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the output of the next compressed bytes."""
         while chunk:
-            self._member = self._member or self._begin()
-            found.append(self._member.decompress(chunk))
-            chunk = self._member.unused_data if self._member.eof else b""
-            self._member = None if self._member.eof else self._member
-        return b"".join(found)
+            member = self._member = self._member or self._begin()
+            yield from self._pieces(member, chunk)
+            chunk = member.unused_data if member.eof else b""
+            self._member = None if member.eof else member
 
 
-_Kind: TypeAlias = tuple[Callable[[], Any], tuple[type[Exception], ...]]
+def _pieces_zlib(member: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
+    while True:
+        output = member.decompress(chunk, OUTPUT)
+        yield output
+        chunk = member.unconsumed_tail
+        if member.eof or (not chunk and len(output) < OUTPUT):
+            return
+
+
+def _pieces_blocks(member: bz2.BZ2Decompressor | lzma.LZMADecompressor, chunk: bytes) -> Iterator[bytes]:
+    yield member.decompress(chunk, OUTPUT)
+    while not member.eof and not member.needs_input:
+        yield member.decompress(b"", OUTPUT)
+
+
+class _ZstdMember:
+    """A zstd frame; it has no output limit, so that the input comes in small slices."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self.unused_data = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof)
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        for start in range(0, len(chunk), ZSTD_SLICE):
+            yield self._frame.decompress(chunk[start : start + ZSTD_SLICE])
+            if self._frame.eof:
+                self.unused_data = self._frame.unused_data + chunk[start + ZSTD_SLICE :]
+                return
+
+
+_Kind: TypeAlias = tuple[Callable[[], Member], Callable[..., Iterator[bytes]], tuple[type[Exception], ...]]
 
 
 def _zstd() -> _Kind:
     import zstandard
 
-    return lambda: zstandard.ZstdDecompressor().decompressobj(), (zstandard.ZstdError,)
+    return _ZstdMember, _ZstdMember.pieces, (zstandard.ZstdError,)
 
 
 _KINDS: dict[str, Callable[[], _Kind]] = {
-    ".gz": lambda: (lambda: zlib.decompressobj(31), BROKEN_STREAM),  # 31: with the head and the check sum of gzip
-    ".xz": lambda: (lzma.LZMADecompressor, BROKEN_STREAM),
-    ".bz2": lambda: (bz2.BZ2Decompressor, BROKEN_STREAM),
+    ".gz": lambda: (lambda: zlib.decompressobj(31), _pieces_zlib, BROKEN_STREAM),  # 31: gzip header and check sum
+    ".xz": lambda: (lzma.LZMADecompressor, _pieces_blocks, BROKEN_STREAM),
+    ".bz2": lambda: (bz2.BZ2Decompressor, _pieces_blocks, BROKEN_STREAM),
     ".zst": _zstd,
 }
 
 
-def _behind(place: int, parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The bytes from a place on."""
+def _skip(count: int, parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes after the first `count`."""
     for part in parts:
-        yield part[place:]
-        place = max(0, place - len(part))
+        yield part[count:] if count else part
+        count = max(0, count - len(part))

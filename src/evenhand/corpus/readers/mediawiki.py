@@ -1,4 +1,7 @@
-"""Articles of a MediaWiki XML export (a Wikipedia dump, or enwik8), cleaned of markup."""
+"""Articles of a MediaWiki XML export (a Wikipedia dump, or enwik8) without their markup.
+
+Every pattern takes linear time, also on markup that is never closed.
+"""
 
 from __future__ import annotations
 
@@ -8,96 +11,149 @@ from collections.abc import Iterator
 from typing import IO
 
 from evenhand.corpus.counting.text_stream import document
-from evenhand.corpus.readers.read_log import Account
-from evenhand.corpus.readers.text import How, broken, text_lines
+from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.text import ReadOptions, invalid_utf8, text_lines, too_long
 
-NAMESPACE = re.compile(r'<namespace key="-?\d+"[^>]*>([^<]+)</namespace>')
-TITLE = re.compile(r"<title>(.*?)</title>")
-TEXT = re.compile(r"<text\b[^>]*?(/?)>")
-CLOSED = "</text>"
-LONGEST_NEST = 20  # templates in templates; deeper ones are a mistake of their author
+NAMESPACE = re.compile(r'<namespace key="-?\d+"[^<>]*>([^<]+)</namespace>')
+TITLE, TITLE_END = "<title>", "</title>"
+TEXT = re.compile(r"<text\b[^<>]*>")
+TEXT_END = "</text>"
+MAX_NESTING = 20  # templates in templates; deeper nesting is an error of the author
 
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# What stands between these tags is no running text.
-ASIDE = re.compile(r"<(ref|math|gallery|timeline|code|pre|source|hiero)\b[^<>]*?(?:/>|>.*?</\1\s*>)", re.DOTALL | re.I)
+# What stands between these tags is not running text.
+ASIDES = ("ref", "math", "gallery", "timeline", "code", "pre", "source", "hiero")
+ASIDE = re.compile(rf"<({'|'.join(ASIDES)})\b[^<>]*>", re.I)
+ASIDE_END = {name: re.compile(rf"</{name}\s*>", re.I) for name in ASIDES}
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
-TABLE = re.compile(r"^[ :]*\{\|(?:(?!^[ :]*\{\|).)*?^[ ]*\|\}", re.DOTALL | re.M)
-TABLE_LINE = re.compile(r"^\s*(?:\{\||\|).*$", re.M)
+TABLE, TABLE_END = re.compile(r"[ :]*\{\|"), re.compile(r" *\|\}")
+TABLE_LINE = re.compile(r"^[^\S\n]*(?:\{\||\|).*$", re.M)
 LINK = re.compile(r"\[\[([^\[\]]*)\]\]")
-WEB_LINK = re.compile(r"\[(?:https?|ftp|mailto):[^\s\]]*\s*([^\]]*)\]")
+WEB_LINK = re.compile(r"\[(?:https?|ftp|mailto):[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 ADDRESS = re.compile(r"(?:https?|ftp)://[^\s\]|<>]+")
 QUOTES = re.compile(r"'{2,}")
+LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")  # no such character; `html` would convert the number
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?|simple")
 NOT_ARTICLES = ("Image", "File", "Category", "Media", "Wikipedia", "Template", "Portal", "Help")
 
 
-def read_mediawiki(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """One document for each article; redirects and pages of other namespaces (talk, templates, ...) are left out.
+def read_mediawiki(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+    """Yield one document for each article, without redirects and pages of other namespaces (talk, templates, ...).
 
-    A file that stops inside an article, as enwik8 does, counts up to there. One article is held at a time.
+    A file that stops inside an article, as enwik8 does, counts up to there. One article is in memory at a time.
     """
-    with text_lines(stream, how.encoding_errors, newline="\n") as lines:
+    with text_lines(stream, name, options, newline="\n") as lines:
         try:
-            yield from _articles(lines)
+            yield from _articles(lines, name, options.max_record, log)
         except UnicodeDecodeError as error:
-            raise broken(name, error) from error
+            raise invalid_utf8(name, error) from error
 
 
-def _articles(lines: Iterator[str]) -> Iterator[str]:
-    spaces = set(NOT_ARTICLES)
+def _articles(lines: Iterator[str], name: str, limit: int, log: ReadLog) -> Iterator[str]:
+    namespaces = set(NOT_ARTICLES)
     title = ""
     for line in lines:
-        if found := NAMESPACE.search(line):
-            spaces.add(found[1])
-        elif found := TITLE.search(line):
-            title = html.unescape(found[1])
-        elif found := TEXT.search(line):
-            text = "" if found[1] else _rest(line[found.end() :], lines)
-            if title.partition(":")[0] not in spaces and not text.lstrip().lower().startswith("#redirect"):
-                yield document(plain(html.unescape(text), spaces))
+        if space := NAMESPACE.search(line):
+            namespaces.add(space[1])
+        elif (heading := _between(line, TITLE, TITLE_END)) is not None:
+            title = unescape(heading)
+        elif tag := TEXT.search(line):
+            text = "" if tag[0].endswith("/>") else _article_text(line[tag.end() :], lines, limit)
+            if text is None:
+                error = too_long(name, limit)
+                log.bad_record(f"{name}, article {title!r}", error.message.removeprefix(f"{name}: "), error.hint)
+            elif title.partition(":")[0] not in namespaces and not text.lstrip().lower().startswith("#redirect"):
+                yield document(plain(unescape(text), namespaces))
 
 
-def _rest(first: str, lines: Iterator[str]) -> str:
-    """The text up to its closing tag."""
-    parts, line = [], first
-    while CLOSED not in line:
-        parts.append(line)
+def _between(line: str, opening: str, closing: str) -> str | None:
+    start = line.find(opening)
+    end = line.find(closing, start) if start >= 0 else -1
+    return line[start + len(opening) : end] if end >= 0 else None
+
+
+def _article_text(first: str, lines: Iterator[str], limit: int) -> str | None:
+    """Return the text up to its closing tag, or None if it is longer than the limit."""
+    parts, line, length = [], first, 0
+    while TEXT_END not in line:
+        length += len(line)
+        if length <= limit:
+            parts.append(line)
         following = next(lines, None)
         if following is None:
-            return "".join(parts)
+            return "".join(parts) if length <= limit else None
         line = following
-    return "".join(parts) + line.partition(CLOSED)[0]
+    return "".join(parts) + line.partition(TEXT_END)[0] if length <= limit else None
 
 
 def plain(text: str, namespaces: set[str] | frozenset[str] = frozenset(NOT_ARTICLES)) -> str:
-    """Wiki markup as running text.
+    """Return wiki markup as running text.
 
-    Left out: comments, references, formulas, galleries, templates, tables, images and their captions, categories, links
-    to other languages, and addresses. A link becomes its text. Headings, list items and the text in other tags stay.
+    Comments, references, formulas, galleries, templates, tables, images with captions, categories, links to other
+    languages and addresses are removed. A link becomes its text. Headings, list items and text in other tags stay.
     """
-    text = ASIDE.sub(" ", COMMENT.sub(" ", text))
-    text = _inside_out(TEMPLATE, text)
-    text = _inside_out(TABLE, text)
-    text = TABLE_LINE.sub("", text)
-    for _ in range(LONGEST_NEST):
-        text, changed = LINK.subn(lambda link: _shown(link[1], namespaces), text)
+    text = _remove_asides(COMMENT.sub(" ", text))
+    for _ in range(MAX_NESTING):
+        text, changed = TEMPLATE.subn(" ", text)
+        if not changed:
+            break
+    text = TABLE_LINE.sub("", _remove_tables(text))
+    for _ in range(MAX_NESTING):
+        text, changed = LINK.subn(lambda link: _visible(link[1], namespaces), text)
         if not changed:
             break
     text = ADDRESS.sub(" ", WEB_LINK.sub(r"\1", text))
-    return html.unescape(QUOTES.sub("", TAG.sub(" ", text)))
+    return unescape(QUOTES.sub("", TAG.sub(" ", text)))
 
 
-def _inside_out(pattern: re.Pattern[str], text: str) -> str:
-    for _ in range(LONGEST_NEST):
-        text, changed = pattern.subn(" ", text)
-        if not changed:
-            break
-    return text
+def unescape(text: str) -> str:
+    """Replace character references; numbers too long for a character become a space."""
+    return html.unescape(LONG_REFERENCE.sub(" ", text)) if "&" in text else text
 
 
-def _shown(link: str, namespaces: set[str] | frozenset[str]) -> str:
-    """What a reader sees of a link: its last part, nothing for images, categories and other languages."""
+def _remove_asides(text: str) -> str:
+    """Replace references, formulas and the like by a space; an element that is never closed stays."""
+    parts, position = [], 0
+    unclosed: set[str] = set()  # a name without a closing tag from here on has none later either
+    for tag in ASIDE.finditer(text):
+        name = tag[1].lower()
+        if tag.start() < position:
+            continue
+        end = tag.end()
+        if not tag[0].endswith("/>"):
+            closing = None if name in unclosed else ASIDE_END[name].search(text, end)
+            if closing is None:
+                unclosed.add(name)
+                continue
+            end = closing.end()
+        parts += [text[position : tag.start()], " "]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _remove_tables(text: str) -> str:
+    """Replace tables by a space, inner tables with the outer ones; a table that is never closed stays."""
+    parts: list[str] = []
+    open_tables: list[int] = []  # number of parts before each open table
+    position = 0
+    while position < len(text):
+        closing = TABLE_END.match(text, position) if open_tables else None
+        if closing:
+            del parts[open_tables.pop() :]
+            parts.append(" ")
+            position = closing.end()
+            continue
+        if TABLE.match(text, position):
+            open_tables.append(len(parts))
+        end = text.find("\n", position) + 1 or len(text)
+        parts.append(text[position:end])
+        position = end
+    return "".join(parts)
+
+
+def _visible(link: str, namespaces: set[str] | frozenset[str]) -> str:
+    """Return the visible text of a link: its last part; a space for images, categories and other languages."""
     target, _, _ = link.partition("|")
     space, colon, _ = target.strip().partition(":")
     if colon and (space[:1].upper() + space[1:] in namespaces or LANGUAGE.fullmatch(space)):

@@ -1,67 +1,75 @@
-"""What a reader met on its way: nothing is left out without a line here."""
+"""Skipped files and records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from evenhand.errors import FormatError, InputMissingError, counted
 
-SHOWN = 20
-NAMED = 3
-LEAVE_OUT = "skip_bad=True (--skip-bad) to leave it out, counted"
+LISTED = 20  # skipped records kept with their reason
+NAMED_FILES = 3
+SKIP_HINT = "skip_bad=True (--skip-bad) to skip and count it"
 
 
-def leave_out_told(error: FormatError | InputMissingError) -> FormatError | InputMissingError:
-    """The same error, with the way out in its hint."""
-    hint = "; or ".join(part for part in (error.hint.removesuffix(f"; or {LEAVE_OUT}"), LEAVE_OUT) if part)
+class BadFile(TypedDict):
+    """A file that could not be read to its end."""
+
+    path: str
+    reason: str
+    documents_before: int
+
+
+def with_skip_hint(error: FormatError | InputMissingError) -> FormatError | InputMissingError:
+    """Return the error with `skip_bad` added to its hint."""
+    hint = "; or ".join(part for part in (error.hint.removesuffix(f"; or {SKIP_HINT}"), SKIP_HINT) if part)
     return type(error)(error.message, hint=hint)
 
 
-def nothing_read(source: object, account: Account) -> FormatError:
-    """The error for a corpus without a single word."""
+def no_words_error(source: object, read_log: ReadLog) -> FormatError:
+    """Return the error for a corpus without a single word."""
     files = list(getattr(source, "files", ()))
-    where = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED:,} more" if len(files) > NAMED else "")
+    more = f" and {len(files) - NAMED_FILES:,} more" if len(files) > NAMED_FILES else ""
     return FormatError(
-        f"{where or 'the texts'}: no word was read{account.told()}",
-        hint="the text is empty or blank, or has nothing that the tokenizer takes for a word",
+        f"{', '.join(files[:NAMED_FILES]) + more or 'the texts'}: no word was read{read_log.summary()}",
+        hint="the text is empty or blank, or the tokenizer finds no word in it",
     )
 
 
 @dataclass
-class Account:
-    """Files that broke off and records that could not be used; filled while a corpus is read."""
+class ReadLog:
+    """Files that could not be read to their end and records that were skipped; filled while a corpus is read."""
 
     skip_bad: bool = False
-    bad_files: list[dict[str, Any]] = field(default_factory=list)
+    bad_files: list[BadFile] = field(default_factory=list)
     bad_records: int = 0
     first_bad: list[str] = field(default_factory=list)
 
-    def bad_record(self, where: str, what: str, hint: str) -> None:
-        """A record that cannot be used: counted with `skip_bad`, an error otherwise."""
+    def bad_record(self, where: str, reason: str, hint: str) -> None:
+        """Count a record that cannot be used, or raise an error if `skip_bad` is off."""
         if not self.skip_bad:
-            raise FormatError(f"{where}: {what}", hint=f"{hint}; or {LEAVE_OUT}")
+            raise FormatError(f"{where}: {reason}", hint=f"{hint}; or {SKIP_HINT}")
         self.bad_records += 1
-        if len(self.first_bad) < SHOWN:
-            self.first_bad.append(f"{where}: {what}")
+        if len(self.first_bad) < LISTED:
+            self.first_bad.append(f"{where}: {reason}")
 
     def bad_file(self, path: str, reason: str, documents: int) -> None:
-        """A file that could not be read to its end; what came before the break stays counted."""
+        """Log a file that could not be read to its end; what came before stays counted."""
         self.bad_files.append({"path": path, "reason": reason, "documents_before": documents})
 
-    def add(self, other: Account) -> None:
-        """The account of another part of the same corpus."""
+    def add(self, other: ReadLog) -> None:
+        """Add the log of another part of the same corpus."""
         self.bad_files += other.bad_files
         self.bad_records += other.bad_records
-        self.first_bad = (self.first_bad + other.first_bad)[:SHOWN]
+        self.first_bad = (self.first_bad + other.first_bad)[:LISTED]
 
-    def told(self) -> str:
-        """What was left out, to follow on other words; nothing where all could be read."""
+    def summary(self) -> str:
+        """Return what was skipped as the end of a sentence; empty if everything could be read."""
         reasons = [*(bad["reason"] for bad in self.bad_files), *self.first_bad]
-        left = [counted(self.bad_records, "record")] if self.bad_records else []
-        left += [f"the rest of {counted(len(self.bad_files), 'file')}"] if self.bad_files else []
-        return f", {' and '.join(left)} left out (the first: {reasons[0]})" if reasons else ""
+        parts = [counted(self.bad_records, "record")] if self.bad_records else []
+        parts += [f"the rest of {counted(len(self.bad_files), 'file')}"] if self.bad_files else []
+        return f", {' and '.join(parts)} skipped (the first: {reasons[0]})" if reasons else ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return {"bad_files": self.bad_files, "bad_records": self.bad_records, "first_bad_records": self.first_bad}

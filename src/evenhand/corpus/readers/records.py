@@ -1,73 +1,121 @@
-"""JSON lines, and tables in CSV or TSV: one document a record, its text in a named field."""
+"""JSON lines, CSV, TSV and Parquet: one document per record, its text in a named field."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from evenhand.corpus.counting.text_stream import document
-from evenhand.corpus.readers.read_log import Account
-from evenhand.corpus.readers.text import How, broken, decode, text_lines
+from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.text import ReadOptions, decode, invalid_utf8, limited_lines, text_lines, too_long
 from evenhand.errors import FormatError, counted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 KINDS = {
     type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
     dict: "an object",
 }  # fmt: skip
-LONGEST_FIELD = (1 << 31) - 1  # the csv module stops at 131,072 characters unless told
+ROWS = 4096  # of a Parquet file at a time
 
 
-def read_jsonl(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """One JSON object a line; empty lines are passed over."""
-    for number, line in enumerate(stream, start=1):
+def read_jsonl(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+    """Yield the text of one JSON object per line; empty lines are skipped."""
+    for number, line in enumerate(limited_lines(stream, options.max_record), start=1):
+        if line is not None and not line.strip():
+            continue
         where = f"{name}, line {number}"
-        if not line.strip():
-            continue
         try:
-            record = json.loads(decode(line, where, how.encoding_errors))
-        except json.JSONDecodeError as error:
-            account.bad_record(where, f"not JSON ({error.msg})", "one JSON object a line is expected")
-            continue
+            if line is None:
+                raise too_long(where, options.max_record)
+            text = _json_text(line, where, options)
         except FormatError as error:
-            account.bad_record(where, error.message.partition(": ")[2], error.hint)
+            log.bad_record(where, error.message.removeprefix(f"{where}: "), error.hint)
             continue
-        text = record.get(how.field) if isinstance(record, dict) else None
-        if isinstance(text, str):
-            yield document(text)
-        else:
-            account.bad_record(
-                where, _missing(record, how.field), "name the field that holds the text: field= (--field)"
-            )
+        yield document(text)
 
 
-def read_table(stream: IO[bytes], name: str, how: How, account: Account, *, delimiter: str) -> Iterator[str]:
-    """A table with a header line; quoted fields may run over several lines."""
-    csv.field_size_limit(LONGEST_FIELD)
-    with text_lines(stream, how.encoding_errors, newline="") as lines:
-        yield from _documents(csv.reader(lines, delimiter=delimiter, strict=True), name, how.field, account)
-
-
-def _documents(rows: Any, name: str, field: str, account: Account) -> Iterator[str]:
+def _json_text(line: bytes, where: str, options: ReadOptions) -> str:
     try:
-        place = _column(next(rows, []), name, field)
-        for row in rows:
-            if not row:
-                continue
-            if place < len(row):
-                yield document(row[place])
-            else:
-                account.bad_record(
-                    f"{name}, line {rows.line_num}",
-                    f"{counted(len(row), 'field')}, too few for {field!r}",
-                    "repair the row",
-                )
-    except UnicodeDecodeError as error:
-        raise broken(f"{name}, after line {rows.line_num}", error) from error
-    except csv.Error as error:
-        raise FormatError(f"{name}, line {rows.line_num}: {error}", hint="check the quotes of this table") from error
+        record = json.loads(decode(line, where, options.encoding_errors))
+    except FormatError:
+        raise
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{where}: not JSON ({error.msg})", hint="one JSON object per line is expected") from error
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or thousands of brackets
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise FormatError(f"{where}: JSON that cannot be read ({reason})", hint="repair the line") from error
+    text = record.get(options.field) if isinstance(record, dict) else None
+    if not isinstance(text, str):
+        hint = "name the field that holds the text: field= (--field)"
+        raise FormatError(f"{where}: {_describe_missing(record, options.field)}", hint=hint)
+    if b"\\ud" in line or b"\\uD" in line:  # the only way to a surrogate: an escape
+        return _without_surrogates(text, where, options)
+    return text
+
+
+def _without_surrogates(text: str, where: str, options: ReadOptions) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        if options.encoding_errors == "strict":
+            raise FormatError(
+                f"{where}: field {options.field!r} has a lone surrogate (\\u{ord(text[error.start]):04x})",
+                hint="repair the text, or read it with encoding_errors='replace' (--encoding-errors replace)",
+            ) from error
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+class _RowLimit:
+    """Iterate over lines, raising an error if a row spans more characters than a limit."""
+
+    def __init__(self, lines: Iterator[str], limit: int, name: str) -> None:
+        self._lines, self._limit, self._name, self._length = lines, limit, name, 0
+
+    def __iter__(self) -> _RowLimit:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._length += len(line)
+        if self._length > self._limit:
+            raise too_long(self._name, self._limit)
+        return line
+
+    def start_row(self) -> None:
+        """Begin to count a new row."""
+        self._length = 0
+
+
+def read_table(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog, *, delimiter: str) -> Iterator[str]:
+    """Yield the rows of a table with a header line; quoted fields may span several lines."""
+    csv.field_size_limit(options.max_record)  # 131,072 characters by default
+    with text_lines(stream, name, options, newline="") as lines:
+        limited = _RowLimit(lines, options.max_record, name)
+        rows = csv.reader(limited, delimiter=delimiter, strict=True)
+        try:
+            column = _column(next(rows, []), name, options.field)
+            limited.start_row()
+            for row in rows:
+                limited.start_row()
+                if column < len(row):
+                    yield document(row[column])
+                elif row:
+                    reason = f"{counted(len(row), 'field')}, too few for {options.field!r}"
+                    log.bad_record(f"{name}, line {rows.line_num}", reason, "repair the row")
+        except UnicodeDecodeError as error:
+            raise invalid_utf8(f"{name}, after line {rows.line_num}", error) from error
+        except csv.Error as error:
+            if "field larger than field limit" in str(error):
+                raise too_long(f"{name}, line {rows.line_num}", options.max_record) from error
+            raise FormatError(
+                f"{name}, line {rows.line_num}: {error}", hint="check the quotes of this table"
+            ) from error
 
 
 read_csv = partial(read_table, delimiter=",")
@@ -76,79 +124,60 @@ read_tsv = partial(read_table, delimiter="\t")
 
 def _column(header: list[str], name: str, field: str) -> int:
     if field not in header:
-        raise no_field(name, field, header)
+        raise missing_column(name, field, header)
     return header.index(field)
 
 
-def no_field(name: str, field: str, known: list[str]) -> FormatError:
-    """The error for a table that lacks the named column."""
+def missing_column(name: str, field: str, columns: list[str]) -> FormatError:
+    """Return the error for a table that lacks the named column."""
     return FormatError(
-        f"{name}: no column {field!r}", hint=f"name one with field= (--field); there are: {', '.join(known[:12])}"
+        f"{name}: no column {field!r}", hint=f"name one with field= (--field); there are: {', '.join(columns[:12])}"
     )
 
 
-def in_words(value: object) -> str:
-    """What kind of value stands where a text was expected, in the words of JSON."""
+def describe_kind(value: object) -> str:
+    """Return the kind of a value that is not text, in the words of JSON."""
     return KINDS.get(type(value), f"a value of type {type(value).__name__}")
 
 
-def _missing(record: object, field: str) -> str:
+def _describe_missing(record: object, field: str) -> str:
     if not isinstance(record, dict):
-        return f"{in_words(record)} where an object was expected"
+        return f"{describe_kind(record)} where an object was expected"
     if field in record:
-        return f"field {field!r} holds {in_words(record[field])}, no text"
+        return f"field {field!r} holds {describe_kind(record[field])}, not text"
     return f"no field {field!r} among {', '.join(map(repr, list(record)[:8]))}"
 
 
-ROWS = 4096
-ARROW_FILE = b"ARROW1"
-
-
-def read_parquet(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """The rows of a Parquet file, a few thousand at a time."""
+def read_parquet(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+    """Yield the rows of a Parquet file, a few thousand at a time."""
     import polars as pl
 
-    yield from _rows(lambda: _batches(pl.scan_parquet(stream), name, how.field), name, account)
+    row = 0
+    for batch in _checked(lambda: _batches(pl.scan_parquet(stream), name, options.field), name):
+        for text in batch:
+            row += 1
+            if isinstance(text, str):
+                yield document(text)
+            else:
+                log.bad_record(f"{name}, row {row}", f"{describe_kind(text)} instead of text", "fill in the value")
 
 
-def read_arrow(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """An Arrow file, or the Arrow stream that Hugging Face data sets write; one file at a time is held in memory."""
-    import polars as pl
-
-    def batches() -> Iterator[Any]:
-        data = stream.read()
-        if data.startswith(ARROW_FILE):
-            yield from _batches(pl.scan_ipc(data), name, how.field)
-            return
-        table = pl.read_ipc_stream(data)
-        if how.field not in table.columns:
-            raise no_field(name, how.field, table.columns)
-        yield table[how.field]
-
-    yield from _rows(batches, name, account)
-
-
-def _batches(table: Any, name: str, field: str) -> Iterator[Any]:
-    known = table.collect_schema().names()
-    if field not in known:
-        raise no_field(name, field, known)
+def _batches(table: pl.LazyFrame, name: str, field: str) -> Iterator[pl.Series]:
+    columns = table.collect_schema().names()
+    if field not in columns:
+        raise missing_column(name, field, columns)
     for batch in table.select(field).collect_batches(chunk_size=ROWS):
         yield batch[field]
 
 
-def _rows(batches: Any, name: str, account: Account) -> Iterator[str]:
-    import polars as pl
-
-    number = 0
+def _checked(batches: Callable[[], Iterator[pl.Series]], name: str) -> Iterator[pl.Series]:
+    """Yield batches, turning what polars raises on a damaged file into a `FormatError`."""
     try:
-        for batch in batches():
-            for text in batch:
-                number += 1
-                if isinstance(text, str):
-                    yield document(text)
-                else:
-                    account.bad_record(f"{name}, row {number}", f"{in_words(text)} instead of text", "fill it in")
-    except (pl.exceptions.PolarsError, OSError) as error:
-        if isinstance(error, FormatError):
+        yield from batches()
+    except FormatError:
+        raise
+    except BaseException as error:
+        # Rust panics are exceptions outside of `Exception`; everything else of that kind is not about the file.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise FormatError(f"{name}: could not be read ({error})", hint="fetch or write the file again") from error
+        raise FormatError(f"{name}: could not be read ({error})", hint="download or write the file again") from error

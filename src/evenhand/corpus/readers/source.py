@@ -1,34 +1,36 @@
-"""A corpus: where its documents are, and how they are read."""
+"""A corpus: its documents, and how they are read."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Protocol, TypeAlias, TypedDict, Unpack
 
 from evenhand.corpus.counting.text_stream import END, document
-from evenhand.corpus.readers.damaged import UpToBreak
+from evenhand.corpus.readers.arrow import read_arrow
+from evenhand.corpus.readers.damaged import UpToDamage
 from evenhand.corpus.readers.mediawiki import read_mediawiki
-from evenhand.corpus.readers.paths import Paths, Size, expand, opened, size_of, stored, suffix
-from evenhand.corpus.readers.read_log import Account, leave_out_told
-from evenhand.corpus.readers.records import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
-from evenhand.corpus.readers.text import BLOCK, How, Span, lines_of, read_text, spans
+from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
+from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
+from evenhand.corpus.readers.records import read_csv, read_jsonl, read_parquet, read_tsv
+from evenhand.corpus.readers.text import BLOCK, MAX_RECORD, ReadOptions, Span, read_text, span_lines, split_file
 from evenhand.corpus.readers.warc import read_warc
-from evenhand.errors import FormatError, InputMissingError, UsageError
+from evenhand.errors import FormatError, InputMissingError, UsageError, counted
 from evenhand.files import compression_of
 
-Shard: TypeAlias = tuple[Any, ...]
+Shard: TypeAlias = tuple[Span, ...] | tuple[str, ...]
+Reader: TypeAlias = Callable[[IO[bytes], str, ReadOptions, ReadLog], Iterator[str]]
 
-# Bytes on disk: the unit that is counted by itself and merged, here and on a cluster. How a corpus is cut depends on
-# the corpus alone, never on who counts it: sums of fractions hang on the order in which they are added.
+# Bytes on disk that are counted together and merged, on one machine and on a cluster. How a corpus is divided depends
+# on the corpus alone, never on the workers: floating-point sums depend on the order of addition.
 SHARD = 64 << 20
-MOST_SHARDS = 1 << 10  # merging is done in one place, so that beyond this number shards grow instead,
-LARGEST = 16  # up to so many times SHARD: what is lost when a worker dies
-FORMATS: dict[str, Callable[..., Iterator[str]]] = {
+MOST_SHARDS = 1 << 10  # merging is done in one process, so that beyond this number shards grow instead,
+LARGEST = 16  # up to this multiple of SHARD, which is lost when a worker dies
+FORMATS: dict[str, Reader] = {
     "text": read_text,
     "jsonl": read_jsonl,
     "csv": read_csv,
@@ -44,38 +46,62 @@ SUFFIXES = {
 }  # fmt: skip
 
 
+class ReadArguments(TypedDict, total=False):
+    """The keyword arguments of `Corpus`."""
+
+    documents: str
+    field: str
+    format: str | None
+    encoding_errors: str
+    skip_bad: bool
+    max_record: int
+
+
 class Source(Protocol):
-    """Anything that hands out its documents in parts, each part as a stream of text."""
+    """Documents in shards, each shard a stream of text."""
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+
+    @property
+    def size(self) -> int | None:
+        """Stored bytes, or None if unknown."""
 
     @property
     def skip_bad(self) -> bool:
-        """Whether what cannot be read is left out, counted, instead of an error."""
+        """True if bad input is skipped and counted, False if it raises an error."""
 
     def shards(self) -> list[Shard]:
-        """Parts in a fixed order."""
+        """Return the shards in a fixed order."""
 
-    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
-        """The text of one part, each document closed by `END`."""
+    def fragments(self, shard: Shard, log: ReadLog) -> Iterator[str]:
+        """Yield the text of a shard, each document closed by `END`."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The choices that were made, for the record."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the options for the record."""
 
 
 @dataclass(frozen=True, init=False)
 class Corpus:
     """Files, folders, globs or addresses as one corpus.
 
-    `documents` says whether a plain text file is one document or one document a line; in the other formats a record is
-    a document and `field` names the column with its text. With `skip_bad` a record that cannot be used is left out,
-    and a file that breaks off counts up to the break: its whole lines or records, or its whole words where the file is
-    one document. Both are counted and named in the result. Large files with a document a line are read in parts, each
-    of which counts up to its own break.
+    Args:
+        paths: files, folders, globs or addresses.
+        documents: `file` if a plain text file is one document, `line` if each line is one. In the other formats a
+            record is a document.
+        field: field or column that holds the text.
+        format: text, jsonl, csv, tsv, parquet, arrow, warc or mediawiki; by default chosen by the file name.
+        encoding_errors: `strict`, or `replace` for invalid UTF-8.
+        skip_bad: skip records that cannot be used, and read a damaged file up to the damage: its whole lines or
+            records, or its whole words if the file is one document. The result counts and names both. Large files with
+            one document per line are read in parts, each up to its own damage.
+        max_record: longest record (JSON line, CSV row, archive record, article, or word of plain text) in bytes.
+            A longer one is bad input, so that a damaged or hostile file cannot fill the memory.
     """
 
     files: tuple[str, ...]
-    how: How
-    format: str | None
-    skip_bad: bool
+    options: ReadOptions
 
     def __init__(
         self,
@@ -86,126 +112,173 @@ class Corpus:
         format: str | None = None,
         encoding_errors: str = "strict",
         skip_bad: bool = False,
+        max_record: int = MAX_RECORD,
     ) -> None:
-        for given, what, known in (
+        for value, name, choices in (
             (documents, "documents", ("file", "line")),
             (encoding_errors, "encoding_errors", ("strict", "replace")),
             (format, "format", (None, *FORMATS)),
         ):
-            if given not in known:
-                raise UsageError(f"unknown {what} {given!r}", hint=f"use {', '.join(map(str, known))}")
-        vars(self).update(
-            files=expand(paths), how=How(documents, field, encoding_errors), format=format, skip_bad=skip_bad
-        )
+            if value not in choices:
+                raise UsageError(f"unknown {name} {value!r}", hint=f"use {', '.join(map(str, choices))}")
+        if max_record < 1:
+            raise UsageError(f"max_record must be at least 1 byte, got {max_record}")
+        options = ReadOptions(documents, field, format, encoding_errors, skip_bad, max_record)
+        vars(self).update(files=expand(paths), options=options)
+
+    @property
+    def name(self) -> str:
+        """The file name, or the number of files."""
+        return self.files[0].rpartition("/")[2] if len(self.files) == 1 else counted(len(self.files), "file")
+
+    @property
+    def size(self) -> int | None:
+        """Stored bytes of all files, or None if one is unknown."""
+        sizes = [size_of(file).stored for file in self.files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def skip_bad(self) -> bool:
+        """True if bad input is skipped and counted."""
+        return self.options.skip_bad
 
     def shards(self) -> list[Shard]:
-        """Parts of about equal size: small files together, in their order, and large ones cut between lines.
+        """Return shards of about equal size: small files together, in their order, and large ones cut between lines.
 
-        Cut are files with one document a line, unless they are compressed; any other file is read by one worker.
+        Only uncompressed files with one document per line are cut; any other file is read by one worker.
         """
         sizes = [size_of(file) for file in self.files]
         total = sum(size.stored or 0 for size in sizes)
         target = min(max(SHARD, total // MOST_SHARDS), LARGEST * SHARD)
-        parts: list[Shard] = []
+        shards: list[tuple[Span, ...]] = []
         room = 0
         for file, size in zip(self.files, sizes, strict=True):
-            pieces = self._spans(file, size, target)
+            spans = self._spans(file, size, target)
             stored = target if size.stored is None else max(size.stored, 1)
-            if len(pieces) > 1:
-                parts += [(piece,) for piece in pieces]
+            if len(spans) > 1:
+                shards += [(span,) for span in spans]
                 room = 0
             elif stored <= room:
-                parts[-1] += (pieces[0],)
+                shards[-1] += (spans[0],)
                 room -= stored
             else:
-                parts.append((pieces[0],))
+                shards.append((spans[0],))
                 room = target - stored
-        return parts
+        return list(shards)
 
     def _spans(self, file: str, size: Size, target: int) -> list[Span]:
-        by_line = self._format(file) == "jsonl" or (self._format(file) == "text" and self.how.documents == "line")
+        by_line = self._format(file) == "jsonl" or (self._format(file) == "text" and self.options.documents == "line")
         if by_line and size.divisible and size.stored:
-            return spans(file, size.stored, target)
+            return split_file(file, size.stored, target)
         return [Span(file)]
 
     def _format(self, file: str) -> str:
-        return self.format or SUFFIXES.get(suffix(file), "text")
+        return self.options.format or SUFFIXES.get(suffix(file), "text")
 
-    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
-        """The text of these files or parts of files, each document closed by `END`."""
+    def fragments(self, shard: Shard, log: ReadLog) -> Iterator[str]:
+        """Yield the text of a shard, each document closed by `END`."""
         for span in shard:
-            yield from self._span(span, account)
+            if isinstance(span, Span):
+                yield from self._read_span(span, log)
 
-    def _span(self, span: Span, account: Account) -> Iterator[str]:
-        read = FORMATS[self._format(span.file)]
+    def _read_span(self, span: Span, log: ReadLog) -> Iterator[str]:
+        format = self._format(span.file)
+        # A byte order mark can stand at the start of the file only; elsewhere its bytes are text like any other.
+        read: Reader = partial(read_text, at_start=not span.start) if format == "text" else FORMATS[format]
         documents, closed = 0, True
         try:
-            with _part(span, to_break=self.skip_bad) as stream:
+            with _open_span(span, up_to_damage=self.skip_bad) as stream:
                 if stream is None:
                     return
-                for fragment in read(stream, span.name, replace(self.how, at_start=not span.start), account):
+                for fragment in read(stream, span.name, self.options, log):
                     yield fragment
                     documents, closed = documents + fragment.count(END), fragment.endswith(END)
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
-                raise leave_out_told(error) from error
+                raise with_skip_hint(error) from error
             if not closed:
                 yield END
-            account.bad_file(span.file, error.message, documents + (not closed))
+            log.bad_file(span.file, error.message, documents + (not closed))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The choices that were made, for the record."""
-        kept = {"documents": self.how.documents, "field": self.how.field, "format": self.format or "by name"}
+    def to_dict(self) -> dict[str, object]:
+        """Return the options for the record."""
         return {
             "files": len(self.files),
-            **kept,
-            "encoding_errors": self.how.encoding_errors,
+            "documents": self.options.documents,
+            "field": self.options.field,
+            "format": self.options.format or "by name",
+            "encoding_errors": self.options.encoding_errors,
             "skip_bad": self.skip_bad,
         }
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Documents in memory, such as texts that a model has just generated."""
+    """Documents in memory, such as texts that a model has generated."""
 
     texts: Iterable[str]
     skip_bad: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.texts, str):  # a str is an iterable of texts, but hardly ever meant as one
-            raise UsageError("one text where documents were expected", hint="write Texts([text])")
+            raise UsageError("expected several documents, got one text", hint="write Texts([text])")
         object.__setattr__(self, "texts", tuple(self.texts))
 
+    @property
+    def name(self) -> str:
+        """The number of texts."""
+        return counted(len(tuple(self.texts)), "text")
+
+    @property
+    def size(self) -> int:
+        """Characters of all texts."""
+        return sum(map(len, self.texts))
+
     def shards(self) -> list[Shard]:
-        """Everything at once."""
+        """Return all texts as one shard."""
         return [tuple(self.texts)]
 
-    def fragments(self, shard: Shard, account: Account) -> Iterator[str]:
-        """Each text as a document."""
-        return map(document, shard)
+    def fragments(self, shard: Shard, log: ReadLog) -> Iterator[str]:
+        """Yield each text as a document."""
+        for number, text in enumerate(shard, start=1):
+            if not isinstance(text, str):
+                raise UsageError(f"text {number} is a {type(text).__name__}, not a str")
+            if not text.isascii():
+                _check_surrogates(text, number)
+            yield document(text)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The choices that were made, for the record."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the options for the record."""
         return {"files": 0, "documents": "in memory"}
 
 
+def _check_surrogates(text: str, number: int) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"text {number}: lone surrogate (\\u{ord(text[error.start]):04x}) at character {error.start}",
+            hint="decode the text without 'surrogateescape', or remove it",
+        ) from error
+
+
 @contextmanager
-def _part(span: Span, *, to_break: bool) -> Iterator[IO[bytes] | None]:
-    """The stream of a span; none where no line begins in it, which is not the same as an empty document."""
-    with opened(span.file) as stream:
-        if span.stop is None and to_break and compression_of(Path(span.file)):
-            yield io.BufferedReader(UpToBreak(stream, partial(stored, span.file), span.file), BLOCK)
+def _open_span(span: Span, *, up_to_damage: bool) -> Iterator[IO[bytes] | None]:
+    """Open a span; None if no line begins in it, which is not the same as an empty document."""
+    with open_stream(span.file) as stream:
+        if span.stop is None and up_to_damage and compression_of(Path(span.file)):
+            yield io.BufferedReader(UpToDamage(stream, partial(open_stored, span.file), span.file), BLOCK)
         elif span.stop is None:
             yield stream
         else:
-            lines = lines_of(stream, span)
+            lines = span_lines(stream, span)
             yield lines if lines.peek(1) else None
 
 
-def as_source(given: Paths | Source, **options: Any) -> Source:
-    """The corpus that paths mean, or the corpus itself; options belong to paths only."""
-    if isinstance(given, (str, Path, Iterable)):
-        return Corpus(given, **options)
-    if options:
-        raise UsageError(f"{', '.join(options)} cannot be given beside a corpus", hint="give them to Corpus(...)")
-    return given
+def as_source(paths: Paths | Source, **reading: Unpack[ReadArguments]) -> Source:
+    """Return the corpus of some paths, or the corpus itself; reading options are for paths only."""
+    if isinstance(paths, (str, Path, Iterable)):
+        return Corpus(paths, **reading)
+    if reading:
+        raise UsageError(f"{', '.join(reading)} cannot be given with a corpus", hint="give them to Corpus(...)")
+    return paths

@@ -1,4 +1,4 @@
-"""Plain text, and the decoding that all readers share."""
+"""Plain text, and the options, decoding and record limit that all readers share."""
 
 from __future__ import annotations
 
@@ -8,72 +8,124 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple, cast
 
 from evenhand.corpus.counting.text_stream import BREAKS, END
-from evenhand.corpus.readers.read_log import Account
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import FormatError
 
-BLOCK = 1 << 20  # bytes read at a time; characters of a line that are held back until its end has been read
-BLANKS = tuple(mark for mark in BREAKS if mark != END)
+BLOCK = 1 << 20  # bytes read at a time; a longer line is passed on before its end has been read
+MAX_RECORD = 128 << 20  # bytes
+WHITESPACE = tuple(mark for mark in BREAKS if mark != END)
 
 
 @dataclass(frozen=True)
-class How:
-    """The choices of a reading: what is a document, which field holds its text, what happens to broken UTF-8."""
+class ReadOptions:
+    """How files are read: what a document is, which field holds its text, and what happens to bad input."""
 
     documents: str = "file"
     field: str = "text"
+    format: str | None = None
+    """None chooses the format by the file name."""
     encoding_errors: str = "strict"
-    at_start: bool = True  # where a byte order mark may stand; elsewhere its bytes are text like any other
+    skip_bad: bool = False
+    max_record: int = MAX_RECORD
+    """Longest record in bytes: a JSON line, a CSV row, a web archive record, an article, or a word of plain text."""
 
 
-def read_text(stream: IO[bytes], name: str, how: How, account: Account) -> Iterator[str]:
-    """The whole file as one document, or one document a line; never more than a few blocks in memory.
+def too_long(where: str, limit: int) -> FormatError:
+    """Return the error for a record that exceeds the limit."""
+    return FormatError(
+        f"{where}: a record or word is longer than {limit:,} bytes",
+        hint="check the file; a larger max_record (--max-record, in MB) allows it",
+    )
 
-    Where the file breaks, what went out before is whole: lines, or words where the file is one document. Of a line
-    of more than a million characters the words before the break have gone out too.
+
+def read_text(
+    stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog, *, at_start: bool = True
+) -> Iterator[str]:
+    """Yield the whole file as one document, or one document per line; at most a few blocks are in memory.
+
+    If the file is damaged, what was yielded before is complete: lines, or words if the file is one document. Of a line
+    of more than a million characters the words before the damage are yielded too.
     """
-    open_document = True  # so that an empty file is an empty document when documents are files
-    for block in _whole(_decoded(stream, name, how), by_line=how.documents == "line"):
-        text = block.replace("\n", END) if how.documents == "line" else block
+    by_line = options.documents == "line"
+    open_document = True  # so that an empty file is an empty document if documents are files
+    blocks = _decode_blocks(stream, name, options.encoding_errors, at_start=at_start)
+    for block in _cut_at_breaks(blocks, by_line=by_line, limit=options.max_record, name=name):
+        text = block.replace("\n", END) if by_line else block
         yield text
-        open_document = how.documents == "file" or not text.endswith(END)
+        open_document = not by_line or not text.endswith(END)
     if open_document:
         yield END
 
 
-def _whole(blocks: Iterator[str], *, by_line: bool) -> Iterator[str]:
-    """The same text cut behind lines or words, what is unfinished held back until the rest of it comes."""
+def _cut_at_breaks(blocks: Iterator[str], *, by_line: bool, limit: int, name: str) -> Iterator[str]:
+    """Yield the same text cut behind lines or words, holding back what is unfinished."""
     held: list[str] = []
     length = 0
     for block in blocks:
-        at = 1 + (block.rfind("\n") if by_line else _last_blank(block))
-        if by_line and not at and length + len(block) > BLOCK:
-            at = 1 + _last_blank(block)
-        if at:
-            yield "".join([*held, block[:at]])
+        end = 1 + (block.rfind("\n") if by_line else _last_whitespace(block))
+        if by_line and not end and length + len(block) > BLOCK:
+            end = 1 + _last_whitespace(block)
+        if end:
+            yield "".join([*held, block[:end]])
             held, length = [], 0
-        held.append(block[at:])
-        length += len(block) - at
+        held.append(block[end:])
+        length += len(block) - end
+        if length > limit:
+            raise too_long(name, limit)
     if length:
         yield "".join(held)
 
 
-def _last_blank(text: str) -> int:
-    return max(text.rfind(blank) for blank in BLANKS)
+def _last_whitespace(text: str) -> int:
+    return max(text.rfind(character) for character in WHITESPACE)
+
+
+def limited_lines(stream: IO[bytes], limit: int) -> Iterator[bytes | None]:
+    """Yield the lines of a stream; None stands for a line longer than `limit` bytes, which is skipped."""
+    while line := stream.readline(limit + 1):
+        if len(line) <= limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (part := stream.readline(BLOCK)) and not part.endswith(b"\n"):
+            pass
+        yield None
+
+
+class _LineLimit(io.BufferedIOBase):
+    """Pass a stream on, raising an error if a line exceeds a limit."""
+
+    def __init__(self, stream: IO[bytes], limit: int, name: str) -> None:
+        # Not `read`, which gathers a full block and drops it if the stream fails meanwhile.
+        self._read = getattr(stream, "read1", stream.read)
+        self._limit, self._name, self._length = limit, name, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1, /) -> bytes:
+        block: bytes = self._read(size)
+        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        self._length = self._length + len(block) if end < 0 else len(block) - end - 1
+        if self._length > self._limit:
+            raise too_long(self._name, self._limit)
+        return block
 
 
 @contextmanager
-def text_lines(stream: IO[bytes], errors: str, *, newline: str) -> Iterator[Iterator[str]]:
-    """The lines of a stream as text; broken UTF-8 is an error at its own line, after all lines before it."""
-    strict = errors == "strict"
-    # A strict wrapper would fail for a whole buffer, together with the good lines in it.
-    lines = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape" if strict else errors, newline=newline)
+def text_lines(stream: IO[bytes], name: str, options: ReadOptions, *, newline: str) -> Iterator[Iterator[str]]:
+    """Yield the lines of a stream as text; invalid UTF-8 raises an error at its line, after all lines before it."""
+    strict = options.encoding_errors == "strict"
+    # A strict wrapper would fail for a whole buffer, including its valid lines.
+    errors = "surrogateescape" if strict else options.encoding_errors
+    limited = _LineLimit(stream, options.max_record, name)
+    lines = io.TextIOWrapper(cast(IO[bytes], limited), "utf-8-sig", errors, newline=newline)
     try:
         yield map(_valid, lines) if strict else lines
     finally:
-        lines.detach()  # the stream is closed by whoever opened it
+        lines.detach()  # the caller closes the stream
 
 
 def _valid(line: str) -> str:
@@ -81,15 +133,15 @@ def _valid(line: str) -> str:
 
 
 def decode(line: bytes, where: str, errors: str) -> str:
-    """A line or a field as text."""
+    """Decode a line or a field."""
     try:
         return line.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise broken(where, error) from error
+        raise invalid_utf8(where, error) from error
 
 
-def broken(where: str, error: UnicodeDecodeError) -> FormatError:
-    """The error for bytes that are not UTF-8."""
+def invalid_utf8(where: str, error: UnicodeDecodeError) -> FormatError:
+    """Return the error for bytes that are not UTF-8."""
     bad = error.object[error.start : error.start + 4].hex(" ")
     return FormatError(
         f"{where}: not valid UTF-8 (bytes {bad})",
@@ -97,10 +149,9 @@ def broken(where: str, error: UnicodeDecodeError) -> FormatError:
     )
 
 
-def _decoded(stream: IO[bytes], name: str, how: How) -> Iterator[str]:
-    errors = how.encoding_errors
-    decoder = codecs.getincrementaldecoder("utf-8-sig" if how.at_start else "utf-8")(errors)
-    # Not `read`, which gathers a full block and drops what it has when the stream fails meanwhile.
+def _decode_blocks(stream: IO[bytes], name: str, errors: str, *, at_start: bool) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if at_start else "utf-8")(errors)
+    # Not `read`, which gathers a full block and drops it if the stream fails meanwhile.
     read = getattr(stream, "read1", stream.read)
     line = 1
     while True:
@@ -110,12 +161,12 @@ def _decoded(stream: IO[bytes], name: str, how: How) -> Iterator[str]:
         except UnicodeDecodeError as error:
             yield error.object[: error.start].decode("utf-8").partition(END)[0]
             line += error.object[: error.start].count(b"\n")
-            raise broken(f"{name}, line {line}", error) from error
+            raise invalid_utf8(f"{name}, line {line}", error) from error
         if END in text:
             if errors == "strict":
                 yield text.partition(END)[0]
                 raise FormatError(
-                    f"{name}: holds a NUL byte, so that it is no UTF-8 text",
+                    f"{name}: contains a NUL byte, so it is not UTF-8 text",
                     hint="convert UTF-16 to UTF-8; for stray NULs use encoding_errors='replace'",
                 )
             text = text.replace(END, " ")
@@ -127,7 +178,7 @@ def _decoded(stream: IO[bytes], name: str, how: How) -> Iterator[str]:
 
 
 class Span(NamedTuple):
-    """A file, or the lines of it that begin from one byte on and before another."""
+    """A file, or those of its lines that begin in a range of bytes."""
 
     file: str
     start: int = 0
@@ -135,52 +186,52 @@ class Span(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How messages name it; lines are counted from its first."""
+        """The name used in messages; lines are counted from the first line of the span."""
         return f"{self.file} (from byte {self.start:,} on)" if self.start else self.file
 
 
-def spans(file: str, size: int, at_most: int) -> list[Span]:
-    """A file in parts of equal size."""
+def split_file(file: str, size: int, at_most: int) -> list[Span]:
+    """Return a file in spans of equal size."""
     count = -(-size // at_most)
     ends = [part * size // count for part in range(count + 1)]
     return [Span(file, *two) for two in pairwise(ends)] if count > 1 else [Span(file)]
 
 
 class _Between(io.RawIOBase):
-    """The bytes of a stream between two places."""
+    """The bytes of a stream between two positions."""
 
     def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
-        self._stream, self._left = stream, max(end - begin, 0)
+        self._stream, self._remaining = stream, max(end - begin, 0)
         stream.seek(begin)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        found = self._stream.read(min(len(buffer), self._left))
-        buffer[: len(found)] = found
-        self._left -= len(found)
-        return len(found)
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._stream.read(min(len(buffer), self._remaining))
+        buffer[: len(data)] = data
+        self._remaining -= len(data)
+        return len(data)
 
 
-def lines_of(stream: IO[bytes], span: Span) -> io.BufferedReader:
-    """The lines of a span, whole, as a stream of their own."""
+def span_lines(stream: IO[bytes], span: Span) -> io.BufferedReader:
+    """Return the whole lines of a span as a stream."""
     stop = span.stop or 0
     begin = _next_line(stream, span.start, stop)
     end = _next_line(stream, stop, None) if begin < stop else begin
     return io.BufferedReader(_Between(stream, begin, end), BLOCK)
 
 
-def _next_line(stream: IO[bytes], place: int, limit: int | None) -> int:
-    """Where the first line begins at a place or after it; the limit, or the end of the file, where none does before."""
-    if not place:
+def _next_line(stream: IO[bytes], position: int, limit: int | None) -> int:
+    """Return where the first line at or after a position begins; the limit or the file's end if there is none."""
+    if not position:
         return 0
-    at = stream.seek(place - 1)  # a line begins at the place itself when the byte before it ends one
-    while limit is None or at < limit:
+    offset = stream.seek(position - 1)  # a line begins at the position itself if the byte before it is a line end
+    while limit is None or offset < limit:
         block = stream.read(BLOCK)
         if not block:
             break
-        if (found := block.find(b"\n")) >= 0:
-            return at + found + 1
-        at += len(block)
-    return at
+        if (end := block.find(b"\n")) >= 0:
+            return offset + end + 1
+        offset += len(block)
+    return offset

@@ -1,108 +1,107 @@
-"""How sure mean, deviation and slope of word scores are: the jackknife over sets of documents.
+"""Standard errors of mean, deviation and slope of word scores: the jackknife over folds of documents.
 
-Not the bootstrap: a draw of documents with replacement has fewer different ones, so that its scores are noisier, and
-mean |bias| grows with noise; bootstrap intervals of it lie above the value itself. Leaving out one part in a hundred
-adds next to no noise.
+The bootstrap does not suit these statistics: a resample with replacement has fewer different documents, its scores are
+noisier, and mean |bias| grows with noise, so that its bootstrap intervals lie above the value itself. Leaving out one
+fold in a hundred adds almost no noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus import groups as grouping
-from evenhand.corpus.counting.count import Plan, Progress, count
-from evenhand.corpus.counting.document_folds import Parts
-from evenhand.corpus.counting.tokenise import tokeniser
-from evenhand.corpus.counting.vocabulary import marks_dropped, stop_list
+from evenhand.corpus.counting.accumulators import Table
+from evenhand.corpus.counting.count import count
+from evenhand.corpus.counting.document_folds import FoldCounts
+from evenhand.corpus.options import CorpusOptions
 from evenhand.corpus.readers.source import Source
 from evenhand.corpus.scores.beta import ENOUGH as ENOUGH_WORDS
 from evenhand.corpus.scores.beta import trimmed_line
-from evenhand.corpus.scores.log_ratio import log_ratio, offset, one_against_rest
-from evenhand.corpus.scores.word_scores import PARTS, WORDS_AT_ONCE, Scored
+from evenhand.corpus.scores.log_ratio import log_ratio, normalising_shift, one_against_rest
+from evenhand.corpus.scores.word_scores import FOLDS, WORDS_AT_ONCE, Scorer
 from evenhand.engines import Engine
+from evenhand.progress import Progress
 
-REACH = 1.96  # standard errors on each side of a 95 % interval
+QUANTILE = 1.96  # standard errors on each side of a 95 % interval
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
-    """The score of every candidate word, and with each part of the text left out: (parts, words), NaN without one."""
+class LeaveOneOut:
+    """The score of every candidate word, and its score without each fold: (folds, words), NaN where there is none."""
 
     words: tuple[str, ...]
     values: Vector64
     without: Matrix64
 
     def spread(self, statistic: Callable[[Vector64], float]) -> float | None:
-        """The standard error of a statistic of the scored words."""
+        """Return the standard error of a statistic of the scored words."""
         return standard_error([statistic(row[np.isfinite(row)]) for row in self.without])
 
 
-def left_out(
-    source: Source, options: dict[str, Any], *, engine: Engine | None = None, progress: Progress = None
-) -> LeftOut:
-    """Count a text in parts, documents dealt out in turn; `options` are those of `corpus.bias`."""
-    how = tokeniser(options["tokenizer"], lower=options["lower"])
-    named, _ = grouping.resolve(options["groups"], options["lists"], lower=how.lower)
-    stops = tuple(word.lower() if how.lower else word for word in stop_list(options["stop_words"]))
-    plan = Plan(named, options["window"], options["decay"], how, parts=PARTS)
+def leave_one_out(
+    source: Source, options: CorpusOptions, *, engine: Engine | None = None, progress: Progress | None = None
+) -> LeaveOneOut:
+    """Score a text without each of its folds; documents are assigned to folds in turn."""
+    plan = options.plan(folds=FOLDS)
     counts = count(source, plan, engine=engine, progress=progress)
-    choices: dict[str, Any] = {"min_count": options["min_count"], "smoothing": 0.0, "normalisation": "conditional"}
-    dropped = marks_dropped(options.get("marks"), how)
-    scored = Scored(counts, plan, stops, drop_marks=dropped, seed=0, params={}, **choices)
-    rows = scored.candidates[scored.met]
+    scorer = Scorer(counts, plan, options)
+    rows = scorer.candidates[scorer.met]
     words = tuple(counts.words.gather(rows).to_list())
-    values = _finite(scored.values(counts.company, 0)[rows])
-    without = _without(counts.by_part, rows) if counts.by_part else np.empty((0, len(rows)))
-    return LeftOut(words, values, without)
+    values = _nan_where_undefined(scorer.values(counts.cooccurrence, 0)[rows])
+    without = _scores_without(counts.by_fold, rows, scorer) if counts.by_fold else np.empty((0, len(rows)))
+    return LeaveOneOut(words, values, without)
 
 
-def _without(parts: Parts, rows: Rows) -> Matrix64:
-    """(parts, words): the scores with each part left out that has words of a group; a few words at a time."""
-    used = np.flatnonzero(parts.hits.sum(axis=0))
-    company = [matrix[used].tocsc() for matrix in parts.company]
-    totals = _others(np.stack([np.asarray(matrix.sum(axis=1)) for matrix in company]))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a group without company leaves every word undefined
-        shift = offset("conditional", one_against_rest(totals, 0), one_against_rest(_others(parts.hits[:, used]), 0))
-    found = np.empty((len(used), len(rows)))
+def _scores_without(folds: FoldCounts, rows: Rows, scorer: Scorer) -> Matrix64:
+    """Return (folds, words): the scores without each fold that has group words; computed a few words at a time."""
+    used = np.flatnonzero(folds.hits.sum(axis=0))
+    smoothing = scorer.options.smoothing
+    counts = [matrix[used].tocsc() for matrix in folds.cooccurrence]
+    totals = _sum_of_others(np.stack([np.asarray(matrix.sum(axis=1)) for matrix in counts]))
+    shift = normalising_shift(
+        scorer.normalisation,
+        one_against_rest(totals, 0),
+        one_against_rest(_sum_of_others(folds.hits[:, used]), 0),
+        smoothing=smoothing,
+        vocabulary=scorer.vocabulary,
+    )
+    scores = np.empty((len(used), len(rows)))
     for start in range(0, len(rows), WORDS_AT_ONCE):
         some = slice(start, start + WORDS_AT_ONCE)
-        others = _others(np.stack([matrix[:, rows[some]].toarray() for matrix in company]))
-        found[:, some] = _finite(log_ratio(one_against_rest(others, 0), shift[:, None]))
-    return found
+        others = _sum_of_others(np.stack([matrix[:, rows[some]].toarray() for matrix in counts]))
+        values = log_ratio(one_against_rest(others, 0), np.asarray(shift)[:, None], smoothing)
+        scores[:, some] = _nan_where_undefined(values)
+    return scores
 
 
-def _others(table: NDArray[Any]) -> NDArray[Any]:
-    """For each part the sum of all others; parts are the second axis.
+def _sum_of_others(table: Table) -> Table:
+    """Return for each fold (the second axis) the sum of all others.
 
-    What stands before it plus what stands behind it, never total minus part: weights of a decay span a hundred orders
-    of magnitude, and the rounding of a difference would leave a word company that no other part has.
+    Computed as the sum before plus the sum after, never as total minus fold: the weights of a decay span a hundred
+    orders of magnitude, and the rounding error of a difference would pass for a co-occurrence.
     """
-    before, behind = np.zeros_like(table), np.zeros_like(table)
+    before, after = np.zeros_like(table), np.zeros_like(table)
     before[:, 1:] = np.cumsum(table[:, :-1], axis=1)
-    behind[:, :-1] = np.cumsum(table[:, :0:-1], axis=1)[:, ::-1]
-    return np.asarray(before + behind)
+    after[:, :-1] = np.cumsum(table[:, :0:-1], axis=1)[:, ::-1]
+    return before + after
 
 
-def slope_error(first: LeftOut, second: LeftOut) -> float | None:
-    """The standard error of the slope of the second text's scores on the first's, both texts being samples."""
-    place = {word: at for at, word in enumerate(first.words)}
-    shared = np.array([(place[w], at) for at, w in enumerate(second.words) if w in place], dtype=np.intp).reshape(-1, 2)
+def slope_error(first: LeaveOneOut, second: LeaveOneOut) -> float | None:
+    """Return the standard error of the slope of the second text's scores on the first's, both texts being samples."""
+    index = {word: row for row, word in enumerate(first.words)}
+    pairs = [(index[word], row) for row, word in enumerate(second.words) if word in index]
+    shared = np.array(pairs, dtype=np.intp).reshape(-1, 2)
     x, y = first.values[shared[:, 0]], second.values[shared[:, 1]]
-    errors = (
-        standard_error([_slope(row[shared[:, 0]], y) for row in first.without]),
-        standard_error([_slope(x, row[shared[:, 1]]) for row in second.without]),
-    )
-    return None if None in errors else float(np.hypot(*errors))  # type: ignore[arg-type]
+    of_first = standard_error([_slope(row[shared[:, 0]], y) for row in first.without])
+    of_second = standard_error([_slope(x, row[shared[:, 1]]) for row in second.without])
+    return None if of_first is None or of_second is None else float(np.hypot(of_first, of_second))
 
 
 def standard_error(estimates: list[float]) -> float | None:
-    """The jackknife's: sqrt((n - 1) / n * sum of squared deviations); None for fewer than two parts."""
+    """Return sqrt((n - 1) / n * sum of squared deviations), or None for fewer than two estimates."""
     n = len(estimates)
     if n < 2 or not np.isfinite(estimates).all():
         return None
@@ -114,5 +113,5 @@ def _slope(x: Vector64, y: Vector64) -> float:
     return trimmed_line(x[both], y[both])[0] if both.sum() >= ENOUGH_WORDS else float("nan")
 
 
-def _finite(values: Vector64) -> Vector64:
+def _nan_where_undefined(values: Vector64) -> Vector64:
     return np.where(np.isfinite(values), values, np.nan)

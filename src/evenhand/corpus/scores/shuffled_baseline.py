@@ -1,126 +1,173 @@
-"""What the mean absolute bias would be if the groups did not matter: the same text with the labels shuffled.
+"""The mean absolute bias expected by chance: the same text with its group labels permuted between documents.
 
-Every occurrence of a group word keeps its place; which group it counts for is dealt out anew, each group keeping its
-number of occurrences. Labels are drawn while the text streams by: of the labels that are left, each block of text gets
-a share without replacement (hypergeometric), which is the same distribution as one great shuffle.
+Group words come in bursts (a biography says "she" a hundred times), and so do other words. Shuffling the labels of
+single occurrences destroys these bursts, so that a shuffled text is less noisy than a real one and the observed mean
+|bias| exceeds it without any association. Here the occurrences of group words ("hits") keep their positions, and whole
+sequences of labels move:
+
+1. Documents with hits are sorted by their number of hits, ties in random order, and divided into strata of `STRATUM`
+   neighbours; the position of the first boundary is random.
+2. Within each stratum the label sequences are permuted. A sequence of another length is stretched or shrunk to fit.
+3. Each sequence is rotated by a random offset.
+
+If the text and the labels of a document are independent given its number of hits, every such text is as likely as the
+real one. Mean |bias| falls with the number of hits of the rarer group, so of `TRIES` permutations per labelling those
+with group counts nearest to the real ones are used. A text of a single document can only be rotated, which gives no
+valid p-value if the document consists of many articles.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import accumulate
 from operator import add
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Vector64
-from evenhand.corpus.counting.accumulators import Sums
-from evenhand.corpus.counting.count import Plan, Progress, watched, word_numbers
+from evenhand.arrays import Rows, Vector64
+from evenhand.corpus.counting.accumulators import Sums, Table
+from evenhand.corpus.counting.count import CountingPlan, token_ids, with_progress
+from evenhand.corpus.counting.label_log import LabelLog, LabelSequence
 from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.counting.token_block import Labels, blocks
 from evenhand.corpus.counting.vocabulary import Vocabulary
-from evenhand.corpus.readers.read_log import Account
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Shard, Source
-from evenhand.corpus.scores.word_scores import Scored
+from evenhand.corpus.scores.word_scores import Scorer
 from evenhand.engines import Engine, LocalEngine
 from evenhand.errors import DegenerateError
+from evenhand.progress import Progress
 
-CELLS = 1 << 24  # sums kept at once, 128 MB, in each worker
+CELLS = 1 << 24  # sums held at once by each worker: 128 MB
+STRATUM = 4  # documents
+TRIES = 10
+MANY_DOCUMENTS = 10_000  # with more, the group counts hardly differ between permutations, and one try is enough
 
 
-class Shuffler:
-    """Deals out the labels of some hits, (labellings, groups) of them, a handful at a time."""
+@dataclass(frozen=True)
+class Relabelling:
+    """For each document with hits, the document whose labels it receives, and the offset in that sequence."""
 
-    def __init__(self, hits: NDArray[np.int64], rng: np.random.Generator) -> None:
-        self._left, self._rng = hits, rng
+    donors: NDArray[np.int32]
+    offsets: Vector64
 
-    @property
-    def labellings(self) -> int:
-        """How many."""
-        return len(self._left)
+    def labels(self, log: LabelLog, starts: Rows, first: int, stop: int) -> LabelSequence:
+        """Return the new labels of the hits from `first` up to `stop`."""
+        hits = np.arange(first, stop)
+        document = np.searchsorted(starts, hits, side="right") - 1
+        donor = self.donors[document]
+        length = log.sizes[donor]
+        position = (hits - starts[document] + 0.5) * (length / log.sizes[document]) + self.offsets[document]
+        return np.asarray(log.labels[starts[donor] + np.floor(position).astype(np.int64) % length], dtype=np.int8)
+
+
+class PermutedLabels:
+    """Yields the labels of consecutive hits under several relabellings."""
+
+    def __init__(self, log: LabelLog, relabellings: list[Relabelling], first: int = 0) -> None:
+        self._log, self._relabellings, self._next = log, relabellings, first
+        self._starts = log.starts
 
     def draw(self, count: int) -> Labels:
-        """(labellings, count) labels."""
-        taken = np.stack([self._rng.multivariate_hypergeometric(row, count, method="marginals") for row in self._left])
-        self._left = self._left - taken  # not in place: what came from another process may be read-only
-        groups = np.arange(taken.shape[1], dtype=np.int8)
-        return np.stack([self._rng.permutation(np.repeat(groups, row)) for row in taken])
+        """Return (labellings, count): the labels of the next hits."""
+        first, self._next = self._next, self._next + count
+        if not count:
+            return np.empty((len(self._relabellings), 0), dtype=np.int8)
+        return np.stack([one.labels(self._log, self._starts, first, self._next) for one in self._relabellings])
 
 
-def shuffled_means(
-    source: Source,
-    scored: Scored,
-    *,
-    labellings: int,
-    seed: int,
-    engine: Engine | None = None,
-    progress: Progress = None,
+def draw_relabellings(log: LabelLog, groups: int, count: int, rng: np.random.Generator) -> list[Relabelling]:
+    """Draw `count` relabellings of a text that keep its bursts."""
+    if not len(log.sizes):
+        return []
+    tries = TRIES if 1 < len(log.sizes) <= MANY_DOCUMENTS else 1
+    starts = log.starts
+    shares = np.stack([np.add.reduceat(log.labels == group, starts) for group in range(groups)]) / log.sizes
+    real = shares @ log.sizes
+    donors = [_permute_documents(log.sizes, rng) for _ in range(count * tries)]
+    distances = [float(np.abs(shares[:, one] @ log.sizes - real).sum()) for one in donors]
+    nearest = np.argsort(distances, kind="stable")[:count]
+    return [Relabelling(donors[i], rng.random(len(log.sizes)) * log.sizes[donors[i]]) for i in nearest]
+
+
+def _permute_documents(sizes: Rows, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return for each document another one of about as many hits."""
+    number = len(sizes)
+    order = np.argsort(sizes + rng.random(number), kind="stable")
+    strata = (np.arange(number) + rng.integers(STRATUM)) // STRATUM
+    donors = np.empty(number, dtype=np.int32)
+    donors[order] = order[np.argsort(strata + rng.random(number), kind="stable")]
+    return donors
+
+
+def permuted_means(
+    source: Source, scorer: Scorer, *, engine: Engine | None = None, progress: Progress | None = None
 ) -> Vector64:
-    """Mean |bias| under each of several shuffled labellings, the words chosen anew each time by the same rules.
+    """Return mean |bias| under each relabelling, the scored words chosen anew each time by the same rules.
 
-    Takes one more pass over the text, or several where the sums of all labellings would not fit in memory.
+    Takes one more pass over the text, or several if the sums of all labellings do not fit in memory.
     """
-    words = tuple(scored.counts.words.gather(scored.candidates[scored.met]).to_list())
-    at_once = max(1, CELLS // (len(scored.plan.groups) * (len(words) + 1)))
-    rounds = [min(at_once, labellings - done) for done in range(0, labellings, at_once)]
-    rngs = np.random.default_rng(seed).spawn(len(rounds))
-    return np.concatenate(
-        [
-            _round(source, scored, words, _dealt(scored, n, rng), engine or LocalEngine(), progress)
-            for n, rng in zip(rounds, rngs, strict=True)
-        ]
-    )
-
-
-def _dealt(scored: Scored, labellings: int, rng: np.random.Generator) -> list[Shuffler]:
-    """The labels of all hits dealt out to the shards, each of which then goes on alone with chance of its own."""
-    left = np.tile(scored.hits, (labellings, 1))
-    dealt = []
-    for hits, own in zip(scored.counts.shard_hits, rng.spawn(len(scored.counts.shard_hits)), strict=True):
-        share = np.stack([rng.multivariate_hypergeometric(row, hits, method="marginals") for row in left])
-        left -= share
-        dealt.append(Shuffler(share, own))
-    return dealt
+    log, labellings = scorer.counts.label_log, scorer.options.permutations or 0
+    if log is None:
+        raise DegenerateError("the counts have no labels to permute")
+    words = tuple(scorer.counts.words.gather(scorer.candidates[scorer.met]).to_list())
+    groups = len(scorer.plan.groups)
+    relabellings = draw_relabellings(log, groups, labellings, np.random.default_rng(scorer.options.seed))
+    at_once = max(1, CELLS // (groups * (len(words) + 1)))
+    rounds = [relabellings[first : first + at_once] for first in range(0, labellings, at_once)]
+    workers = engine or LocalEngine()
+    return np.concatenate([_round(source, scorer, words, log, some, workers, progress) for some in rounds])
 
 
 def _round(
     source: Source,
-    scored: Scored,
+    scorer: Scorer,
     words: tuple[str, ...],
-    dealt: list[Shuffler],
+    log: LabelLog,
+    relabellings: list[Relabelling],
     engine: Engine,
-    progress: Progress,
+    progress: Progress | None,
 ) -> Vector64:
     shards = source.shards()
-    jobs = zip(shards, dealt, strict=True)
-    parts = engine.map(partial(_shuffled, source, replace(scored.plan, parts=0), words), jobs)
-    total = reduce(add, watched(parts, len(shards), "shuffled labels", progress))
-    first = 1 + len(scored.plan.group_words)
-    return np.array([_mean(scored, table, slice(first, first + len(words))) for table in total])
+    first_hits = accumulate(scorer.counts.shard_hits[:-1], initial=0)
+    plan = replace(scorer.plan, folds=0, log_labels=False)
+    count = partial(_count_relabelled, source, plan, words, log, relabellings)
+    parts = engine.map(count, zip(shards, first_hits, strict=True))
+    total = reduce(add, with_progress(parts, len(shards), "permuted labels", progress))
+    first = 1 + len(scorer.plan.group_words)
+    return np.array([_mean(scorer, table, slice(first, first + len(words))) for table in total])
 
 
-def _shuffled(source: Source, plan: Plan, words: tuple[str, ...], job: tuple[Shard, Shuffler]) -> NDArray[Any]:
-    """(labellings, groups, words) of one shard; the last word stands for all that are not scored."""
-    shard, shuffler = job
-    numbers = Vocabulary((END, *plan.group_words, *words))
+def _count_relabelled(
+    source: Source,
+    plan: CountingPlan,
+    words: tuple[str, ...],
+    log: LabelLog,
+    relabellings: list[Relabelling],
+    job: tuple[Shard, int],
+) -> Table:
+    """Return the counts of one shard, (labellings, groups, words); the last word stands for all unscored words."""
+    shard, first_hit = job
+    labels = PermutedLabels(log, relabellings, first_hit)
+    vocabulary = Vocabulary((END, *plan.group_words, *words))
     rest = 1 + len(plan.group_words) + len(words)
-    kernel = plan.kernel(shuffler.labellings)
-    sums = Sums(shuffler.labellings, len(plan.groups), kernel.dtype)
+    kernel = plan.kernel(len(relabellings))
+    sums = Sums(len(relabellings), len(plan.groups), kernel.dtype)
     sums.make_room(rest + 1)
-    text = word_numbers(source, shard, plan, numbers, Account(source.skip_bad))
+    text = token_ids(source, shard, plan, vocabulary, ReadLog(source.skip_bad))
     for block in blocks((np.minimum(ids, rest) for ids in text), plan.labels):
-        kernel.feed(replace(block, labels=shuffler.draw(len(block.hits))), sums)
+        kernel.feed(replace(block, labels=labels.draw(len(block.hits))), sums)
     return sums.values[:, :, : rest + 1]
 
 
-def _mean(scored: Scored, company: NDArray[Any], words: slice) -> float:
-    values = scored.values(company, 0)[words]
+def _mean(scorer: Scorer, cooccurrence: Table, words: slice) -> float:
+    values = scorer.values(cooccurrence, 0)[words]
     values = values[np.isfinite(values)]
     if not len(values):
         raise DegenerateError(
-            "with shuffled labels no word meets both groups: too little text for a baseline",
-            hint="give more text, or permutations=0 (--permutations 0) to do without it",
+            "the text is too small for a baseline: with permuted labels no word co-occurs with both groups",
+            hint="give more text, or turn the baseline off with permutations=0 (--permutations 0)",
         )
     return float(np.abs(values).mean())

@@ -1,92 +1,106 @@
-"""The score of every word, with its interval over documents."""
+"""The score of every word, its evidence, and its interval over the text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.count import Counts, Plan
-from evenhand.corpus.counting.document_folds import Parts
-from evenhand.corpus.counting.vocabulary import are_marks
+from evenhand.corpus.counting.accumulators import SparseMatrix, Table
+from evenhand.corpus.counting.count import CountingPlan, Counts
+from evenhand.corpus.counting.document_folds import FoldCounts
+from evenhand.corpus.counting.vocabulary import are_special_tokens
 from evenhand.corpus.result import CorpusBias
-from evenhand.corpus.scores.log_ratio import Normalisation, checked_normalisation, log_ratio, offset, one_against_rest
+from evenhand.corpus.scores.log_ratio import (
+    Normalisation,
+    Shift,
+    check_normalisation,
+    log_ratio,
+    normalising_shift,
+    one_against_rest,
+)
 from evenhand.errors import VocabularyError
 from evenhand.stats.bootstrap import ENOUGH, LEVEL
 from evenhand.words.wordset import FrozenMap
 
+if TYPE_CHECKING:
+    from evenhand.corpus.options import CorpusOptions
 
-class Scored:
-    """The counts of a corpus with the choices under which they become scores."""
+FOLDS = 100
+UNIT = 5000  # tokens; a longer document is resampled in stretches of this length
+WORDS_AT_ONCE = 1 << 11
+PRIOR = 500.0  # co-occurrences that the prior of the log-odds is worth, over all words
+
+
+class Scorer:
+    """Turn the counts of a corpus into scores under given options."""
 
     def __init__(
         self,
         counts: Counts,
-        plan: Plan,
-        stops: tuple[str, ...],
+        plan: CountingPlan,
+        options: CorpusOptions,
         *,
-        drop_marks: bool = False,
-        min_count: int,
-        smoothing: float,
-        normalisation: str,
-        seed: int,
-        params: Mapping[str, Any],
+        params: Mapping[str, object] | None = None,
+        name: str = "",
     ) -> None:
-        self.counts, self.plan, self.params, self.seed = counts, plan, params, seed
-        self.how, self.smoothing = checked_normalisation(normalisation), smoothing
+        self.counts, self.plan, self.options = counts, plan, options
+        self.params, self.name = params or {}, name
+        self.normalisation = check_normalisation(options.normalisation)
         own = counts.occurrences[1 : 1 + len(plan.group_words)]
         self.hits: NDArray[np.int64] = np.array([own[plan.labels == g].sum() for g in range(len(plan.groups))])
         self.missing = self._missing(own)
-        self.candidates, self.lost = self._candidates(stops, min_count, drop_marks)
-        self.met = counts.company[:, self.candidates].any(axis=0)
+        self.candidates, self.lost = self._candidates()
+        self.met = counts.cooccurrence[:, self.candidates].any(axis=0)
 
     def _missing(self, own: NDArray[np.int64]) -> Mapping[str, tuple[str, ...]]:
         seen = dict(zip(self.plan.group_words, own.tolist(), strict=True))
         for name, words in self.plan.groups.items():
             if not any(seen[word] for word in words):
-                how, read = self.plan.tokeniser, int(self.counts.occurrences[1:].sum())
+                tokeniser, tokens = self.plan.tokeniser, int(self.counts.occurrences[1:].sum())
                 raise VocabularyError(
                     f"none of the words of group {name!r} occurs in the text ({', '.join(words[:8])})",
-                    hint=f"check the lists, the tokenizer ({how.name}) and lower={how.lower}; {read:,} words were read"
-                    f"{self.counts.account.told()}",
+                    hint=f"check the lists, the tokenizer ({tokeniser.name}) and lower={tokeniser.lower}; "
+                    f"{tokens:,} words were read{self.counts.read_log.summary()}",
                 )
         return FrozenMap({name: tuple(w for w in words if not seen[w]) for name, words in self.plan.groups.items()})
 
-    def _candidates(self, stops: tuple[str, ...], min_count: int, drop_marks: bool) -> tuple[Rows, dict[str, int]]:
-        """Words that may be scored, and how many fall out for each reason, one reason a word."""
+    def _candidates(self) -> tuple[Rows, dict[str, int]]:
+        """Return the words that may be scored, and how many are excluded for each reason (the first that applies)."""
         rows = np.flatnonzero(self.counts.occurrences)
         rows = rows[rows > len(self.plan.group_words)]
         words, lost = self.counts.words.gather(rows), {}
-        reasons = {"stop_words": np.asarray(words.is_in(list(stops)).to_numpy(), dtype=bool)}
-        if drop_marks:
-            reasons["marks"] = are_marks(words, lower=self.plan.tokeniser.lower)
-        reasons["below_min_count"] = self.counts.occurrences[rows] < min_count
-        left = np.ones(len(rows), dtype=bool)
-        for reason, falls in reasons.items():
-            lost[reason] = int((left & falls).sum())
-            left &= ~falls
-        return rows[left], lost
+        reasons = {"stop_words": np.asarray(words.is_in(list(self.options.stop_list)).to_numpy(), dtype=bool)}
+        if self.options.drop_special_tokens:
+            reasons["special_tokens"] = are_special_tokens(words, lower=self.plan.tokeniser.lower)
+        reasons["below_min_count"] = self.counts.occurrences[rows] < self.options.min_count
+        remaining = np.ones(len(rows), dtype=bool)
+        for reason, excluded in reasons.items():
+            lost[reason] = int((remaining & excluded).sum())
+            remaining &= ~excluded
+        return rows[remaining], lost
 
     @property
     def vocabulary(self) -> int:
-        """Distinct words of the text."""
+        """Number of distinct words of the text."""
         return int(np.count_nonzero(self.counts.occurrences[1:]))
 
-    def result(self, group: int, draws: int) -> CorpusBias:
-        """The record of one group against the rest."""
+    def result(self, group: int) -> CorpusBias:
+        """Return the record of one group against the rest."""
         counts, names = self.counts, list(self.plan.groups)
-        values = self.values(counts.company, group)[self.candidates]
-        kept = self.met & np.isfinite(values)
-        rows = self.candidates[kept]
+        values = self.values(counts.cooccurrence, group)[self.candidates]
+        scored = self.met & np.isfinite(values)
+        rows = self.candidates[scored]
         return CorpusBias(
             words=tuple(counts.words.gather(rows).to_list()),
-            values=values[kept],
+            values=values[scored],
             positive=names[group],
             groups=FrozenMap(self.plan.groups),
-            company=np.asarray(counts.company[:, rows], dtype=np.float64),
+            cooccurrence=np.asarray(counts.cooccurrence[:, rows], dtype=np.float64),
+            evidence=evidence(one_against_rest(counts.cooccurrence, group), rows),
             occurrences=counts.occurrences[rows].astype(np.float64),
             hits=FrozenMap(dict(zip(names, self.hits.tolist(), strict=True))),
             missing=self.missing,
@@ -94,7 +108,7 @@ class Scored:
                 {
                     **self.lost,
                     "never_near_any_group": int((~self.met).sum()),
-                    "zero_count": int((self.met & ~kept).sum()),
+                    "zero_count": int((self.met & ~scored).sum()),
                 }
             ),
             tokens=int(counts.occurrences[1:].sum()),
@@ -102,74 +116,102 @@ class Scored:
             empty_documents=counts.empty_documents,
             vocabulary=self.vocabulary,
             params=FrozenMap(self.params),
-            account=FrozenMap(counts.account.to_dict()),
-            intervals=self._intervals(rows, group, draws),
-            seed=self.seed,
+            read_log=FrozenMap(counts.read_log.to_dict()),
+            intervals=self._intervals(rows, group),
+            seed=self.options.seed,
+            name=self.name,
         )
 
-    def values(self, company: NDArray[Any], group: int) -> Vector64:
-        """The score of every word of a table (groups, words); not finite where there is none."""
-        two = one_against_rest(company, group)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a group without company leaves every word undefined
-            shift = offset(
-                self.how,
-                two.sum(axis=1),
-                one_against_rest(self.hits, group),
-                smoothing=self.smoothing,
-                vocabulary=self.vocabulary,
-            )
-        return log_ratio(two, shift, self.smoothing)
+    def values(self, cooccurrence: Table, group: int) -> Vector64:
+        """Return the score of every word of a table (groups, words); not finite where there is none."""
+        two = one_against_rest(cooccurrence, group)
+        shift = normalising_shift(
+            self.normalisation,
+            two.sum(axis=1),
+            one_against_rest(self.hits, group),
+            smoothing=self.options.smoothing,
+            vocabulary=self.vocabulary,
+        )
+        return log_ratio(two, shift, self.options.smoothing)
 
-    def _intervals(self, rows: Rows, group: int, draws: int) -> Matrix64 | None:
-        if not draws or self.counts.by_part is None:
+    def _intervals(self, rows: Rows, group: int) -> Matrix64 | None:
+        if not self.options.bootstrap or self.counts.by_fold is None:
             return None
         return word_intervals(
-            self.counts.by_part,
+            self.counts.by_fold,
             rows,
             group,
-            how=self.how,
-            smoothing=self.smoothing,
-            resamples=draws,
-            seed=self.seed,
+            normalisation=self.normalisation,
+            smoothing=self.options.smoothing,
+            resamples=self.options.bootstrap,
+            seed=self.options.seed,
         )
 
 
-PARTS = 100
-WORDS_AT_ONCE = 1 << 11
+def evidence(counts: Table, words: Rows) -> Vector64:
+    """Return the z-score of each word's log-odds between two groups under an informative prior (Monroe et al. 2008).
+
+    `counts` are (2, all words). The prior spreads `PRIOR` co-occurrences over the words in proportion to their counts
+    with both groups together, so that rare words are drawn towards 0. Windows overlap, which makes the counts
+    dependent: use these values to order words, not as a test.
+    """
+    both = np.asarray(counts[:, words], dtype=np.float64)
+    totals = np.asarray(counts.sum(axis=1), dtype=np.float64)
+    if not totals.all():
+        return np.zeros(len(words))
+    prior = PRIOR * both.sum(axis=0) / totals.sum()
+    posterior = both + prior
+    rest = np.maximum((totals + PRIOR)[:, None] - posterior, np.finfo(np.float64).tiny)
+    with np.errstate(divide="ignore", over="ignore"):  # a weight of 1e-310 has no finite inverse, and no evidence
+        log_odds = np.log(posterior) - np.log(rest)
+        scale = np.sqrt((1 / posterior).sum(axis=0))
+        return np.asarray((log_odds[0] - log_odds[1]) / scale, dtype=np.float64)
 
 
 def word_intervals(
-    parts: Parts, words: Rows, group: int, *, how: Normalisation, smoothing: float, resamples: int, seed: int
+    folds: FoldCounts,
+    words: Rows,
+    group: int,
+    *,
+    normalisation: Normalisation,
+    smoothing: float,
+    resamples: int,
+    seed: int,
 ) -> Matrix64:
-    """(2, words): lower and upper bound, NaN where too many draws lose the word from one of the groups."""
-    weights = _draws(parts, resamples, seed)
-    totals = np.stack([weights @ np.asarray(matrix.sum(axis=1)) for matrix in parts.company])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shift = offset(
-            how,
-            one_against_rest(totals, group),
-            one_against_rest(parts.hits @ weights.T, group),
-            smoothing=smoothing,
-            vocabulary=parts.company[0].shape[1],
-        )
-    slices = [words[start : start + WORDS_AT_ONCE] for start in range(0, max(len(words), 1), WORDS_AT_ONCE)]
-    return np.concatenate(
-        [_bounds(weights, [m[:, some] for m in parts.company], group, shift, smoothing) for some in slices], axis=1
+    """Return (2, words): lower and upper bounds, NaN where too many resamples leave a word without a score.
+
+    All bounds are NaN if the words of the groups occur in one fold only.
+    """
+    weights = _fold_weights(folds, resamples, seed)
+    if weights is None:
+        return np.full((2, len(words)), np.nan)
+    totals = np.stack([weights @ np.asarray(matrix.sum(axis=1)) for matrix in folds.cooccurrence])
+    shift = normalising_shift(
+        normalisation,
+        one_against_rest(totals, group),
+        one_against_rest(folds.hits @ weights.T, group),
+        smoothing=smoothing,
+        vocabulary=folds.cooccurrence[0].shape[1],
     )
+    slices = [words[start : start + WORDS_AT_ONCE] for start in range(0, max(len(words), 1), WORDS_AT_ONCE)]
+    bounds = [_bounds(weights, [m[:, some] for m in folds.cooccurrence], group, shift, smoothing) for some in slices]
+    return np.concatenate(bounds, axis=1)
 
 
-def _draws(parts: Parts, resamples: int, seed: int) -> Matrix64:
-    """How often each part is drawn: (resamples, parts); parts without any company are not there to be drawn."""
-    used = np.flatnonzero(parts.hits.sum(axis=0))
-    weights = np.zeros((resamples, parts.hits.shape[1]))
+def _fold_weights(folds: FoldCounts, resamples: int, seed: int) -> Matrix64 | None:
+    """Return how often each fold is drawn, (resamples, folds); folds without a group word are never drawn."""
+    used = np.flatnonzero(folds.hits.sum(axis=0))
+    if len(used) < 2:
+        return None
+    weights = np.zeros((resamples, folds.hits.shape[1]))
     chances = np.full(len(used), 1 / len(used))
     weights[:, used] = np.random.default_rng(seed).multinomial(len(used), chances, size=resamples)
     return weights
 
 
-def _bounds(weights: Matrix64, slices: list[Any], group: int, shift: Any, smoothing: float) -> Matrix64:
-    company = one_against_rest(np.stack([(matrix.T @ weights.T).T for matrix in slices]), group)
-    values = log_ratio(company, shift[:, None], smoothing)
+def _bounds(weights: Matrix64, slices: list[SparseMatrix], group: int, shift: Shift, smoothing: float) -> Matrix64:
+    counts = one_against_rest(np.stack([(matrix.T @ weights.T).T for matrix in slices]), group)
+    values = log_ratio(counts, np.asarray(shift)[:, None], smoothing)
     values[~np.isfinite(values)] = np.nan
     share = np.isfinite(values).mean(axis=0)
     ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]

@@ -31,6 +31,8 @@ INFO = Info(
     ),
     cites=("swinger2019",),
     queries=(),
+    matched_sets=True,
+    one_against_rest=True,
     definition=2,
 )
 

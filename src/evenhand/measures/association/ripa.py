@@ -80,9 +80,8 @@ def ripa(
     fields = MeasurementFields("ripa", vectors, wordset.name, params, seed, concept.positive, reference=reference)
     if not len(concept.pairs):
         return fields.undefined(f"concept {concept.name!r} has no pairs of words, which RIPA needs", located.coverage)
-    complete = sum(all(vectors.find(word) is not None for word in pair) for pair in concept.pairs)
-    pairs_list = ListCoverage(concept.pairs.name, complete, len(concept.pairs), "pair")
-    if reason := fields.problem([located.as_list(), pairs_list], min_share):
+    lists = (located.as_list(), ListCoverage.of_pairs(vectors, concept.pairs))
+    if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, located.coverage)
     try:
         contrasts, used = pair_differences(vectors, concept.pairs)

@@ -29,7 +29,7 @@ from evenhand.measures.inference.scores import (
 from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
 from evenhand.words.probes import Probe
-from evenhand.words.probes.fillers import places_of
+from evenhand.words.probes.fillers import indices_of
 from evenhand.words.wordset import Words
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class ProbeResult:
         To restrict other slots, restrict the probe before running it.
         """
         rows = [
-            places_of(fillers, words, what=side) if words is not None else list(range(len(fillers)))
+            indices_of(fillers, words, what=side) if words is not None else list(range(len(fillers)))
             for side, fillers, words in (
                 ("premise", self.asked.premise, premise),
                 ("hypothesis", self.asked.hypothesis, hypothesis),

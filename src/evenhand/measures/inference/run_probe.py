@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from evenhand.engines import Engine, opened
+from evenhand.engines import Engine, open_engine
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.measures.inference import summary
 from evenhand.measures.inference.accumulator import Accumulator, Progress, evaluate_all, evaluate_sample
@@ -65,7 +65,7 @@ def probe(
         raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
     columns = Columns(tuple(thresholds))
     known, coverage = restrict_to_vocabulary(find_probe(probe), model, force=force)
-    with opened(engine) as workers:
+    with open_engine(engine) as workers:
         sums = _evaluate(
             model, known, columns, sample=sample, draws=draws, seed=seed, engine=workers, progress=progress
         )
@@ -176,7 +176,7 @@ def _controls(
     accuracies: dict[str, float] = {}
     for name in () if isinstance(model, RecordedModel) else probe.controls:
         try:
-            control, _ = restrict_to_vocabulary(find_probe(name).written(probe.surface), model, force=force)
+            control, _ = restrict_to_vocabulary(find_probe(name).with_surface(probe.surface), model, force=force)
         except VocabularyError as error:
             if not force:
                 raise

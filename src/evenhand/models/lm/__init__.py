@@ -18,7 +18,7 @@ _PUBLIC = {
     "CausalLM": "causal",
     "LMCorpus": "corpus",
     "Likelihood": "likelihood",
-    "Settings": "settings",
+    "LMSettings": "settings",
     "TextScores": "likelihood",
     "TokenVocabulary": "vocabulary",
     "TrainedLM": "model_folder",
@@ -39,8 +39,8 @@ __all__ = [
     "BiasRegulariserCallback",
     "CausalLM",
     "LMCorpus",
+    "LMSettings",
     "Likelihood",
-    "Settings",
     "TextScores",
     "TokenVocabulary",
     "TrainedLM",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood, TextScores, WordLikelihood, perplexity
     from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
-    from evenhand.models.lm.settings import Settings, settings_of
+    from evenhand.models.lm.settings import LMSettings, settings_of
     from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
     from evenhand.models.lm.training import train
     from evenhand.models.lm.vocabulary import TokenVocabulary

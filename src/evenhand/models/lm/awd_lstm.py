@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evenhand.models.lm.settings import GATES, Settings
+from evenhand.models.lm.settings import GATES, LMSettings
 
 State: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # hidden and cell, each (1, batch, units)
 States: TypeAlias = "tuple[State, ...]"  # one of each layer
@@ -42,9 +42,9 @@ class AWDLSTM(nn.Module):  # type: ignore[misc]
         seed: seed of the initial weights.
     """
 
-    def __init__(self, words: int, settings: Settings | None = None, *, seed: int = 0) -> None:
+    def __init__(self, words: int, settings: LMSettings | None = None, *, seed: int = 0) -> None:
         super().__init__()
-        self.settings = settings or Settings()
+        self.settings = settings or LMSettings()
         self.encoder = nn.Embedding(words, self.settings.embedding)
         self.layers = nn.ModuleList(LSTMLayer(*sizes) for sizes in pairwise(self.settings.layer_widths()))
         self.decoder = nn.Linear(self.settings.embedding, words)

@@ -46,7 +46,7 @@ class Perplexity:
         return asdict(self)
 
 
-class Window(NamedTuple):
+class TextWindow(NamedTuple):
     """A stretch of a text's tokens, of which the last `new` ones are scored."""
 
     text: int
@@ -170,7 +170,7 @@ class CausalLM:
     def _score(self, texts: Sequence[str], width: int, step: int, batch: int | None) -> TextScores:
         torch = require("torch", extra="models")
         first = self._first_ids("")
-        windows: list[Window] = []
+        windows: list[TextWindow] = []
         counts = np.zeros(len(texts), dtype=np.int64)
         for number, text in enumerate(check_texts(texts)):
             ids = np.array(first + self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int64)
@@ -186,7 +186,7 @@ class CausalLM:
                     totals[windows[row].text] += score
         return TextScores(check_scores(totals, self.name), counts)
 
-    def _score_windows(self, windows: list[Window]) -> list[float]:
+    def _score_windows(self, windows: list[TextWindow]) -> list[float]:
         """Return the log-probability of the new tokens of each window."""
         torch = require("torch", extra="models")
         ids, lengths = (torch.from_numpy(array).to(self.device) for array in pad([window.ids for window in windows]))
@@ -241,7 +241,7 @@ class CausalLM:
         return rows
 
 
-def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[Window]:
+def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[TextWindow]:
     """Split a text into overlapping windows; each token but the first is new in exactly one."""
     windows, scored = [], 1
     for low in range(0, len(ids), step):
@@ -249,7 +249,7 @@ def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[W
         new = low + len(part) - scored
         if new <= 0:
             break
-        windows.append(Window(text, part, new))
+        windows.append(TextWindow(text, part, new))
         scored += new
     return windows
 

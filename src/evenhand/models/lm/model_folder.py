@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing, write_text, writing
-from evenhand.models.lm.settings import GATES, Settings
+from evenhand.models.lm.settings import GATES, LMSettings
 from evenhand.models.lm.vocabulary import TokenVocabulary
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
@@ -32,7 +32,7 @@ class FolderConfig(NamedTuple):
     """The configuration of a model folder."""
 
     words: int
-    settings: Settings
+    settings: LMSettings
     manifest: Manifest
 
 
@@ -95,8 +95,8 @@ def read_folder_config(folder: Path) -> FolderConfig:
     return FolderConfig(words, _read_settings(content.get("settings"), path), manifest)
 
 
-def _read_settings(content: object, path: Path) -> Settings:
-    types = {field.name: type(field.default) for field in fields(Settings)}
+def _read_settings(content: object, path: Path) -> LMSettings:
+    types = {field.name: type(field.default) for field in fields(LMSettings)}
     if not isinstance(content, dict) or not set(content) <= set(types):
         raise FormatError(f"{path}: not the configuration of an evenhand language model (settings)")
     for name, value in content.items():
@@ -104,7 +104,7 @@ def _read_settings(content: object, path: Path) -> Settings:
         if type(value) not in allowed:
             raise FormatError(f"{path}: {name} is {shown(value)}, expected {types[name].__name__}")
     try:
-        return Settings(**content)
+        return LMSettings(**content)
     except EvenhandError as error:
         raise FormatError(f"{path}: not the configuration of an evenhand language model ({error.message})") from error
 

@@ -10,7 +10,7 @@ GATES = 4  # of an LSTM cell
 
 
 @dataclass(frozen=True)
-class Settings:
+class LMSettings:
     """Hyper-parameters of the AWD-LSTM (Merity et al. 2018), with the values of Bordia & Bowman 2019.
 
     Args:
@@ -74,20 +74,20 @@ class Settings:
         return asdict(self)
 
 
-PRESETS: dict[str, Settings] = {
-    "ptb": Settings(),
-    "wikitext-2": Settings(batch=80),
-    "cnn-dailymail": Settings(batch=80, epochs=500),
+PRESETS: dict[str, LMSettings] = {
+    "ptb": LMSettings(),
+    "wikitext-2": LMSettings(batch=80),
+    "cnn-dailymail": LMSettings(batch=80, epochs=500),
 }
 
 
-def settings_of(name: str, **changes: float) -> Settings:
+def settings_of(name: str, **changes: float) -> LMSettings:
     """Return the settings of a published corpus, with some of them changed."""
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
-    unknown = set(changes) - {field.name for field in fields(Settings)}
+    unknown = set(changes) - {field.name for field in fields(LMSettings)}
     if unknown:
-        raise unknown_name("setting", min(unknown), (field.name for field in fields(Settings)))
+        raise unknown_name("setting", min(unknown), (field.name for field in fields(LMSettings)))
     return replace(PRESETS[name], **changes)  # type: ignore[arg-type]  # whole numbers are whole where they must be
 
 

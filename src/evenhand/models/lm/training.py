@@ -18,7 +18,7 @@ from evenhand.errors import DegenerateError
 from evenhand.models.device import PRECISIONS, resolve_precision, torch_device, torch_dtype
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.model_folder import Epoch, Manifest, TrainedLM
-from evenhand.models.lm.settings import Settings, check_seed
+from evenhand.models.lm.settings import LMSettings, check_seed
 from evenhand.models.lm.training_state import LossTerm, TrainingState, resume, save_checkpoint
 
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
@@ -30,7 +30,7 @@ SAVE_SECONDS = 600.0  # after which a checkpoint is written within an epoch
 def train(
     corpus: LMCorpus,
     *,
-    settings: Settings | None = None,
+    settings: LMSettings | None = None,
     regulariser: LossTerm | None = None,
     seed: int = 1111,
     device: str = "auto",
@@ -68,7 +68,7 @@ def train(
         DegenerateError: If the loss or a weight is no longer finite; the checkpoint is then that of an earlier step.
     """
     check_seed(seed)
-    settings = settings or Settings()
+    settings = settings or LMSettings()
     place = torch_device(device)
     # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.
     supported = ("float32",) if place.type == "cpu" else ("float32", "bfloat16")

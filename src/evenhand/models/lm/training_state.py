@@ -19,7 +19,7 @@ from evenhand.models.lm.corpus import LMCorpus, columns, starts, stretches
 from evenhand.models.lm.likelihood import mean_loss
 from evenhand.models.lm.model_folder import Epoch
 from evenhand.models.lm.nt_asgd import NTASGD
-from evenhand.models.lm.settings import Settings
+from evenhand.models.lm.settings import LMSettings
 from evenhand.models.model_files import JSONObject
 
 LossTerm: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"
@@ -44,7 +44,7 @@ class TrainingState:
     def __init__(
         self,
         corpus: LMCorpus,
-        settings: Settings,
+        settings: LMSettings,
         *,
         seed: int,
         device: str | torch.device,

@@ -1,6 +1,6 @@
-"""Models of natural language inference: who is asked whether a sentence follows from another.
+"""Models of natural language inference (NLI): does a hypothesis follow from a premise?
 
-What is asked belongs in `words.probes`, what the answers say in `measures.inference`.
+Probes are in `words.probes`, scores in `measures.inference`.
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The transformer's modules, read when somebody asks for one."""
+    """Import the transformer modules on first use."""
     if name != "TransformerNLI":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from evenhand.models.nli.transformer.model import TransformerNLI

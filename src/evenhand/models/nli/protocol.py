@@ -30,7 +30,9 @@ class NLIModel(Protocol):
     equal length and returns one row of probabilities per pair, in the order of the input.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the model in results and messages."""
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
         """Return the probabilities of entailment, neutral and contradiction for each pair."""
@@ -50,7 +52,7 @@ class RecordedModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Name for tables."""
+        """The name of the model in results and messages."""
 
     def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
         """Yield the predictions of each block; raise `FormatError` if there are too few or too many."""

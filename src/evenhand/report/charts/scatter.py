@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.corpus.comparison import Comparison
+from evenhand.corpus.comparison import Comparison, Point
 from evenhand.report.charts.style import INK, PALETTE, chart
 
 MOST = 2_000  # points drawn; more would make a file of many megabytes and a single blot
 
 
-def shown_points(comparison: Comparison, most: int = MOST) -> list[dict[str, Any]]:
+def shown_points(comparison: Comparison, most: int = MOST) -> list[Point]:
     """The words to draw: all, or as many drawn evenly, the same ones each time."""
     points = comparison.points()
     if len(points) <= most:
