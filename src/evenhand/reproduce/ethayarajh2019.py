@@ -131,7 +131,7 @@ def candidates(vectors: Vectors) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _row(vectors: Vectors, name: str, statistic: float, effect: float, p_value: float, *, seed: int) -> tuple[Any, ...]:
     item = query(f"ethayarajh2019-{name}")
-    ours = measures.weat(vectors, item, ddof=0, ties="gt", seed=seed)
+    ours = measures.weat(vectors, item, ddof=0, alternative="greater", ties="gt", seed=seed)
     targets, attributes = (" / ".join(group.words[0] for group in sets) for sets in (item.targets, item.attributes))
     value = ours.details.get("statistic")
     return targets, attributes, statistic, value, effect, ours.value, p_value, ours.p_value
