@@ -21,13 +21,13 @@ import torch
 from evenhand.models.lm import BiasRegulariser
 from evenhand.models.lm.awd_lstm import LSTMLayer, mask
 from evenhand.models.lm.corpus import LMCorpus
-from evenhand.models.lm.settings import Settings, settings_of
-from evenhand.models.lm.training_state import Run
+from evenhand.models.lm.settings import LMSettings, settings_of
+from evenhand.models.lm.training_state import TrainingState
 from evenhand.models.lm.vocabulary import TokenVocabulary
 from evenhand.reproduce.bordia2019 import DEFINITIONS
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-SMALL = Settings(embedding=64, hidden=128, batch=8)
+SMALL = LMSettings(embedding=64, hidden=128, batch=8)
 PAIRS = [(2 * pair, 2 * pair + 1) for pair in range(20)]  # about as many as the lists have
 SIZES = {"ptb": 10_000, "wikitext-2": 33_278}
 
@@ -43,22 +43,24 @@ def cells(layer: LSTMLayer, values: Any, state: Any, *, drop: float = 0.0, gener
     return torch.stack(outputs), (now[0][None], now[1][None])
 
 
-def made(settings: Settings, words: int, device: str, dtype: Any, way: str = "fused", term: Any = None) -> Run:
+def made(
+    settings: LMSettings, words: int, device: str, dtype: Any, way: str = "fused", term: Any = None
+) -> TrainingState:
     """A run whose stretches all have the full length."""
     text = np.random.default_rng(0).integers(0, words, settings.batch * (settings.bptt + 1)).astype(np.int32)
     vocabulary = TokenVocabulary(tuple(f"w{i}" for i in range(words)))
     corpus = LMCorpus(text, text, text, vocabulary)
-    run = Run(corpus, settings, seed=0, device=device, dtype=dtype, term=term)
+    run = TrainingState(corpus, settings, seed=0, device=device, dtype=dtype, term=term)
     for layer in run.model.layers:
         layer.align = 1 if way != "fused" else None
         if way == "unfused":
             layer.forward = cells.__get__(layer)
-    run.begin(1)
+    run.start_epoch(1)
     run.lengths, run.starts = [settings.bptt], [0]
     return run
 
 
-def milliseconds(run: Run, warm: int, steps: int) -> float:
+def milliseconds(run: TrainingState, warm: int, steps: int) -> float:
     """Mean wall time of a step."""
     wait = torch.cuda.synchronize if run.text.is_cuda else lambda: None
     for count in range(warm + steps):

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.bilstm_network import random
-from evenhand.models.nli.callable_model import answers
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.bilstm import random_arrays
+from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
 
@@ -48,7 +48,7 @@ def evenly(asked: Probe, count: int) -> Points:
 def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
     """A model with random weights; `backend` is numpy, torch or torch:cuda."""
     if kind == "bilstm":
-        return BiLSTM(random(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
+        return BiLSTM(random_arrays(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
     return DecomposableAttention(Weights.random(vectors.dim, 200), vectors, backend_name=backend)
 
 
@@ -92,7 +92,7 @@ def on_gpu(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[st
         found = factorised(model, asked)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    plain = {name: answers(model_over(name, vectors, kind), asked, points) for name in ("torch:cuda", "torch")}
+    plain = {name: predict_points(model_over(name, vectors, kind), asked, points) for name in ("torch:cuda", "torch")}
     return {
         "seconds": round(statistics.median(seconds[1:]), 3),
         "seconds_each": [round(value, 3) for value in seconds[1:]],

@@ -232,8 +232,8 @@ def main() -> None:
         "weights": "synthetic: random BERT, outputs along the main directions of its pooled vectors; not about bias",
         "pairs": asked.n_pairs,
         "sample": len(plain),
-        "precision": fast.placed.precision,
-        "batch_tokens": fast.placed.tokens,
+        "precision": fast.device_model.precision,
+        "batch_tokens": fast.device_model.tokens,
         "seconds": {"make": making, "load": loading, "whole_probe": seconds},
         "pairs_per_s": {
             "whole_probe": asked.n_pairs / seconds,

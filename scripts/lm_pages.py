@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenhand.reproduce.bordia2019 import CONTEXTS, PAIRS, PUBLISHED, STATISTICS, shown, summary
+from evenhand.reproduce.bordia2019 import CONTEXTS, PAIRS, PUBLISHED, STATISTICS, format_value, summary
 
 PAGES = Path(__file__).parents[1] / "docs/reproductions"
 KEPT, PAGE = PAGES / "bordia2019.json", PAGES / "bordia2019.md"
@@ -189,15 +189,17 @@ def results(kept: Row, corpus: str) -> str:
     body = [["training text", "published", "", "", *map(_plain, published[None])]]
     base = [group for group in ours if not group.strength][-1]
     training = summary(base.runs)[0]["training"]
-    body.append(["training text", "ours", "", "", *(shown(training[c][s]) or "" for c in CONTEXTS for s in STATISTICS)])
+    body.append(
+        ["training text", "ours", "", "", *(format_value(training[c][s]) or "" for c in CONTEXTS for s in STATISTICS)]
+    )
     body[-1].append("")
     for strength in sorted({group.strength for group in ours} | {s for s in published if s is not None}):
         if strength in published:
             body.append([f"{strength:g}", "published", "", "1", *map(_plain, published[strength])])
         for group in (group for group in ours if group.strength == strength):
             (row,) = summary(group.runs)
-            cells = [shown(row[c][s]) or "" for c in CONTEXTS for s in STATISTICS]
-            body.append([*group.label, *cells, shown(row["test_perplexity"], 1) or ""])
+            cells = [format_value(row[c][s]) or "" for c in CONTEXTS for s in STATISTICS]
+            body.append([*group.label, *cells, format_value(row["test_perplexity"], 1) or ""])
     return _table(["λ", "term", "epochs", "seeds", *HEAD, "perplexity"], body)
 
 

@@ -44,7 +44,7 @@ def main() -> None:
 def _row(vectors: eh.Vectors, method: str) -> dict[str, object]:
     start = time.perf_counter()
     try:
-        changed = mitigations.get(method)().fit(vectors, "gender")(vectors) if method else vectors
+        changed = _method(method).fit(vectors, "gender")(vectors) if method else vectors
     except eh.EvenhandError as error:
         return {"failed": error.message}
     fitted = time.perf_counter() - start
@@ -52,6 +52,10 @@ def _row(vectors: eh.Vectors, method: str) -> dict[str, object]:
     kept = eh.measures.retention(changed, "vocabulary", reference=vectors)
     cells = dict(zip(found.columns, found.rows[0], strict=True))
     return {**cells, "kept": kept.value, "seconds": round(fitted, 1)}
+
+
+def _method(method: str) -> mitigations.Mitigation:
+    return mitigations.get(method)().with_params(dawkins2021.PARAMS.get(method, {}))
 
 
 def _table(base: str, rows: dict[str, dict[str, object]]) -> str:

@@ -35,7 +35,7 @@ def test_lengths_are_summed_in_double_precision() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
 def test_a_row_without_a_length_is_an_error_and_never_a_zero_row(bad: float) -> None:
-    with pytest.raises(DegenerateError, match="row 1 has no length"):
+    with pytest.raises(DegenerateError, match="row 1 has no finite norm"):
         unit_rows(np.array([[1.0, 0.0], [bad, 1.0]]))
 
 

@@ -116,7 +116,7 @@ def test_a_disk_that_fails_while_reading_is_told(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_bytes(b"x")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputMissingError, match="may not be read"):
+    with pytest.raises(InputMissingError, match="is not readable"):
         existing(tmp_path / "x")
 
 
@@ -240,7 +240,7 @@ def test_no_decompressor_reads_before_it_is_asked_to(opener: Callable[[io.BytesI
 def test_a_pipe_or_device_is_not_replaced_by_a_plain_file(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(OutputError, match=r"pipe: could not be written \(it is no plain file\)"):
+    with pytest.raises(OutputError, match=r"pipe: could not be written \(it is not a regular file\)"):
         write(path, b"new")
     assert path.is_fifo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]

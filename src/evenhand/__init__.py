@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 __version__ = "0.1.0"
 
@@ -21,6 +21,7 @@ _PUBLIC = {
     "Measurement": "evenhand.measures:Measurement",
     "Pairs": "evenhand.words:Pairs",
     "Query": "evenhand.words:Query",
+    "Subject": "evenhand.subjects:Subject",
     "Subspace": "evenhand.subspaces:Subspace",
     "Template": "evenhand.words:Template",
     "VectorMap": "evenhand.mitigations:VectorMap",
@@ -31,6 +32,7 @@ _PUBLIC = {
     "engines": "evenhand.engines",
     "measures": "evenhand.measures",
     "mitigations": "evenhand.mitigations",
+    "open": "evenhand.subjects:open_subject",
     "pairs": "evenhand.words:pairs",
     "probe": "evenhand.measures.inference:probe",
     "query": "evenhand.words:query",
@@ -48,6 +50,7 @@ __all__ = [
     "Measurement",
     "Pairs",
     "Query",
+    "Subject",
     "Subspace",
     "Template",
     "VectorMap",
@@ -59,6 +62,7 @@ __all__ = [
     "engines",
     "measures",
     "mitigations",
+    "open",
     "pairs",
     "probe",
     "query",
@@ -76,12 +80,14 @@ if TYPE_CHECKING:
     from evenhand.measures.inference import probe
     from evenhand.mitigations import VectorMap
     from evenhand.models.vectors import Coverage, Vectors
+    from evenhand.subjects import Subject
+    from evenhand.subjects import open_subject as open
     from evenhand.subspaces import Subspace
     from evenhand.words import Concept, Pairs, Query, Template, WordSet, concept, pairs, query, wordset
 
 
 def __getattr__(name: str) -> Any:
-    return globals().setdefault(name, found(__name__, _PUBLIC, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _PUBLIC, name))
 
 
 def __dir__() -> list[str]:

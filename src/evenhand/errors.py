@@ -1,7 +1,7 @@
-"""The one exception family, and the warning category.
+"""Exceptions, the warning category, and helpers for their messages.
 
-Every error says what was wrong, with which value, and what to do about it (the hint). Each child is also the
-builtin error that a caller would expect, so `except ValueError` and `except EvenhandError` both work.
+Every error says what is wrong, which value caused it and what to do (the hint). Each class also derives from the
+matching builtin exception, so both `except ValueError` and `except EvenhandError` work.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
-LISTED = 12  # names in a hint
+LISTED = 12  # names shown in a hint
 
 
 class EvenhandWarning(UserWarning):
-    """Something a reader of the numbers should know; the run goes on."""
+    """A condition that affects how the numbers should be read; the computation continues."""
 
 
 class EvenhandError(Exception):
-    """Root of every error raised on purpose."""
+    """Base class of all evenhand errors."""
 
     exit_code: ClassVar[int] = 1
 
@@ -33,7 +33,7 @@ class EvenhandError(Exception):
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exception's own pickling would drop the keyword-only hint when an error crosses a process border.
+        # The default pickling of exceptions drops the keyword-only hint.
         return (_rebuild, (type(self), self.message, self.hint))
 
 
@@ -42,22 +42,22 @@ def _rebuild(kind: type[EvenhandError], message: str, hint: str) -> EvenhandErro
 
 
 class FormatError(EvenhandError, ValueError):
-    """A file, or data handed in, does not have the form it should."""
+    """A file or an argument does not have the expected format."""
 
     exit_code = 4
 
 
 class InputMissingError(EvenhandError, FileNotFoundError):
-    """A file or data set that the work needs is not there."""
+    """A required file or data set does not exist."""
 
     exit_code = 4
 
-    def __str__(self) -> str:  # OSError brings its own __str__
+    def __str__(self) -> str:  # OSError defines its own __str__
         return EvenhandError.__str__(self)
 
 
 class OutputError(EvenhandError, OSError):
-    """A result could not be written (no space, no permission, no such folder)."""
+    """A result could not be written (disk full, permission denied, missing folder)."""
 
     def __str__(self) -> str:
         return EvenhandError.__str__(self)
@@ -73,16 +73,16 @@ class FetchError(EvenhandError, OSError):
 
 
 class VocabularyError(EvenhandError, KeyError):
-    """Words that the work needs are missing from the vectors."""
+    """Required words are missing from the vocabulary."""
 
     exit_code = 4
 
-    def __str__(self) -> str:  # KeyError would print a repr
+    def __str__(self) -> str:  # KeyError prints the repr of its argument
         return EvenhandError.__str__(self)
 
 
 class UnknownNameError(EvenhandError, KeyError):
-    """No measure, method, query, concept or data set has that id."""
+    """No measure, method, query, concept or data set has this id."""
 
     exit_code = 2
 
@@ -91,59 +91,59 @@ class UnknownNameError(EvenhandError, KeyError):
 
 
 class UsageError(EvenhandError, ValueError):
-    """An argument has a value that makes no sense here."""
+    """An argument has an invalid value."""
 
     exit_code = 2
 
 
 class DegenerateError(EvenhandError, ArithmeticError):
-    """The data leave the quantity undefined (zero direction, one class, no variance)."""
+    """The quantity is undefined for these data (zero direction, a single class, no variance)."""
 
 
 class WorkerError(EvenhandError, RuntimeError):
-    """A worker process or a cluster that was to do a part of the work is gone or cannot be reached."""
+    """A worker process or a cluster has died or cannot be reached."""
 
 
 class MissingExtraError(EvenhandError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is required but not installed."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for an unknown id, with the nearest known ones as its hint."""
+    """Return the error for an unknown id, with the closest valid ids as its hint."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     listing = ", ".join(close) if close else ", ".join(names[:LISTED]) + more
-    told = f"list of {kind}" if kind.partition(" ")[0] == "pairs" else kind  # the one kind whose name is a plural
-    return UnknownNameError(f"there is no {told} {name!r}", hint=f"{'did you mean' if close else 'known'}: {listing}")
+    label = f"list of {kind}" if kind.partition(" ")[0] == "pairs" else kind  # the only kind with a plural name
+    return UnknownNameError(f"there is no {label} {name!r}", hint=f"{'did you mean' if close else 'known'}: {listing}")
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, for messages: 1 file, 2 files."""
+    """Return a number with its noun in singular or plural: "1 file", "2 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import an optional package, or say which pip line installs it."""
+    """Import an optional package; if it is missing, raise an error with the pip command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"this needs the package {module.partition('.')[0]!r}, which is not installed",
+            f"the package {module.partition('.')[0]!r} is required but not installed",
             hint=f'pip install "evenhand[{extra}]"',
         ) from error
 
 
 def few(items: Iterable[str], *, most: int = 3) -> str:
-    """The first few items, for the one line that a record shows of itself."""
+    """Return the first few items as text, for a one-line `__repr__`."""
     every = list(items)
     return ", ".join(every[:most]) + (", ..." if len(every) > most else "")
 
 
 def shown(value: object, *, most: int = 60) -> str:
-    """The value as Python writes it, cut to a readable length."""
+    """Return the repr of a value, shortened for messages."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # Python refuses to write out integers of thousands of digits
+    except (ValueError, RecursionError):  # Python does not print integers of thousands of digits
         text = f"a huge {type(value).__name__}"
     return text if len(text) <= most else text[: most - 3] + "..."

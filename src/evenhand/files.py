@@ -1,4 +1,4 @@
-"""Reading and writing files so that nothing is ever half written: compression by name, temporary file, rename."""
+"""Read and write files: compression by file name, atomic replacement, errors that name the file."""
 
 from __future__ import annotations
 
@@ -82,34 +82,34 @@ COMPRESSORS: dict[str, Opener] = {
     ".xz": lambda raw: cast(IO[bytes], lzma.LZMAFile(raw, "wb", preset=1)),
     ".bz2": lambda raw: cast(IO[bytes], bz2.BZ2File(raw, "wb")),
 }
-# What the four decompressors raise on bytes that are not theirs, or that stop too early.
+# Exceptions that the four decompressors raise for damaged or truncated input.
 BROKEN_STREAM = (EOFError, OSError, lzma.LZMAError, zlib.error, ValueError)
 
 
 def compression_of(path: Path) -> str:
-    """The compression suffix of a file name, or the empty string."""
+    """Return the compression suffix of a file name, or the empty string."""
     return path.suffix.lower() if path.suffix.lower() in DECOMPRESSORS else ""
 
 
 def bare_name(path: Path) -> str:
-    """The file name without its compression suffix, in lower case."""
+    """Return the file name in lower case without its compression suffix."""
     name = path.name.lower()
     return name.removesuffix(compression_of(path))
 
 
 def existing(path: Path, *, what: str = "file") -> Path:
-    """The path itself, or a clear error when there is nothing there."""
+    """Return the path if it is a readable file; raise `InputMissingError` otherwise."""
     if not os.path.exists(path):  # noqa: PTH110  Path.exists raises on names that are too long
         raise InputMissingError(f"{what} {str(path)!r} does not exist", hint="check the spelling of the path")
     if path.is_dir():
         raise InputMissingError(f"{str(path)!r} is a folder, not a {what}", hint="name a file inside it")
     if not os.access(path, os.R_OK):
-        raise InputMissingError(f"{what} {str(path)!r} may not be read", hint="check its permissions")
+        raise InputMissingError(f"{what} {str(path)!r} is not readable", hint="check its permissions")
     return path
 
 
 class _Unpacked(io.RawIOBase):
-    """The decompressed stream. What the decompressor complains of becomes a `FormatError` that names the file."""
+    """A decompressed stream that reports damage as a `FormatError` naming the file."""
 
     def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
         self._path, self._suffix = path, suffix
@@ -135,10 +135,10 @@ class _Unpacked(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open for reading, decompressed by suffix; a damaged stream becomes a `FormatError` that names the file."""
+    """Open a file for reading and decompress it by suffix; damage raises a `FormatError` that names the file."""
     suffix = compression_of(existing(path))
     if suffix and not path.stat().st_size:
-        raise FormatError(f"{path}: the file is empty, not even a {suffix} stream", hint="fetch it again")
+        raise FormatError(f"{path}: the file is empty, not a {suffix} stream", hint="fetch it again")
     try:
         with path.open("rb") as raw:
             if suffix:
@@ -150,26 +150,26 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         raise InputMissingError(
-            f"{path}: could not be read ({error.strerror or error})", hint="check the disk and its permissions"
+            f"{path}: could not be read ({error.strerror or error})", hint="check the disk and the permissions"
         ) from error
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside the target, renamed onto it only when the block ends well, removed otherwise.
+    """Yield a temporary path beside the target; rename it to the target on success, remove it on failure.
 
-    Whoever kills the process leaves either the old file or none, never half of a new one: `os.replace` is atomic, and
-    a stray temporary file carries a dot and a `.partial` suffix. A link is followed: what it points to is replaced.
+    A killed process leaves the old file or none, never a partial one: `os.replace` is atomic, and a leftover temporary
+    file starts with a dot and ends with `.partial`. Symbolic links are followed.
     """
     target = Path(os.path.realpath(path))
     with told_as_output(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if target.exists() and not target.is_file():  # /dev/null, a pipe: renaming would put a plain file in its place
-            raise OSError(errno.EINVAL, "it is no plain file")
+        if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
+            raise OSError(errno.EINVAL, "it is not a regular file")
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(partial_name(target))
-        # Not mkstemp, which makes files private: the kernel applies the umask, which can be read only by setting it.
+        # Not mkstemp, which creates private files: here the umask applies.
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield partial
@@ -181,19 +181,19 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def partial_name(path: Path) -> str:
-    """A hidden name for something unfinished; a long name is cut, for file systems allow 255 bytes."""
+    """Return a hidden temporary name; long names are cut because file systems allow 255 bytes."""
     return f".{path.name[:40]}.{secrets.token_hex(6)}.partial"
 
 
 def keep_mode(old: Path, new: Path) -> None:
-    """Give a new file the permissions of the file it is about to replace."""
+    """Copy the permissions of the file to be replaced to the new file."""
     if old.exists():
         new.chmod(old.stat().st_mode & 0o777)
 
 
 @contextlib.contextmanager
 def told_as_output(path: Path) -> Iterator[None]:
-    """What the system says while a file is written, as an error that names the file."""
+    """Convert an `OSError` raised while writing into an `OutputError` that names the file."""
     try:
         yield
     except EvenhandError:
@@ -201,13 +201,13 @@ def told_as_output(path: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(
             f"{path}: could not be written ({error.strerror or error})",
-            hint="check the folder, its permissions and the space left; what was there before is as it was",
+            hint="check the folder, its permissions and the free space; the previous content is unchanged",
         ) from error
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """Open for atomic writing, compressed by the suffix of the final name, flushed to the disk before the rename."""
+    """Open a file for atomic writing, compressed by suffix and synced to disk before the rename."""
     suffix = compression_of(path)
     with told_as_output(path), replacing(path) as partial, partial.open("wb") as raw:
         if suffix:
@@ -220,14 +220,14 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole UTF-8 text file atomically."""
+    """Write a UTF-8 text file atomically."""
     with writing(path) as out:
         out.write(text.encode())
 
 
 def cache_folder() -> Path:
-    """Where parsed vectors and fetched data are kept: `EVENHAND_CACHE`, or the user's cache folder."""
-    # os.path.expanduser leaves a home that nobody has as it is, where Path.expanduser raises.
-    if given := os.environ.get("EVENHAND_CACHE"):
-        return Path(os.path.expanduser(given))  # noqa: PTH111
+    """Return the folder for parsed vectors and downloads: `EVENHAND_CACHE`, or the user's cache folder."""
+    # os.path.expanduser keeps an unknown home as it is, whereas Path.expanduser raises.
+    if folder := os.environ.get("EVENHAND_CACHE"):
+        return Path(os.path.expanduser(folder))  # noqa: PTH111
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "evenhand"  # noqa: PTH111

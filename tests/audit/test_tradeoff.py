@@ -3,14 +3,15 @@
 import pytest
 
 import evenhand as eh
-from evenhand.audit import Case, Result, Stage, tradeoffs
+from evenhand.audit import Question, Result, Stage, tradeoffs
 from evenhand.report import charts
+from evenhand.report.charts.bias_quality import tradeoff
 
 
 def cell(stage: str, measure: str, value: float | None, query: str = "vocabulary", variant: str = "") -> Result:
     status = "ok" if value is not None else "undefined"
     measurement = eh.Measurement(measure, value, 1, eh.Coverage(()), status=status, query=query)
-    return Result(stage, Case(measure, query, {}, variant), measurement)
+    return Result("v", stage, Question(measure, query, {}, variant), measurement)
 
 
 @pytest.fixture
@@ -21,13 +22,14 @@ def audit() -> eh.Audit:
         "harsh": {"clustering": 0.5, "neighbours": 0.2, "retention": 0.4, "direct-bias": 0.0},
         "poor": {"clustering": 0.95, "neighbours": 0.7, "retention": 0.5, "direct-bias": None},
     }
-    variant = {"direct-bias": "old direction"}
+    variant = {"direct-bias": "old-direction"}
     results = [
         cell(stage, measure, value, variant=variant.get(measure, ""))
         for stage, row in values.items()
         for measure, value in row.items()
     ]
-    return eh.Audit({}, tuple(Stage(name) for name in values), tuple(results))
+    manifest = {"concept": {"name": "gender"}}
+    return eh.Audit(manifest, tuple(Stage(name, "v") for name in values), tuple(results))
 
 
 def test_shares_by_hand(audit: eh.Audit) -> None:
@@ -54,7 +56,7 @@ def test_order_is_by_bias_left(audit: eh.Audit) -> None:
 
 
 def test_the_chart_shows_every_method(audit: eh.Audit) -> None:
-    drawn = charts.svg(charts.tradeoff(tradeoffs(audit)))
+    drawn = charts.svg(tradeoff(tradeoffs(audit)))
     assert all(name in drawn for name in ("harsh", "mild", "poor", "original"))
 
 

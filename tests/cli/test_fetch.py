@@ -44,7 +44,7 @@ def test_the_result_goes_to_stdout_and_the_note_to_stderr(own_folders: Path) -> 
     assert str(path) in result.stdout
     assert "source   EVENHAND_DATA" in result.stdout
     assert "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" in result.stdout
-    assert "not the catalogued one" in result.stderr
+    assert "differs from the catalog" in result.stderr
     assert "catalogued" not in result.stdout
 
 

@@ -48,7 +48,7 @@ def test_audit_prints_a_table_that_fits_80_columns(saved: Path) -> None:
 
 
 def test_audit_writes_record_and_page(saved: Path) -> None:
-    assert sorted(path.name for path in saved.iterdir()) == ["audit.json", "report.html"]
+    assert sorted(path.name for path in saved.iterdir()) == ["audit.json", "cells", "report.html", "stages"]
     assert (saved / "report.html").read_text().startswith("<!doctype html>")
 
 
@@ -163,7 +163,7 @@ def test_check_exit_codes(saved: Path) -> None:
         (["measure", "waet"], 2, "did you mean: weat"),
         (["measure", "weat", "--set", "nonsense=1"], 2, "ddof"),
         (["measure", "weat", "missing.txt"], 4, "missing.txt"),
-        (["audit", "missing.txt"], 4, "no data set of that name"),
+        (["audit", "missing.txt"], 4, "no data set 'missing"),
         (["audit", "--concept", "nonsense"], 2, "nonsense"),
         (["audit", "--method", "linear.nonsense", "--measure", "weat"], 2, "nonsense"),
         (["debias", "glove-embedded", "--method", "linear", "-o", "out.unknown"], 4, ".safetensors"),

@@ -174,7 +174,7 @@ def test_an_unreadable_file(tmp_path):
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("this user may read everything")
-    with pytest.raises(InputMissingError, match="may not be read"):
+    with pytest.raises(InputMissingError, match="is not readable"):
         scored(path)
 
 

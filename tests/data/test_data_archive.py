@@ -90,7 +90,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [make_tar, make_zip])
 def test_a_missing_member_is_named(tmp_path: Path, make: Callable[..., Path]) -> None:
     packed = make(tmp_path / "p", {"a.txt": TEXT})
-    with pytest.raises(FetchError, match=r"holds no 'b\.txt'"):
+    with pytest.raises(FetchError, match=r"does not contain 'b\.txt'"):
         extract(packed, {"b.txt": Wanted(tmp_path / "b.txt", File("b.txt"))})
 
 

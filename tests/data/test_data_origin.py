@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenhand.data import File
-from evenhand.data.http import download, patience
+from evenhand.data.http import default_timeout, download
 from evenhand.errors import FetchError, UsageError
 
 BODY = bytes(range(256)) * 2000
@@ -230,7 +230,7 @@ def test_a_server_that_sends_another_range_is_not_believed(web: Any, target: Pat
 
     leave_partial(target, BODY[:300_000])
     web.routes["/a.bin"] = answer
-    with pytest.raises(FetchError, match="another range"):
+    with pytest.raises(FetchError, match="a different range"):
         download(web.url("/a.bin"), target, expected=expected)
     assert not list(target.parent.iterdir())
 
@@ -272,4 +272,4 @@ def test_from_https_only_to_https() -> None:
 def test_a_timeout_that_makes_no_sense(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("EVENHAND_TIMEOUT", value)
     with pytest.raises(UsageError, match="EVENHAND_TIMEOUT"):
-        patience()
+        default_timeout()

@@ -63,7 +63,7 @@ def test_the_complaint_of_a_failing_command_is_passed_on(tmp_path: Path) -> None
     [("", "no message"), ("a\nb\n", "b"), ("npm error code E404\nnpm error 404 gone\nx", "404 gone")],
 )
 def test_what_a_complaint_says(output: str, told: str) -> None:
-    assert registries.complaint(output).endswith(told)
+    assert registries.error_line(output).endswith(told)
 
 
 def test_a_command_that_cannot_start_is_told(tmp_path: Path) -> None:

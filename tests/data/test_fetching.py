@@ -68,8 +68,8 @@ def test_from_the_origin_then_from_the_cache(web: Any, a_file: File, make_entry:
     web.serve("/a.txt", TEXT)
     entry = make_entry(a_file, sources=(web.url("/a.txt"),))
     first, second = obtain(entry), obtain(entry)
-    assert first.place.path == cache / "data" / "a-set" / "a.txt"
-    assert first.place.path.read_bytes() == TEXT
+    assert first.copy.path == cache / "data" / "a-set" / "a.txt"
+    assert first.copy.path.read_bytes() == TEXT
     assert (first.source, second.source) == (web.url("/a.txt"), "cache")
     assert len(web.seen) == 1
 
@@ -101,8 +101,8 @@ def test_a_failing_origin_gives_way_to_the_mirror(
     mirror = "pypi:some-set==1!some_set/a.txt"
     fetched = obtain(make_entry(a_file, sources=(web.url("/a.txt"), mirror)))
     assert fetched.source == mirror
-    assert fetched.place.path.read_bytes() == TEXT
-    assert [path.name for path in fetched.place.path.parent.iterdir()] == ["a.txt"]
+    assert fetched.copy.path.read_bytes() == TEXT
+    assert [path.name for path in fetched.copy.path.parent.iterdir()] == ["a.txt"]
 
 
 def test_a_wrong_file_at_the_origin_gives_way_to_the_mirror(
@@ -111,7 +111,7 @@ def test_a_wrong_file_at_the_origin_gives_way_to_the_mirror(
     web.serve("/a.txt", TEXT[::-1])
     fetched = obtain(make_entry(a_file, sources=(web.url("/a.txt"), "npm:some-set@1!package/a.txt")))
     assert fetched.source.startswith("npm:")
-    assert fetched.place.path.read_bytes() == TEXT
+    assert fetched.copy.path.read_bytes() == TEXT
 
 
 def test_every_failure_is_listed(
@@ -124,7 +124,9 @@ def test_every_failure_is_listed(
         obtain(entry)
     lines = caught.value.message.splitlines()
     assert len(lines) == 5
-    for line, source, why in zip(lines[1:], entry.sources, ["404", "sha256", "holds no", "sha256"], strict=True):
+    for line, source, why in zip(
+        lines[1:], entry.sources, ["404", "sha256", "does not contain", "sha256"], strict=True
+    ):
         assert str(source) in line
         assert why in line
     assert "$EVENHAND_DATA/a-set/a.txt" in caught.value.hint
@@ -136,8 +138,8 @@ def test_several_files_of_one_package_are_asked_for_once(
 ) -> None:
     files = (make_file("a.txt", TEXT), make_file("b.txt", TEXT))
     fetched = obtain(make_entry(*files, sources=("pypi:some-set==1!some_set/{name}",)))
-    assert fetched.place.path.is_dir()
-    assert sorted(path.name for path in fetched.place.path.iterdir()) == ["a.txt", "b.txt"]
+    assert fetched.copy.path.is_dir()
+    assert sorted(path.name for path in fetched.copy.path.iterdir()) == ["a.txt", "b.txt"]
     assert len(commands) == 1
 
 
@@ -146,20 +148,20 @@ def test_the_main_file_of_several_is_the_path(
 ) -> None:
     files = (make_file("a.txt", TEXT), make_file("b.txt", TEXT))
     entry = make_entry(*files, sources=("pypi:some-set==1!some_set/{name}",), main="b.txt")
-    assert obtain(entry).place.path.name == "b.txt"
+    assert obtain(entry).copy.path.name == "b.txt"
 
 
 def test_a_member_of_an_archive_on_the_web(web: Any, a_file: File, make_entry: MakeEntry) -> None:
     web.serve("/some.zip", wheel("in/a.txt"))
     fetched = obtain(make_entry(a_file, sources=(web.url("/some.zip") + "!in/a.txt",)))
-    assert [path.name for path in fetched.place.path.parent.iterdir()] == ["a.txt"]
+    assert [path.name for path in fetched.copy.path.parent.iterdir()] == ["a.txt"]
 
 
 def test_several_files_on_the_web(web: Any, make_entry: MakeEntry, make_file: MakeFile) -> None:
     web.serve("/d/a.txt", b"a")
     web.serve("/d/sub/b.txt", b"b")
     entry = make_entry(make_file("a.txt", b"a"), make_file("sub/b.txt", b"b"), sources=(web.url("/d/{name}"),))
-    assert (obtain(entry).place.path / "sub" / "b.txt").read_bytes() == b"b"
+    assert (obtain(entry).copy.path / "sub" / "b.txt").read_bytes() == b"b"
 
 
 def test_the_data_folder_comes_first(
@@ -169,7 +171,7 @@ def test_the_data_folder_comes_first(
     (tmp_path / "mine" / "sub" / "b.txt").write_bytes(TEXT)
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path / "mine"))
     fetched = obtain(make_entry(a_file, sources=(web.url("/a.txt"),), data_path="sub/b.txt"), offline=True)
-    assert fetched.place.path == tmp_path / "mine" / "sub" / "b.txt"
+    assert fetched.copy.path == tmp_path / "mine" / "sub" / "b.txt"
     assert fetched.source == "EVENHAND_DATA"
     assert not web.seen
 
@@ -182,9 +184,9 @@ def test_other_content_in_the_data_folder_is_used_with_a_warning_and_never_touch
     own.parent.mkdir()
     own.write_bytes(content)
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
-    with pytest.warns(EvenhandWarning, match="not the catalogued one"):
+    with pytest.warns(EvenhandWarning, match="differs from the catalog"):
         fetched = obtain(make_entry(a_file, sources=("https://host/a",)), verify=verify)
-    assert fetched.place.path == own
+    assert fetched.copy.path == own
     assert own.read_bytes() == content
 
 
@@ -195,19 +197,19 @@ def test_half_a_folder_in_the_data_folder_does_not_count(
     (tmp_path / "two" / "a.txt").write_bytes(TEXT)
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
     entry = make_entry(make_file("a.txt", TEXT), make_file("b.txt", TEXT), data_path="two")
-    with pytest.raises(FetchError, match=r"can only come from \$EVENHAND_DATA/two"):
+    with pytest.raises(FetchError, match=r"is read from \$EVENHAND_DATA/two"):
         obtain(entry)
     (tmp_path / "two" / "b.txt").write_bytes(TEXT)
-    assert obtain(entry).place.path == tmp_path / "two"
+    assert obtain(entry).copy.path == tmp_path / "two"
 
 
 def test_a_folder_taken_as_it_is(make_entry: MakeEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = make_entry(data_path="seat/tests")
-    with pytest.raises(FetchError, match="no address"):
+    with pytest.raises(FetchError, match="cannot be downloaded"):
         obtain(entry)
     (tmp_path / "seat" / "tests").mkdir(parents=True)
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
-    assert obtain(entry).place.path == tmp_path / "seat" / "tests"
+    assert obtain(entry).copy.path == tmp_path / "seat" / "tests"
 
 
 @pytest.mark.parametrize("by", ["argument", "environment"])
@@ -252,7 +254,7 @@ def test_force_downloads_again_and_contradicts_offline(web: Any, a_file: File, m
 def test_a_failing_forced_download_keeps_the_old_file(web: Any, a_file: File, make_entry: MakeEntry) -> None:
     web.serve("/a.txt", TEXT)
     entry = make_entry(a_file, sources=(web.url("/a.txt"),))
-    path = obtain(entry).place.path
+    path = obtain(entry).copy.path
     web.serve("/a.txt", TEXT[::-1])
     with pytest.raises(FetchError):
         obtain(entry, force=True)
@@ -265,7 +267,7 @@ def test_a_damaged_copy_in_the_cache_is_replaced(
 ) -> None:
     web.serve("/a.txt", TEXT)
     entry = make_entry(a_file, sources=(web.url("/a.txt"),))
-    path = obtain(entry).place.path
+    path = obtain(entry).copy.path
     path.write_bytes(damage)
     assert obtain(entry, verify=verify).source != "cache"
     assert path.read_bytes() == TEXT

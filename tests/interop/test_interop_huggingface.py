@@ -18,16 +18,15 @@ from evenhand.errors import (
     UsageError,
     VocabularyError,
 )
-from evenhand.interop.huggingface import Token, input_embeddings, set_input_embeddings, whole_word_tokens
+from evenhand.interop.huggingface import input_embeddings, set_input_embeddings
 from evenhand.models.vectors import Vectors
 
 BERT = ["[PAD]", "[unused0]", "nurse", "##s", "she", "Ġ"]
-GPT = ["<s>", "Ġnurse", "nurse", "ing", "ĠcafÃ©", "Ġ", "ĠĠshe", "ĠÃ", "##"]
 T5 = ["<s>", "▁nurse", "nurse", "▁she", "▁", "<0x0A>", "▁▁"]
 
 
 class Tokenizer:
-    """The four methods of a transformers tokenizer that are used here."""
+    """The methods of a transformers tokenizer that are used here."""
 
     def __init__(self, vocabulary: list[str], *, special: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> None:
         self.vocabulary = {token: row for row, token in enumerate(vocabulary)}
@@ -40,36 +39,12 @@ class Tokenizer:
     def get_added_vocab(self) -> dict[str, int]:
         return {token: self.vocabulary[token] for token in self.added}
 
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
-        letters = {"Ġ": b" ", "Ã": b"\xc3", "©": b"\xa9"}
-        return b"".join(letters.get(letter, letter.encode()) for letter in "".join(tokens)).decode(errors="replace")
-
 
 def model_with(rows: int, *, dtype: str = "float32") -> Any:
     torch = pytest.importorskip("torch")
     table = torch.arange(rows * 2, dtype=getattr(torch, dtype)).reshape(rows, 2)
     layer = types.SimpleNamespace(weight=torch.nn.Parameter(table))
     return types.SimpleNamespace(get_input_embeddings=lambda: layer, name_or_path="tiny")
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "special", "words"),
-    [
-        (BERT, ("[PAD]",), [("nurse", 2), ("she", 4), ("Ġ", 5)]),  # Ġ is a letter of Maltese
-        (GPT, ("<s>",), [("nurse", 1), ("café", 4)]),
-        (T5, ("<s>",), [("nurse", 1), ("she", 3)]),
-        (["<s>", "he", "she"], ("<s>",), [("he", 1), ("she", 2)]),
-    ],
-)
-def test_whole_words_of_each_kind_of_vocabulary(
-    vocabulary: list[str], special: tuple[str, ...], words: list[tuple[str, int]]
-) -> None:
-    assert whole_word_tokens(Tokenizer(vocabulary, special=special)) == [Token(*word) for word in words]
-
-
-def test_added_tokens_are_words_as_they_stand() -> None:
-    found = whole_word_tokens(Tokenizer([*GPT, "xe"], special=("<s>",), added=("xe",)))
-    assert found[-1] == Token("xe", len(GPT))
 
 
 def test_every_token_has_its_row() -> None:
@@ -92,9 +67,9 @@ def test_the_vectors_do_not_share_memory_with_the_model() -> None:
     np.testing.assert_array_equal(vectors["nurse"], [4.0, 5.0])
 
 
-def test_tokens_spelt_alike_are_told() -> None:
+def test_tokens_that_spell_the_same_word_raise_a_warning() -> None:
     tokenizer = Tokenizer([*T5, "she"], special=("<s>",), added=("she",))
-    with pytest.warns(EvenhandWarning, match="1 tokens are spelt like an earlier one"):
+    with pytest.warns(EvenhandWarning, match="1 tokens spell the same word as an earlier one"):
         vectors = input_embeddings(model_with(8), tokenizer, whole_words=True)
     np.testing.assert_array_equal(vectors["she"], [6.0, 7.0])
 
@@ -131,7 +106,7 @@ def test_tables_that_do_not_fit_are_refused() -> None:
 def test_models_and_tokenizers_that_do_not_fit_are_refused() -> None:
     with pytest.raises(FormatError, match=r"'she' has row 4, and the model's table 4 rows\n.*resize_token_embeddings"):
         input_embeddings(model_with(4), Tokenizer(BERT))
-    with pytest.raises(UsageError, match="does not know the words of its rows"):
+    with pytest.raises(UsageError, match="does not hold the words of its rows"):
         input_embeddings(model_with(4))
     with pytest.raises(FormatError, match="a dict has no matrix of input embeddings"):
         input_embeddings({}, Tokenizer(BERT))
@@ -140,8 +115,8 @@ def test_models_and_tokenizers_that_do_not_fit_are_refused() -> None:
 
 
 def test_without_the_packages_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(MissingExtraError, match=r'transformers.*\n.*pip install "evenhand\[models\]"'):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r'huggingface_hub.*\n.*pip install "evenhand\[models\]"'):
         input_embeddings("somewhere")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r'torch.*\n.*pip install "evenhand\[models\]"'):
@@ -195,7 +170,18 @@ def test_a_real_byte_level_tokenizer() -> None:
     assert not any("Ġ" in word for word in vectors.words)
 
 
+def test_pickled_weights_are_refused(bert_folder: Path) -> None:
+    """A bare `AutoModel.from_pretrained` would unpickle them."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bert_folder)
+    torch.save(transformers.AutoModel.from_pretrained(bert_folder).state_dict(), bert_folder / "pytorch_model.bin")
+    (bert_folder / "model.safetensors").unlink()
+    for options in ((), (tokenizer,)):
+        with pytest.raises(FormatError, match=r"pickle \(pytorch_model\.bin\)"):
+            input_embeddings(bert_folder, *options)
+
+
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    with pytest.raises(InputMissingError, match=r"cannot load a model.*\n*.*save_pretrained"):
+    with pytest.raises(InputMissingError, match=r"no config\.json.*\n*.*save_pretrained"):
         input_embeddings(tmp_path)

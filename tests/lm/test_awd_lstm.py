@@ -8,13 +8,13 @@ from evenhand.errors import UsageError  # noqa: E402
 from evenhand.models.lm.awd_lstm import (  # noqa: E402  # noqa: E402
     AWDLSTM,
     LSTMLayer,
-    detached,
-    locked,
+    detach,
+    locked_dropout,
     mask,
 )
-from evenhand.models.lm.settings import Settings, settings_of  # noqa: E402
+from evenhand.models.lm.settings import LMSettings, settings_of  # noqa: E402
 
-SMALL = Settings(embedding=6, hidden=10, layers=3)
+SMALL = LMSettings(embedding=6, hidden=10, layers=3)
 
 
 def generator(seed: int = 0) -> "torch.Generator":
@@ -39,7 +39,7 @@ def looped(layer: LSTMLayer, values: "torch.Tensor", state: "tuple[torch.Tensor,
 
 
 def test_a_locked_mask_is_the_same_at_every_step() -> None:
-    dropped = locked(torch.ones(9, 4, 50), 0.4, generator())
+    dropped = locked_dropout(torch.ones(9, 4, 50), 0.4, generator())
     assert (dropped == dropped[:1]).all()
     assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(1 / 0.6)]
     assert not (dropped[0, 0] == dropped[0, 1]).all()  # each column of the batch has its own
@@ -108,7 +108,7 @@ def test_dropped_weights_get_no_gradient() -> None:
 
 
 def test_tied_weights_are_one_matrix() -> None:
-    tied, untied = AWDLSTM(12, SMALL), AWDLSTM(12, Settings(embedding=6, hidden=10, tied=False))
+    tied, untied = AWDLSTM(12, SMALL), AWDLSTM(12, LMSettings(embedding=6, hidden=10, tied=False))
     assert tied.decoder.weight is tied.encoder.weight
     assert untied.decoder.weight is not untied.encoder.weight
     more = sum(p.numel() for p in untied.parameters()) - sum(p.numel() for p in tied.parameters())
@@ -127,15 +127,15 @@ def test_evaluation_is_without_chance_and_the_state_is_carried() -> None:
     model, tokens = AWDLSTM(12, SMALL).eval(), torch.randint(0, 12, (8, 2), generator=generator())
     whole = model(tokens)
     first = model(tokens[:5])
-    second = model(tokens[5:], detached(first.state))
+    second = model(tokens[5:], detach(first.state))
     assert torch.allclose(whole.logits, torch.cat([first.logits, second.logits]), atol=1e-6)
 
 
 def test_a_dropped_word_is_dropped_wherever_it_stands() -> None:
-    settings = Settings(embedding=6, hidden=10, dropout_embedding=0.5, dropout_input=0)
+    settings = LMSettings(embedding=6, hidden=10, dropout_embedding=0.5, dropout_input=0)
     model = AWDLSTM(12, settings)
     tokens = torch.arange(12).repeat(2, 3).T.contiguous()
-    zero = (model._embedded(tokens, generator(3)) == 0).all(dim=-1)
+    zero = (model._embed(tokens, generator(3)) == 0).all(dim=-1)
     dropped = {int(token) for token in tokens[zero]}
     assert 0 < len(dropped) < 12
     assert all(
@@ -154,10 +154,10 @@ def test_the_same_seed_makes_the_same_weights_whatever_torch_drew_before() -> No
 
 
 def test_settings_that_make_no_sense_are_named() -> None:
-    with pytest.raises(UsageError, match="weight_drop lies from 0"):
-        Settings(weight_drop=1.0)
-    with pytest.raises(UsageError, match="batch starts at 1, got 0"):
-        Settings(batch=0)
+    with pytest.raises(UsageError, match="weight_drop must be at least 0"):
+        LMSettings(weight_drop=1.0)
+    with pytest.raises(UsageError, match="batch must be at least 1, got 0"):
+        LMSettings(batch=0)
     with pytest.raises(KeyError, match="wikitext-2"):
         settings_of("wikitext2")
     with pytest.raises(KeyError, match="hidden"):

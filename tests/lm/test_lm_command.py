@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from evenhand.cli.verbs.lm import sub_app
 from evenhand.errors import EvenhandError, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import Cell, Plan, cells, finished, run_cell
+from evenhand.reproduce.lambda_sweep import SweepCell, SweepPlan, cells, finished, run_cell
 
 TINY = ["--set", "embedding=8", "--set", "hidden=10", "--set", "layers=2", "--set", "batch=8", "--set", "bptt=20"]
 RUN = ["--device", "cpu", "--set", "eval_batch=2", "--set", "learning_rate=5", *TINY]
@@ -202,12 +202,12 @@ def test_a_sweep_out_of_time_says_which_cells_are_missing(texts, tmp_path) -> No
 
 
 def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
-    plan = Plan(
+    plan = SweepPlan(
         str(texts / "train.txt"), str(texts / "valid.txt"), str(texts / "test.txt"), pairs="bordia2019-ptb", epochs=1,
         changes=(("batch", 8), ("embedding", 8), ("eval_batch", 2), ("hidden", 10)), device="cpu", samples=1, tokens=2,
         options=(("reduction", "mean"),),
     )  # fmt: skip
-    outcome = run_cell(plan, Cell(0.1, 1), tmp_path)  # two tokens have no company with both groups
+    outcome = run_cell(plan, SweepCell(0.1, 1), tmp_path)  # two tokens have no company with both groups
     assert outcome.reason
     assert not outcome.record
     assert finished(plan, tmp_path / outcome.cell.name) is None
@@ -226,7 +226,7 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--definition", "relased"], "did you mean: released"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
-        (["generate", "nothing-here", "--out", "o"], "no model at 'nothing-here'"),
+        (["generate", "nothing-here", "--out", "o"], "no folder 'nothing-here'"),
         (["generate", "text.txt", "--out", "o"], "text.txt is a file, but no model"),
     ],
 )
@@ -301,7 +301,7 @@ def test_generate_and_measure_with_a_model_of_transformers(texts, tmp_path) -> N
 
 
 def test_cells_go_by_seed() -> None:
-    assert cells([0.0, 1.0], [5, 6]) == [Cell(0.0, 5), Cell(1.0, 5), Cell(0.0, 6), Cell(1.0, 6)]
+    assert cells([0.0, 1.0], [5, 6]) == [SweepCell(0.0, 5), SweepCell(1.0, 5), SweepCell(0.0, 6), SweepCell(1.0, 6)]
     with pytest.raises(UsageError, match="-1"):
         cells([-1.0], [1])
 

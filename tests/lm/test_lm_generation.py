@@ -1,5 +1,6 @@
 """Text and perplexity: seeded, exact, and kept on disk."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from evenhand import corpus as corpora  # noqa: E402
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.models.lm import (  # noqa: E402
     AWDLSTM,
-    Settings,
+    LMSettings,
     TokenVocabulary,
     generate,
     load,
@@ -21,7 +22,7 @@ from evenhand.models.lm import (  # noqa: E402
     save,
     write_samples,
 )
-from evenhand.models.lm.generation import _chosen  # noqa: E402
+from evenhand.models.lm.generation import _choose  # noqa: E402
 from evenhand.models.lm.model_folder import is_saved  # noqa: E402
 
 WORDS = TokenVocabulary(("he", "she", "nurse", "doctor", "<eos>", "<unk>"))
@@ -29,7 +30,7 @@ TOKENS = np.random.default_rng(0).integers(0, 6, 101).astype(np.int32)
 
 
 def made(seed: int = 0, spread: float = 8.0) -> AWDLSTM:
-    model = AWDLSTM(6, Settings(embedding=5, hidden=9, layers=2), seed=seed)
+    model = AWDLSTM(6, LMSettings(embedding=5, hidden=9, layers=2), seed=seed)
     with torch.no_grad():
         model.encoder.weight.mul_(spread)
     return model.eval()
@@ -88,9 +89,9 @@ def test_burn_in_throws_the_first_tokens_away() -> None:
 def test_words_are_drawn_as_often_as_they_are_likely() -> None:
     logits = torch.tensor([0.5, 0.0, 0.25, 0.2, 0.05]).log()
     draws = (torch.arange(20_000) + 0.5) / 20_000
-    found = _chosen(logits.expand(20_000, 5), draws)
+    found = _choose(logits.expand(20_000, 5), draws)
     assert torch.bincount(found, minlength=5).tolist() == [10_000, 0, 5_000, 4_000, 1_000]
-    edges = _chosen(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
+    edges = _choose(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
     assert edges.tolist() == [0, 4]
 
 
@@ -138,6 +139,7 @@ def test_samples_on_disk_are_documents_for_the_corpus_scores(tmp_path: Path) -> 
         ({"temperature": 0.0}, "above 0, got 0.0"),
         ({"start": "he"}, "unknown start 'he'"),
         ({"burn_in": -1}, "-1"),
+        ({"seed": -1}, "seed must be"),
     ],
 )
 def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
@@ -152,7 +154,7 @@ def test_model_and_vocabulary_must_fit() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_model_comes_back_whole(tmp_path: Path, tied: bool) -> None:
-    model = AWDLSTM(6, Settings(embedding=5, hidden=9, layers=2, tied=tied), seed=3)
+    model = AWDLSTM(6, LMSettings(embedding=5, hidden=9, layers=2, tied=tied), seed=3)
     save(model, WORDS, tmp_path / "m", manifest={"seed": 3})
     again, words, manifest = load(tmp_path / "m")
     assert is_saved(tmp_path / "m")
@@ -172,11 +174,67 @@ def test_a_folder_that_is_none_of_ours_is_named(tmp_path: Path) -> None:
         load(tmp_path)
     save(made(), WORDS, tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(FormatError, match=r"model\.safetensors: not a whole file"):
+    with pytest.raises(FormatError, match=r"model\.safetensors: not a complete safetensors file"):
         load(tmp_path)
     (tmp_path / "vocabulary.txt").write_text("he\n")
     with pytest.raises(FormatError, match=r"vocabulary\.txt: 1 words, expected 6"):
         load(tmp_path)
     (tmp_path / "config.json").write_text('{"kind": "bert", "format": 1}')
     with pytest.raises(FormatError, match="a 'bert' of format 1"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("layers", 10**7, "tensors for 10,000,000 layers"),
+        ("hidden", 10**9, "expected \\(4000000000, "),
+        ("hidden", "12", "hidden is '12', expected int"),
+        ("layers", 2.5, "layers is 2.5, expected int"),
+        ("layers", 0, "layers"),
+        ("unheard_of", 1, "settings"),
+        ("dropout_input", float("nan"), "dropout_input"),
+    ],
+)
+def test_settings_that_the_weights_rule_out_are_refused(tmp_path: Path, name: str, value: object, says: str) -> None:
+    """Before memory is taken for the model."""
+    save(made(), WORDS, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    config["settings"][name] = value
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(FormatError, match=says):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"kind": ' * 100_000, "[1]", '{"kind": "awd-lstm", "format": 1, "words": "x"}', "{"])
+def test_damaged_configurations_are_named(tmp_path: Path, text: str) -> None:
+    save(made(), WORDS, tmp_path)
+    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"config\.json"):
+        load(tmp_path)
+    assert is_saved(tmp_path) == ("awd-lstm" in text)
+
+
+def test_weights_in_bfloat16_and_float8(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    save(made(), WORDS, tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({name: tensor.bfloat16() for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
+    loaded = dict(load(tmp_path)[0].named_parameters())
+    assert all(torch.equal(loaded[name], tensor.bfloat16().float()) for name, tensor in tensors.items())
+    narrow = {name: tensor.to(torch.float8_e4m3fn) for name, tensor in tensors.items()}
+    save_file(narrow, tmp_path / "model.safetensors")
+    with pytest.raises(FormatError, match="stored as F8_E4M3"):
+        load(tmp_path)
+
+
+def test_a_vocabulary_that_is_not_utf8_or_repeats_a_word_is_named(tmp_path: Path) -> None:
+    save(made(), WORDS, tmp_path)
+    whole = (tmp_path / "vocabulary.txt").read_bytes()
+    (tmp_path / "vocabulary.txt").write_bytes(b"\xff" + whole)
+    with pytest.raises(FormatError, match=r"vocabulary\.txt: not UTF-8"):
+        load(tmp_path)
+    (tmp_path / "vocabulary.txt").write_bytes(whole + whole)
+    with pytest.raises(FormatError, match=r"vocabulary\.txt: .* twice"):
         load(tmp_path)

@@ -42,7 +42,7 @@ def test_an_open_corpus_counts_its_training_part(folder: Path) -> None:
 def test_a_word_without_a_number_is_named() -> None:
     with pytest.raises(VocabularyError, match="'z' is not in the vocabulary"):
         TokenVocabulary(("a", EOS)).encode(["a", "z"])
-    with pytest.raises(UsageError, match="'a' is twice"):
+    with pytest.raises(UsageError, match="'a' occurs twice"):
         TokenVocabulary(("a", "b", "a"))
 
 
@@ -75,7 +75,7 @@ def test_the_digest_knows_words_and_parts(folder: Path) -> None:
 
 def test_columns_read_down() -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.batches import columns
+    from evenhand.models.lm.corpus import columns
 
     cut = columns(np.arange(11, dtype=np.int32), 3)
     assert cut.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
@@ -86,7 +86,7 @@ def test_columns_read_down() -> None:
 @given(st.integers(2, 3000), st.integers(1, 90), st.integers(0, 5), st.integers(0, 5))
 def test_stretches_cover_every_prediction_once(steps: int, bptt: int, seed: int, epoch: int) -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.batches import starts, stretches
+    from evenhand.models.lm.corpus import starts, stretches
 
     lengths = stretches(steps, bptt, seed=seed, epoch=epoch)
     assert sum(lengths) == steps - 1
@@ -98,7 +98,7 @@ def test_stretches_cover_every_prediction_once(steps: int, bptt: int, seed: int,
 
 def test_stretches_are_distributed_as_published() -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.batches import stretches
+    from evenhand.models.lm.corpus import stretches
 
     lengths = np.array(stretches(2_000_000, 70, seed=1, epoch=1)[:-1])
     halved = lengths < 52.5  # 3.5 standard deviations from either centre

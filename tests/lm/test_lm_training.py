@@ -13,12 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
-from evenhand.models.lm import LMCorpus, Settings, TokenVocabulary, train  # noqa: E402
-from evenhand.models.lm import schedule as watching  # noqa: E402
-from evenhand.models.lm.training import asked_to_stop  # noqa: E402
-from evenhand.models.lm.training_state import Run  # noqa: E402
+from evenhand.models.lm import LMCorpus, LMSettings, TokenVocabulary, train  # noqa: E402
+from evenhand.models.lm.training import Schedule, interrupt_flag  # noqa: E402
+from evenhand.models.lm.training_state import TrainingState  # noqa: E402
 
-SETTINGS = Settings(
+SETTINGS = LMSettings(
     embedding=12,
     hidden=17,
     layers=2,
@@ -81,7 +80,9 @@ def test_the_loss_is_the_sum_of_its_parts(corpus: LMCorpus) -> None:
         SETTINGS,
         **dict.fromkeys(("dropout_embedding", "dropout_input", "dropout_hidden", "dropout_output", "weight_drop"), 0.0),
     )
-    run, twin = (Run(corpus, settings, seed=3, device="cpu", dtype=torch.float32, term=size) for _ in range(2))
+    run, twin = (
+        TrainingState(corpus, settings, seed=3, device="cpu", dtype=torch.float32, term=size) for _ in range(2)
+    )
     length = run.lengths[0]
     run.advance()
     out = twin.model(twin.text[:length])
@@ -129,7 +130,7 @@ def test_stopped_by_the_clock_in_mid_epoch_it_goes_on_bit_for_bit(
         return steps["left"] > 0
 
     with monkeypatch.context() as patch:
-        patch.setattr(watching.Watch, "has_time_for", has_time_for)
+        patch.setattr(Schedule, "has_time_for", has_time_for)
         cut = train(corpus, settings=SETTINGS, epochs=3, device="cpu", checkpoint=path)
     assert cut.manifest["stopped_by"] == "time"
     assert len(cut.history) == 1
@@ -160,13 +161,13 @@ def test_nan_stops_training_and_names_the_step(corpus: LMCorpus, tmp_path: Path)
 
     with pytest.raises(DegenerateError, match=r"epoch 1, step 4") as caught:
         train(corpus, settings=SETTINGS, regulariser=breaks, epochs=2, device="cpu", checkpoint=path)
-    assert "too early for a checkpoint" in str(caught.value)
+    assert "no checkpoint was written yet" in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_nan_in_a_later_epoch_names_the_checkpoint_to_go_on_from(corpus: LMCorpus, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    steps = len(Run(corpus, SETTINGS, seed=1111, device="cpu", dtype=torch.float32, term=None).lengths)
+    steps = len(TrainingState(corpus, SETTINGS, seed=1111, device="cpu", dtype=torch.float32, term=None).lengths)
     calls = {"n": 0, "bad": steps + 3}
 
     def breaks(model: Any) -> Any:
@@ -184,7 +185,7 @@ def test_nan_in_a_later_epoch_names_the_checkpoint_to_go_on_from(corpus: LMCorpu
 
 def test_an_interrupt_leaves_the_checkpoint_of_the_last_epoch(corpus: LMCorpus, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    steps = len(Run(corpus, SETTINGS, seed=1111, device="cpu", dtype=torch.float32, term=None).lengths)
+    steps = len(TrainingState(corpus, SETTINGS, seed=1111, device="cpu", dtype=torch.float32, term=None).lengths)
     calls = {"n": 0}
 
     def interrupted(model: Any) -> Any:
@@ -204,9 +205,9 @@ def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monke
     """Within an epoch, or while the last one is validated: where it goes on, nothing is lost and nothing differs."""
     path = tmp_path / "c.safetensors"
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    plain = Run.advance if step else Run.close_epoch
+    plain = TrainingState.advance if step else TrainingState.finish_epoch
 
-    def pressed(run: Run, *args: Any) -> Any:
+    def pressed(run: TrainingState, *args: Any) -> Any:
         if (run.epoch, run.step) == (2, step or len(run.lengths)):
             signal.raise_signal(signal.SIGINT)
         return plain(run, *args)
@@ -214,8 +215,10 @@ def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monke
     options = {"settings": SETTINGS, "epochs": 2, "device": "cpu"}
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(Run, plain.__name__, pressed)
-            with pytest.raises(KeyboardInterrupt, match=r"interrupted in epoch \d; run again to go on from .*c\.safet"):
+            patch.setattr(TrainingState, plain.__name__, pressed)
+            with pytest.raises(
+                KeyboardInterrupt, match=r"interrupted in epoch \d; run again to resume from .*c\.safet"
+            ):
                 train(corpus, **options, checkpoint=path, save_every=math.inf)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
@@ -228,7 +231,7 @@ def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monke
 def test_a_second_ctrl_c_does_not_wait() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with asked_to_stop() as asked:
+        with interrupt_flag() as asked:
             signal.raise_signal(signal.SIGINT)
             assert asked()
             with pytest.raises(KeyboardInterrupt):
@@ -240,7 +243,7 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
 def test_a_program_with_its_own_handler_keeps_it() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with asked_to_stop() as asked:
+        with interrupt_flag() as asked:
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
             assert not asked()
     finally:
@@ -255,7 +258,7 @@ def test_a_checkpoint_of_another_training_is_refused(corpus: LMCorpus, tmp_path:
     with pytest.raises(UsageError, match="regulariser was ''"):
         train(corpus, settings=SETTINGS, epochs=1, device="cpu", checkpoint=path, regulariser=size)
     with pytest.raises(UsageError, match="settings was"):
-        train(corpus, settings=Settings(embedding=8, hidden=8, batch=4), epochs=1, device="cpu", checkpoint=path)
+        train(corpus, settings=LMSettings(embedding=8, hidden=8, batch=4), epochs=1, device="cpu", checkpoint=path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
@@ -292,7 +295,28 @@ def test_unknown_device_and_precision_are_named(corpus: LMCorpus) -> None:
         train(corpus, device="abacus")
     with pytest.raises(UsageError, match="'fp8'"):
         train(corpus, device="cpu", precision="fp8")
-    with pytest.raises(UsageError, match="bf16 needs a GPU"):
+    with pytest.raises(UsageError, match="bfloat16 is not supported on cpu"):
         train(corpus, device="cpu", precision="bf16")
+    with pytest.raises(UsageError, match="seed must be"):
+        train(corpus, settings=SETTINGS, device="cpu", seed=-3)
     with pytest.raises(UsageError, match="810 tokens are too few for 700 columns"):
         train(corpus, settings=dataclasses.replace(SETTINGS, batch=700), device="cpu")
+
+
+def test_checkpoints_with_the_short_name_of_a_precision_resume(corpus: LMCorpus, tmp_path: Path) -> None:
+    """Checkpoints written before the full names were used say `fp32`."""
+    import json
+
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    from evenhand.models.lm.training_state import METADATA
+
+    path = tmp_path / "checkpoint"
+    train(corpus, settings=SETTINGS, device="cpu", epochs=1, checkpoint=path)
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()[METADATA])
+    assert about["identity"]["precision"] == "float32"
+    about["identity"]["precision"] = "fp32"
+    save_file(load_file(path), path, metadata={METADATA: json.dumps(about)})
+    assert len(train(corpus, settings=SETTINGS, device="cpu", epochs=2, checkpoint=path).history) == 2

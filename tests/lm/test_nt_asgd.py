@@ -68,14 +68,14 @@ def test_the_average_is_the_mean_of_the_iterates_after_the_trigger() -> None:
     mean = sum(iterates) / len(iterates)
     assert float(optimiser.averages[0]) == pytest.approx(mean, rel=1e-6)
     before = optimiser.parameters[0].detach().clone()
-    with optimiser.best_guess():
+    with optimiser.averaged_weights():
         assert float(optimiser.parameters[0].detach()) == pytest.approx(mean, rel=1e-6)
     assert torch.equal(optimiser.parameters[0], before)
 
 
 def test_without_averages_the_weights_themselves_are_the_guess() -> None:
     optimiser = made(3.0)
-    with optimiser.best_guess():
+    with optimiser.averaged_weights():
         assert float(optimiser.parameters[0].detach()) == 3.0
 
 
@@ -85,6 +85,6 @@ def test_an_error_while_the_averages_are_in_place_puts_the_weights_back() -> Non
         optimiser.observe(loss)
     stepped(optimiser, [1.0])
     last = stepped(optimiser, [1.0])
-    with pytest.raises(RuntimeError), optimiser.best_guess():
+    with pytest.raises(RuntimeError), optimiser.averaged_weights():
         raise RuntimeError
     assert [float(parameter.detach()) for parameter in optimiser.parameters] == last

@@ -216,7 +216,7 @@ def test_nan_weights_give_nan_and_no_crash(detach: bool) -> None:
     [
         (lambda: BiasRegulariser([]), UsageError, "at least one pair"),
         (lambda: BiasRegulariser([(3, 3)]), UsageError, r"\(3, 3\)"),
-        (lambda: BiasRegulariser([(-1, 3)]), UsageError, "counted from 0"),
+        (lambda: BiasRegulariser([(-1, 3)]), UsageError, "numbered from 0"),
         (lambda: BiasRegulariser(PAIRS, strength=-1), UsageError, "at least 0, got -1"),
         (lambda: BiasRegulariser(PAIRS, share=0), UsageError, "share"),
         (lambda: BiasRegulariser(PAIRS, reduction="max"), UsageError, "'max'"),

@@ -179,8 +179,8 @@ def test_untied_output_embeddings(tmp_path) -> None:
     assert not torch.allclose(regularised.lm_head.weight, plain.lm_head.weight, atol=1e-4)
 
 
-def test_a_loss_from_elsewhere_is_an_error_and_not_a_silent_nothing(tmp_path) -> None:
-    with pytest.raises(UsageError, match="not in it"):
+def test_a_loss_that_is_not_the_models_raises_an_error(tmp_path) -> None:
+    with pytest.raises(UsageError, match="not part of it"):
         trained(tmp_path, gpt2(), BiasRegulariserCallback(PAIRS), label_smoothing_factor=0.1)
 
 

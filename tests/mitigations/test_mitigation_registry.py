@@ -4,9 +4,11 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from evenhand import registry
 from evenhand.errors import EvenhandWarning, UnknownNameError, UsageError
-from evenhand.mitigations import LinearProjection, Mitigation, Span, get, listing, registry
+from evenhand.mitigations import LinearProjection, Mitigation, Span, get, ids, listing
 from evenhand.mitigations.maps import RowNormalise, VectorMap
+from evenhand.mitigations.registry import MITIGATIONS
 
 
 class Nothing(Mitigation):
@@ -14,12 +16,13 @@ class Nothing(Mitigation):
 
     id, title, citation, limits = "nothing", "Nothing", "nobody", "everything"
 
-    def fit(self, v: object, concept: object) -> VectorMap:
+    def _fit(self, v: object, concept: object) -> VectorMap:
         return RowNormalise()
 
 
 def add(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    points = EntryPoints(EntryPoint(name, value, registry.GROUP) for name, value in values.items())
+    points = EntryPoints(EntryPoint(name, value, "evenhand.mitigations") for name, value in values.items())
+    monkeypatch.setattr(MITIGATIONS, "_objects", {id: get(id) for id in ids()})
     monkeypatch.setattr(registry, "entry_points", lambda group: points.select(group=group))
 
 
@@ -38,7 +41,7 @@ def test_every_line_is_filled_and_true_to_its_id() -> None:
         assert line.limits
 
 
-def test_a_wrong_id_brings_the_nearest() -> None:
+def test_an_unknown_id_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"no mitigation 'liner'[\s\S]*linear"):
         get("liner")
 
@@ -49,7 +52,7 @@ def test_another_package_can_add_a_method(monkeypatch: pytest.MonkeyPatch) -> No
     assert "nothing" in [line.id for line in listing()]
 
 
-def test_it_cannot_take_the_place_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_cannot_replace_a_method_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     add(monkeypatch, linear=f"{__name__}:Nothing")
     assert get("linear") is LinearProjection
 
@@ -62,4 +65,4 @@ def test_a_broken_addition_is_named_and_does_not_break_the_list(
     with pytest.raises(UsageError, match=message):
         get("broken")
     with pytest.warns(EvenhandWarning, match=message):
-        assert [line.id for line in listing()] == sorted(registry.METHODS)
+        assert [line.id for line in listing()] == sorted(set(ids()) - {"broken"})

@@ -239,14 +239,14 @@ def test_not_a_number_among_the_ngram_rows_is_no_vector(tmp_path: Path) -> None:
 
 
 BAD = {
-    "quantised": ({"quantised": 1}, "quantised or pruned.*\n.*take the .bin"),
+    "quantised": ({"quantised": 1}, "quantised or pruned.*\n.*use the .bin"),
     "pruned": ({"pruned": 2}, "quantised or pruned"),
     "version": ({"version": 13}, "fastText version 13; versions 11 and 12"),
-    "model": ({"model": 9}, "settings that make no sense.*model=9"),
-    "maxn": ({"maxn": 10**9}, "settings that make no sense.*maxn=1000000000"),
-    "bucket": ({"bucket": 10**9}, "an input matrix of 7 x 2; its header asks for 1,000,000,002 x 2"),
-    "dim": ({"dim": 90_000}, "the input matrix should take 2,520,000 bytes"),
-    "rows": ({"row_count": 10**15}, "the input matrix should take 8,000,000,000,000,000 bytes"),
+    "model": ({"model": 9}, "invalid settings.*model=9"),
+    "maxn": ({"maxn": 10**9}, "invalid settings.*maxn=1000000000"),
+    "bucket": ({"bucket": 10**9}, "an input matrix of 7 x 2; the header requires 1,000,000,002 x 2"),
+    "dim": ({"dim": 90_000}, "the input matrix takes 2,520,000 bytes"),
+    "rows": ({"row_count": 10**15}, "the input matrix takes 8,000,000,000,000,000 bytes"),
 }
 
 
@@ -263,7 +263,7 @@ def test_sizes_are_checked_before_memory_is_spent(tmp_path: Path) -> None:
     head = struct.pack("<2i12id", MAGIC, 12, 100_000, 5, 5, 1, 5, 1, 2, 2, 5, 3, 6, 100, 1e-4)
     plain, packed = tmp_path / "huge.bin", tmp_path / "huge.bin.gz"
     plain.write_bytes(head + struct.pack("<3i2q", 2**31 - 1, 2**31 - 1, 0, 9, -1) + b"word\0")
-    with pytest.raises(FormatError, match=r"huge.bin, byte 92: the dictionary should take .* and 5 are left"):
+    with pytest.raises(FormatError, match=r"huge.bin, byte 92: the dictionary takes .* only 5 are left"):
         read(plain, ReadOptions())
     one = head + struct.pack("<3i2q", 1, 1, 0, 9, -1) + b"ab\0" + struct.pack("<qb", 1, 0)
     packed.write_bytes(gzip.compress(one + struct.pack("<B2q", 0, 2**40, 100_000) + bytes(400_000)))
@@ -274,7 +274,7 @@ def test_sizes_are_checked_before_memory_is_spent(tmp_path: Path) -> None:
 def test_a_word_without_end_is_no_word(tmp_path: Path) -> None:
     path = tmp_path / "endless.bin"
     path.write_bytes(SMALL[:92] + b"x" * 300_000)
-    with pytest.raises(FormatError, match="no end of dictionary entry 1 of 3"):
+    with pytest.raises(FormatError, match="dictionary entry 1 of 3 has no end"):
         read(path, ReadOptions())
 
 

@@ -55,7 +55,7 @@ def test_saving_again_replaces_or_removes_the_history(suffix: str, tmp_path: Pat
 def test_a_damaged_history_is_left_out_and_told(content: str, tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     beside(path).write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.warns(EvenhandWarning, match=r"x\.txt\.history\.json was left out of account.*remove it"):
+    with pytest.warns(EvenhandWarning, match=r"x\.txt\.history\.json was ignored.*remove it"):
         assert Vectors.load(path).history == ()
 
 
@@ -64,14 +64,14 @@ def test_a_history_that_is_no_list_of_steps_is_left_out_and_told(steps: object, 
     path = DONE.save(tmp_path / "x.txt")
     account = json.loads(beside(path).read_text())
     beside(path).write_text(json.dumps({**account, "history": steps}))
-    with pytest.warns(EvenhandWarning, match="left out of account"):
+    with pytest.warns(EvenhandWarning, match="ignored"):
         assert Vectors.load(path).history == ()
 
 
 def test_the_history_of_another_file_is_left_out_and_told(tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     path.write_text("he 9 2\nshe 3 4.5\n")
-    with pytest.warns(EvenhandWarning, match=r"written for another content of x\.txt"):
+    with pytest.warns(EvenhandWarning, match=r"written for a different version of x\.txt"):
         assert Vectors.load(path).history == ()
 
 

@@ -100,7 +100,7 @@ def test_a_word_that_a_format_cannot_hold_is_refused_and_leaves_nothing(suffix: 
 
 def test_the_first_word_may_not_carry_a_byte_order_mark_in_headerless_text(tmp_path: Path) -> None:
     made = Vectors(["\ufeffthe", "of"], [[1.0], [2.0]])
-    with pytest.raises(FormatError, match="unreadable as text"):
+    with pytest.raises(FormatError, match="could not be read back"):
         made.save(tmp_path / "x.txt")
     assert same_bits(quiet_load(made.save(tmp_path / "x.vec")), made)
 
@@ -113,7 +113,7 @@ def test_no_vectors_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("x", "which format"), ("x.doc", "which format"), ("x.json", "not written"), ("x.ft.bin", "sub-word"), ("x.parquet", "only read")],
+    [("x", "no suffix of a vector format"), ("x.doc", "no suffix of a vector format"), ("x.json", "not written"), ("x.ft.bin", "sub-word"), ("x.parquet", "only read")],
 )  # fmt: skip
 def test_a_format_that_is_not_written_says_so(name: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=why) as caught:

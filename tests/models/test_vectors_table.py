@@ -80,14 +80,14 @@ def test_equality_is_words_and_numbers() -> None:
         (["a"], [["x"]], "must be numbers"),
         (["a"], [[1 + 2j]], "must be numbers"),
         (["a"], [[True]], "must be numbers"),
-        (["a", "b"], [[1.0], [1.0, 2.0]], "no matrix"),
+        (["a", "b"], [[1.0], [1.0, 2.0]], "do not form a matrix"),
         (["a", "b", "a"], [[1.0], [2.0], [3.0]], "repeats 'a'"),
         (["a", "b"], [[1.0], [np.nan]], r"row 2 \('b'\): NaN or infinity"),
         (["a", "b"], [[1.0], [-np.inf]], r"row 2 \('b'\): NaN or infinity"),
         (["a", "b"], [[1.0], [1e39]], r"row 2 \('b'\): NaN or infinity.*float32"),
-        (["a", 7], [[1.0], [2.0]], "row 2: 7 is no word but a int"),
+        (["a", 7], [[1.0], [2.0]], "row 2: 7 is a int, not a word"),
         (["a", "\ud800"], [[1.0], [2.0]], "row 2.*surrogate"),
-        ("ab", [[1.0], [2.0]], "one text"),
+        ("ab", [[1.0], [2.0]], "single string"),
     ],
 )
 def test_what_is_no_vectors_is_refused(words: list[str], matrix: list[list[float]], why: str) -> None:

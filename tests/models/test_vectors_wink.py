@@ -83,15 +83,15 @@ def test_cut_off_at_any_byte_it_is_refused_or_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'{"a": 1}', r'"vectors" object\n.*--format'),
+        (b'{"a": 1}', r'"vectors" object.*missing\n.*--format'),
         (b'{"vectors":{"a":[1]}}', '"dimensions"'),
         (b'{"dimensions":0,"vectors":{"a":[1]}}', '"dimensions"'),
         (b'{"dimensions":999999,"vectors":{"a":[1]}}', '"dimensions"'),
-        (b'{"dimensions":2,"vectors":{}}', "no vectors inside"),
+        (b'{"dimensions":2,"vectors":{}}', "contains no vectors"),
         (b'{"dimensions":2,"vectors":{"a":[1,2],"b":[3]}}', "entry 2: 1 numbers where.* 2"),
         (b'{"dimensions":2,"vectors":{"a":[1,2],"b":[3,x]}}', "entry 2: 'x' is not a number"),
-        (b'{"dimensions":2,"vectors":{"a":[1,2],b:[3,4]}}', "entry 2: cut off or malformed near b',b:"),
-        (b'{"dimensions":2,"vectors":{"a":[1,2],"\\x":[3,4]}}', "entry 2: the key.*no JSON string"),
+        (b'{"dimensions":2,"vectors":{"a":[1,2],b:[3,4]}}', "entry 2: truncated or malformed near b',b:"),
+        (b'{"dimensions":2,"vectors":{"a":[1,2],"\\x":[3,4]}}', "entry 2: the key.*not a JSON string"),
         (b'{"dimensions":2,"vectors":{"a":[1,2],"\xff":[3,4]}}', "entry 2.*\n.*replace"),
         (b'{"dimensions":2,"vectors":{"a":[1,2],"\\ud800":[3,4]}}', "row 2.*surrogate"),
         (b'{"dimensions":2,"vectors":{"a":[1,2],"b":[3,nan]}}', "NaN or infinity"),
@@ -109,5 +109,5 @@ def test_invalid_utf8_can_be_read_with_marks(tmp_path: Path) -> None:
 
 
 def test_a_string_without_end_is_refused_in_small_memory(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="entry 1: cut off"):
+    with pytest.raises(FormatError, match="entry 1: truncated"):
         load(tmp_path / "x.json", b'{"dimensions":1,"vectors":{"' + b"a" * (1 << 23))

@@ -9,11 +9,11 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
-from evenhand.models.nli.bilstm_network import random
-from evenhand.models.nli.callable_model import answers
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.bilstm import random_arrays
+from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.factorised import bilstm as recurrent
 from evenhand.models.nli.loading import backend_name
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -29,7 +29,7 @@ def vectors(words=WORDS, dim=DIM, seed=1):
 
 
 def model(seed=0, null=True, **options):
-    arrays = random(DIM, HIDDEN, seed=seed)
+    arrays = random_arrays(DIM, HIDDEN, seed=seed)
     kept = {name: array for name, array in arrays.items() if null or name != "null"}
     return BiLSTM(kept, vectors(), **options)
 
@@ -44,8 +44,8 @@ PROBES = {
     "one word": Probe("one", (TEMPLATE,), NOUNS, GENDERED),
     "one premise": Probe("person", (TEMPLATE,), (Filler("person"),), GENDERED),
     "two words": Probe("two", (TEMPLATE,), POLARITY, POLARITY),
-    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).written(RELEASED),
-    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).written(determiner="A/An"),
+    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).with_surface(RELEASED),
+    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).with_surface(determiner="A/An"),
     "unknown words": Probe("lost", (TEMPLATE,), (*NOUNS, Filler("zyzzyva")), (*GENDERED, Filler("qwx"))),
     "slot inside": Probe("in", (TEMPLATE, Template("s", "She met the {subject} for a nurse")), NOUNS, GENDERED),
     "slot at the end": Probe("end", (Template("e", "Rude actor met the {subject}"),), NOUNS, MIXED),
@@ -63,7 +63,7 @@ def factorised(asker, asked):
 
 
 def plain(asker, asked):
-    return answers(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
+    return predict_points(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
 
 
 def by_torch(asker, premise, hypothesis):
@@ -129,7 +129,7 @@ def test_blocks_and_threads_make_no_difference(monkeypatch):
 
 
 def test_the_shipped_probes_on_the_embedded_vectors(glove):
-    asker = BiLSTM(random(100, 24), glove)
+    asker = BiLSTM(random_arrays(100, 24), glove)
     for name in ("gender-occupation+162", "religion-polarity", "mab-names"):
         asked = probe(name)
         few = asked.restrict([f.word for f in asked.premise][:5], object=["SUV", "grown-up", "headphones"])
@@ -158,7 +158,7 @@ def test_a_probe_through_the_scores():
     assert found.n_pairs == PROBES["one word"].n_pairs
     assert isinstance(model(), GridModel)
     assert isinstance(model(), NLIModel)
-    assert model().lost(["man", "rude zyzzyva"]) == ("rude zyzzyva",)
+    assert model().out_of_vocabulary(["man", "rude zyzzyva"]) == ("rude zyzzyva",)
 
 
 def test_save_and_load(tmp_path):
@@ -173,7 +173,7 @@ def test_save_and_load(tmp_path):
     assert half.stat().st_size < 0.7 * path.stat().st_size
     assert load(half, vectors(), name="other").name == "other"
     bare = model(null=False).save(tmp_path / "bare.safetensors")
-    assert BiLSTM.load(bare, vectors()).placed.null is None
+    assert BiLSTM.load(bare, vectors()).weights_on_device.null is None
 
 
 def test_one_loader_for_both_kinds(tmp_path):
@@ -199,10 +199,10 @@ def test_files_that_are_no_model(tmp_path):
         load(tmp_path / "none.safetensors", vectors())
     whole = model().save(tmp_path / "whole.safetensors")
     (tmp_path / "cut.safetensors").write_bytes(whole.read_bytes()[:-100])
-    with pytest.raises(FormatError, match=r"cut\.safetensors.*not a whole"):
+    with pytest.raises(FormatError, match=r"cut\.safetensors.*not a complete"):
         load(tmp_path / "cut.safetensors", vectors())
     save_file(load_file(whole), tmp_path / "bare.safetensors")
-    with pytest.raises(FormatError, match="no NLI model"):
+    with pytest.raises(FormatError, match="not an evenhand NLI model"):
         load(tmp_path / "bare.safetensors", vectors())
     from evenhand.models.nli.model_file import write
 
@@ -220,7 +220,7 @@ def test_files_that_are_no_model(tmp_path):
 
 
 def test_weights_that_do_not_fit():
-    arrays = random(DIM, HIDDEN)
+    arrays = random_arrays(DIM, HIDDEN)
     for lost in ("output.bias", "lstm.recurrent", "oov"):
         with pytest.raises(FormatError, match=lost):
             BiLSTM({name: array for name, array in arrays.items() if name != lost}, vectors())
@@ -238,7 +238,7 @@ def network(members=2, dropout=0.0):
     from evenhand.models.nli.training.networks.bilstm import BiLSTMNetwork
 
     made = BiLSTMNetwork(members, DIM, HIDDEN, dropout)
-    made.draw(range(3, 3 + members))
+    made.initialise(range(3, 3 + members))
     return made
 
 

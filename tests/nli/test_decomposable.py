@@ -7,8 +7,8 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.callable_model import answers
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
 
@@ -69,8 +69,8 @@ PROBES = {
     "two words": Probe(
         "two", (TEMPLATE,), POLARITY, tuple(Filler(w, "{word} person") for w in ("iraqi", "thai", "jew"))
     ),
-    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).written(RELEASED),
-    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).written(determiner="A/An"),
+    "a/an": Probe("a", (TEMPLATE,), NOUNS, GENDERED).with_surface(RELEASED),
+    "mixed lengths": Probe("mixed", (TEMPLATE,), (*NOUNS, *POLARITY), MIXED).with_surface(determiner="A/An"),
     "unknown words": Probe("lost", (TEMPLATE,), (*NOUNS, Filler("zyzzyva")), (*GENDERED, Filler("qwx"))),
     "slot inside": Probe("inside", (TEMPLATE, Template("s", "She said that the {subject} slept")), NOUNS, GENDERED),
     "same subject": Probe("same", (TEMPLATE,), GENDERED, GENDERED),
@@ -89,7 +89,7 @@ def factorised(asker, asked):
 
 
 def plain(asker, asked):
-    return answers(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
+    return predict_points(asker, asked, asked.points(0, asked.n_pairs)).reshape(*asked.shape, 3)
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -193,7 +193,7 @@ def test_files_that_are_no_model(tmp_path):
     with pytest.raises(FormatError, match=r"text\.safetensors"):
         DecomposableAttention.load(tmp_path / "text.safetensors", vectors())
     save_file({"x": np.zeros(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(FormatError, match="no NLI model"):
+    with pytest.raises(FormatError, match="not an evenhand NLI model"):
         DecomposableAttention.load(tmp_path / "other.safetensors", vectors())
 
 

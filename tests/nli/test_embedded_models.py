@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand.errors import UnknownNameError
 from evenhand.measures.inference import embedded, projected
 from evenhand.models.nli.embedded import CONDITIONS, SEEDS, card, settings
-from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED, Fit, fit
+from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED, EmbeddedModels, find_models
 from evenhand.subspaces import learn
 
 PAIRS = (["The nurse ate a meal."], ["The woman ate a meal."])
@@ -59,17 +59,19 @@ def test_each_condition_reads_its_own_vectors(glove: eh.Vectors):
 def test_which_models_fit_which_vectors(glove: eh.Vectors, tmp_path):
     linear = eh.mitigations.LinearProjection().fit(glove, "gender")(glove)
     span = eh.mitigations.Span().fit(glove, "gender")(glove)
-    assert fit(glove) == Fit("original", "")
-    assert fit(linear) == Fit("projected", RETRAINED)
-    assert fit(eh.Vectors.load(linear.save(tmp_path / "linear.safetensors"))) == Fit("projected", RETRAINED)
-    assert fit(span) == Fit("original", AT_TEST_TIME)
+    assert find_models(glove) == EmbeddedModels("original", "")
+    assert find_models(linear) == EmbeddedModels("projected", RETRAINED)
+    assert find_models(eh.Vectors.load(linear.save(tmp_path / "linear.safetensors"))) == EmbeddedModels(
+        "projected", RETRAINED
+    )
+    assert find_models(span) == EmbeddedModels("original", AT_TEST_TIME)
 
 
 def test_other_vectors_have_no_models(glove: eh.Vectors):
-    assert "not mine" in fit(eh.Vectors(["he", "she"], np.eye(2), name="mine"))
+    assert find_models(eh.Vectors(["he", "she"], np.eye(2), name="mine")) is None
     strange = eh.Vectors(glove.words, glove.matrix[:, ::-1], name="turned")
-    assert "other coordinates" in fit(strange)
-    assert isinstance(fit(glove.head(1_000)), str)
+    assert find_models(strange) is None
+    assert find_models(glove.head(1_000)) is None
 
 
 def test_no_torch_is_needed():

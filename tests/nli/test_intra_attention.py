@@ -6,8 +6,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.callable_model import answers
-from evenhand.models.nli.decomposable_network import DISTANCES, Weights, distances
+from evenhand.models.nli.decomposable import DISTANCES, Weights, distance_indices
+from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
 
@@ -20,7 +20,7 @@ def model(intra=True, **options):
 
 
 def test_distances_are_signed_and_capped():
-    places = distances(14)
+    places = distance_indices(14)
     assert places.shape == (14, 14)
     assert (np.diag(places) == 11).all()
     assert places[13, 0] == places[12, 0] == places[11, 0] == 22
@@ -59,7 +59,7 @@ def test_whole_probe_pair_by_pair():
     probe = Probe("p", (template,), (Filler("nurse"),), (Filler("man"), Filler("woman")))
     found = np.concatenate([grid.probabilities for grid in model().grids(probe)])
     points = probe.points(0, int(np.prod(probe.shape)))
-    assert found.reshape(-1, 3) == pytest.approx(answers(model(), probe, points), abs=1e-6)
+    assert found.reshape(-1, 3) == pytest.approx(predict_points(model(), probe, points), abs=1e-6)
 
 
 def test_its_file(tmp_path):

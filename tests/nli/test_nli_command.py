@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.app import app
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 
 runner = CliRunner()
 WORDS = ("the", "man", "dog", "ate", "slept", "not", ".")
@@ -91,10 +91,10 @@ def test_ctrl_c_and_on_again(folder, monkeypatch):
     for path in (folder / "out" / "checkpoint").iterdir():
         path.unlink()
 
-    learn = Stack.learn
+    learn = Stack.train_epoch
 
     def interrupted(self, *args):
-        if self.standing.epoch == 1:
+        if self.stopping.epoch == 1:
             raise KeyboardInterrupt
         return learn(self, *args)
 
@@ -181,7 +181,7 @@ def test_eval_tells_of_other_vectors(folder):
     eh.Vectors(WORDS, np.random.default_rng(1).normal(0, 1, (len(WORDS), 6))).save(folder / "other.txt")
     asked = ["nli", "eval", str(folder / "out/seed-0.safetensors"), str(folder / "pairs.jsonl"), "--vectors"]
     assert (
-        "trained on the vectors v.txt, and reads other.txt"
+        "trained on the vectors v.txt and reads other.txt"
         in runner.invoke(app, [*asked, str(folder / "other.txt")]).stderr
     )
     assert "trained on the vectors" not in runner.invoke(app, [*asked, str(folder / "v.txt")]).stderr

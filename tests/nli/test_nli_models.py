@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models import nli
-from evenhand.models.nli import LABELS, CallableModel, NLIModel, PredictionsFile, Probabilities
+from evenhand.models.nli import LABELS, CallableModel, NLIEnsemble, NLIModel, PredictionsFile, Probabilities
 from evenhand.words import probes
 from evenhand.words.probes import stratified
 
@@ -48,7 +49,7 @@ def test_batches_make_no_difference(texts, batch):
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        ([[0.2, 0.3, np.nan]], "no finite number"),
+        ([[0.2, 0.3, np.nan]], "not finite"),
         ([[0.2, 0.3, 0.6]], "sum to one"),
         ([[1.5, -0.5, 0.0]], "outside"),
         ([[2.0, 3.0, -1.0]], "logits"),
@@ -79,7 +80,7 @@ def test_the_order_of_labels_must_be_said(labels):
 def test_a_bare_function_is_refused_with_the_remedy():
     with pytest.raises(UsageError, match="CallableModel"):
         run(by_length, "mab-explicit")
-    with pytest.raises(UsageError, match="no NLI model"):
+    with pytest.raises(UsageError, match="not an NLI model"):
         run(7, "mab-explicit")
 
 
@@ -151,7 +152,7 @@ def test_csv_and_other_column_names(tmp_path):
         (lambda lines: [*lines, lines[0]], "more than the 24 rows"),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": NaN, "x": 0.'), *lines[5:]],
-            ":5: .*no finite number",
+            ":5: .*not finite",
         ),
         (
             lambda lines: [*lines[:4], lines[4].replace('"neutral": 0.', '"neutral": 0.9'), *lines[5:]],
@@ -159,7 +160,7 @@ def test_csv_and_other_column_names(tmp_path):
         ),
         (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], ":5: index is 5"),
         (lambda lines: [*lines[:2], "{", *lines[3:]], ":3: not valid JSON"),
-        (lambda lines: [*lines[:2], "[1, 2, 3]", *lines[3:]], ":3: a row is an object"),
+        (lambda lines: [*lines[:2], "[1, 2, 3]", *lines[3:]], ":3: a row must be an object"),
         (lambda lines: [line.replace("neutral", "nix") for line in lines], ":1: no column 'neutral'"),
         (lambda lines: [lines[0].replace("bought", "sold"), *lines[1:]], ":1: premise"),
         (lambda lines: [lines[0].replace('"hypothesis": "A', '"hypothesis": "The'), *lines[1:]], ":1: hypothesis"),
@@ -187,7 +188,7 @@ def test_predictions_by_text(tmp_path):
 def test_prediction_files_of_other_kinds(tmp_path):
     with pytest.raises(UsageError, match=r"\.jsonl or \.csv"):
         PredictionsFile(tmp_path / "x.txt")
-    with pytest.raises(UsageError, match="maps"):
+    with pytest.raises(UsageError, match="must map"):
         PredictionsFile(tmp_path / "x.csv", {"yes": "no"})
 
 
@@ -196,7 +197,7 @@ def test_a_table_that_is_none(tmp_path):
     path.write_text('entailment,neutral,contradiction\n"' + 200_000 * "0", encoding="utf-8")
     before = csv.field_size_limit(131_072)  # the limit is one for the whole process; readers of corpora raise it
     try:
-        with pytest.raises(FormatError, match=r"p\.csv: field larger"):
+        with pytest.raises(FormatError, match=r"p\.csv: not a valid table .field larger"):
             run(PredictionsFile(path), "mab-explicit")
     finally:
         csv.field_size_limit(before)
@@ -209,3 +210,44 @@ def test_the_transformer_is_read_when_it_is_asked_for():
     assert done.stdout.strip() == "TransformerNLI"
     with pytest.raises(AttributeError, match="no attribute 'Other'"):
         getattr(nli, "Other")  # noqa: B009
+
+
+def test_a_name_with_braces_does_not_break_the_error():
+    with pytest.raises(FormatError, match=r"\{x\}, pair 0"):
+        CallableModel(lambda p, h: [[2.0, 3.0, -1.0]], LABELS, "{x}").predict(["a"], ["b"])
+
+
+def test_an_ensemble_computes_each_result_once():
+    ensemble, calls = NLIEnsemble((MODEL, MODEL), note="not retrained"), []
+
+    def compute():
+        calls.append(1)
+        return len(calls)
+
+    assert [ensemble.remember(("probe", 0), compute) for _ in range(3)] == [1, 1, 1]
+    assert ensemble.remember(("probe", 1), compute) == 2
+    assert NLIEnsemble((MODEL, MODEL), note="not retrained") == ensemble  # whatever was computed
+    assert ensemble.name == "lengths, lengths"
+
+
+def test_an_ensemble_keeps_the_last_results_only():
+    ensemble = NLIEnsemble((MODEL,))
+    for number in range(20):
+        ensemble.remember(number, lambda: "old")
+    assert len(ensemble.results) < 20
+    assert ensemble.remember(19, lambda: "new") == "old"
+    assert ensemble.remember(0, lambda: "new") == "new"
+
+
+def test_a_copy_in_another_process_starts_without_results():
+    ensemble = NLIEnsemble((PredictionsFile("a.jsonl"),), note="n")
+    ensemble.remember("key", lambda: 1)
+    copy = pickle.loads(pickle.dumps(ensemble))
+    assert copy == ensemble
+    assert copy.results == {}
+
+
+@pytest.mark.parametrize("members", [(), (by_length,), ("text",)])
+def test_an_ensemble_holds_models(members):
+    with pytest.raises(UsageError, match=r"at least one model|not an NLI model"):
+        NLIEnsemble(members)

@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 
 from evenhand.models.nli.tokens import Lookup  # noqa: E402
 from evenhand.models.nli.training import train  # noqa: E402
-from evenhand.models.nli.training.batches import Batches  # noqa: E402
-from evenhand.models.nli.training.encoded_pairs import Numbered, compacted  # noqa: E402
+from evenhand.models.nli.training.batches import TrainingBatches  # noqa: E402
+from evenhand.models.nli.training.encoded_pairs import EncodedPairs, compact  # noqa: E402
 from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork  # noqa: E402
 from evenhand.models.nli.training.networks.stacked import StackedLinear  # noqa: E402
 
@@ -92,17 +92,19 @@ def test_the_model_answers_as_the_network(options, tmp_path):
 @pytest.mark.parametrize("intra", [False, True])
 def test_probabilities_of_network_and_numpy_model(intra):
     from evenhand.models.nli import DecomposableAttention
-    from evenhand.models.nli.decomposable_network import Weights
+    from evenhand.models.nli.decomposable import Weights
 
     network = DecomposableNetwork(3, 12, 16, intra_attention=intra)
-    network.draw([4, 5, 6])
+    network.initialise([4, 5, 6])
     if intra:
         torch.nn.init.normal_(network.distance, generator=torch.Generator().manual_seed(0))
     network.eval()
     pairs, words, spare = corpus(), vectors(), np.zeros((7, 12), np.float32)
     lookup = Lookup(words, len(spare), True)
     table = torch.as_tensor(np.concatenate([words.matrix, spare]))
-    batches = Batches(Numbered.of(pairs, lookup), table, torch.zeros(3, 1, 1, dtype=torch.int64), batch=1_000)
+    batches = TrainingBatches(
+        EncodedPairs.of(pairs, lookup), table, torch.zeros(3, 1, 1, dtype=torch.int64), batch=1_000
+    )
     (batch,) = batches.in_order()
     order = batches._by_length(np.zeros((1, 2, len(pairs))))[0].numpy()
     with torch.inference_mode():
@@ -115,7 +117,7 @@ def test_probabilities_of_network_and_numpy_model(intra):
 
 def test_padding_changes_nothing():
     network = DecomposableNetwork(2, 12, 16, intra_attention=True)
-    network.draw([0, 1])
+    network.initialise([0, 1])
     draws = torch.Generator().manual_seed(0)
     p, h = torch.randn(2, 5, 4, 12, generator=draws), torch.randn(2, 5, 3, 12, generator=draws)
     plain = network(p, h, torch.ones(2, 5, 4, dtype=torch.bool), torch.ones(2, 5, 3, dtype=torch.bool))
@@ -135,7 +137,7 @@ def test_gradients_of_a_stack_are_those_of_its_members():
 
     def gradients(seeds, some):
         network = DecomposableNetwork(len(seeds), 12, 8)
-        network.draw(seeds)
+        network.initialise(seeds)
         network(p[some], h[some], masks[0][some], masks[1][some]).square().sum().backward()
         return {name: parameter.grad for name, parameter in network.named_parameters()}
 
@@ -189,7 +191,7 @@ def test_resumed_is_uninterrupted(tmp_path, stack, optimiser):
     pairs = corpus()
     options = {"seeds": (0, 1), "stack": stack, "epochs": 5, "optimiser": optimiser, **SMALL}
     whole = train(pairs, pairs, vectors(), **options)
-    with pytest.raises(KeyboardInterrupt, match=r"stopped in epoch 4; the checkpoint .* holds epoch 3: run the same"):
+    with pytest.raises(KeyboardInterrupt, match=r"stopped in epoch 4; the checkpoint .* holds epoch 3; rerun the same"):
         train(pairs, pairs, vectors(), checkpoint=tmp_path, progress=stop_in(4), **options)
     assert list(tmp_path.glob("*.safetensors"))
     resumed = train(pairs, pairs, vectors(), checkpoint=tmp_path, **options)
@@ -201,7 +203,7 @@ def test_resumed_is_uninterrupted(tmp_path, stack, optimiser):
 
 
 def test_stopped_without_a_checkpoint():
-    with pytest.raises(KeyboardInterrupt, match="no checkpoint was asked for"):
+    with pytest.raises(KeyboardInterrupt, match="no checkpoint folder was given"):
         train(corpus(1), corpus(1), vectors(), progress=stop_in(1), **SMALL)
 
 
@@ -230,13 +232,13 @@ def test_more_epochs_go_on(tmp_path):
 def test_a_checkpoint_of_something_else_is_refused(tmp_path, change, match):
     given = {"pairs": corpus(1), "dev": corpus(1), "vectors": vectors(), "epochs": 1, "checkpoint": tmp_path, **SMALL}
     train(**given)
-    with pytest.raises(UsageError, match=f"belongs to another training: .*{match}"):
+    with pytest.raises(UsageError, match=f"belongs to another training run: .*{match}"):
         train(**{**given, **change})
 
 
 def test_a_damaged_checkpoint(tmp_path):
     (tmp_path / "stack-0.safetensors").write_bytes(b"nothing")
-    with pytest.raises(FormatError, match=r"stack-0\.safetensors: no checkpoint of ours.*\n.*delete it"):
+    with pytest.raises(FormatError, match=r"stack-0\.safetensors: not an evenhand checkpoint.*\n.*delete it"):
         train(corpus(1), corpus(1), vectors(), checkpoint=tmp_path, **SMALL)
 
 
@@ -273,8 +275,8 @@ def test_manifest_and_record():
 
 def test_only_words_that_occur_are_kept():
     words = vectors(words=(*WORDS, *(f"w{i}" for i in range(1_000))))
-    pairs = Numbered.of(corpus(1), Lookup(words, 10, True))
-    rows, (again,) = compacted(pairs)
+    pairs = EncodedPairs.of(corpus(1), Lookup(words, 10, True))
+    rows, (again,) = compact(pairs)
     assert len(rows) <= len(WORDS) + 10
     assert np.array_equal(rows[again.premise.words], pairs.premise.words)
     assert np.array_equal(rows[again.hypothesis.words], pairs.hypothesis.words)
@@ -283,8 +285,8 @@ def test_only_words_that_occur_are_kept():
 def test_every_pair_comes_once_in_an_epoch():
     pairs, words = corpus(3), vectors()
     table = torch.as_tensor(np.concatenate([words.matrix, np.zeros((1, 12), np.float32)]))
-    numbered = Numbered.of(pairs, Lookup(words, 1, True))
-    batches = Batches(numbered, table, torch.zeros(2, 1, 1, dtype=torch.int64), batch=16)
+    numbered = EncodedPairs.of(pairs, Lookup(words, 1, True))
+    batches = TrainingBatches(numbered, table, torch.zeros(2, 1, 1, dtype=torch.int64), batch=16)
     expected = np.bincount(pairs.labels)
     for stream in (batches.shuffled((0, 1), 1), batches.in_order()):
         found = list(stream)
@@ -301,8 +303,8 @@ def test_every_pair_comes_once_in_an_epoch():
 
 def test_a_seed_starts_the_same_in_any_stack():
     one, three = DecomposableNetwork(1, 12, 8), DecomposableNetwork(3, 12, 8)
-    one.draw([5])
-    three.draw([1, 5, 2])
+    one.initialise([5])
+    three.initialise([1, 5, 2])
     first, second = one.arrays(0), three.arrays(1)
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
@@ -320,20 +322,24 @@ def test_half_precision_learns_too():
         ({"architecture": "bilst"}, UnknownNameError, "bilstm"),
         ({"optimiser": "sgd"}, UnknownNameError, "adam"),
         ({"precision": "int4"}, UnknownNameError, "float32"),
-        ({"hidden": 0}, UsageError, "hidden is at least 1"),
-        ({"learning_rate": float("nan")}, UsageError, "learning rate"),
+        ({"hidden": 0}, UsageError, "hidden must be at least 1"),
+        ({"learning_rate": float("nan")}, UsageError, "learning_rate"),
         ({"dropout": 1.0}, UsageError, "dropout"),
         ({"device": "nowhere"}, UsageError, "unknown device"),
         ({"seeds": ()}, UsageError, "seeds"),
         ({"seeds": (1, 1)}, UsageError, "seeds"),
         ({"stack": -1}, UsageError, "stack"),
         ({"nonsense": 1}, UsageError, "nonsense"),
-        ({"intra_attention": True, "architecture": "bilstm"}, UsageError, "intra-attention"),
+        ({"intra_attention": True, "architecture": "bilstm"}, UsageError, "intra_attention"),
         ({"vectors": []}, UsageError, "no vectors"),
         ({"vectors": [vectors(), vectors(words=WORDS[::-1])]}, UsageError, "differ in words"),
-        ({"vectors": vectors(words=("x", "y"))}, UsageError, "no word of the training pairs"),
-        ({"pairs": corpus(1).take(slice(0, None, 3))}, FormatError, "every one of its 25 pairs"),
-        ({"dev": LabelledPairs.of("AB", "AB", ["entailment", "non-entailment"])}, UsageError, "do not tell neutral"),
+        ({"vectors": vectors(words=("x", "y"))}, UsageError, "no vector for any word of the training pairs"),
+        ({"pairs": corpus(1).take(slice(0, None, 3))}, FormatError, "all 25 pairs"),
+        (
+            {"dev": LabelledPairs.of("AB", "AB", ["entailment", "non-entailment"])},
+            UsageError,
+            "do not distinguish neutral",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::evenhand.errors.EvenhandWarning")

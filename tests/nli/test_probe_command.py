@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
-from evenhand.subjects.nli_models import _order
+from evenhand.models.nli.decomposable import Weights
+from evenhand.subjects.nli_models import parse_labels
 
 app = typer.Typer()
 app.command()(probe)
@@ -56,10 +56,10 @@ def test_no_argument_asks_the_embedded_models():
     assert done.exit_code == 0, done.output
     assert "1,968 of 1,936,512 pairs" in done.stdout
     assert "3 embedded models" in done.stdout
-    for words in ("sd", "gap entailment", "gap contradiction", "right on controls", "US English", "→ 1"):
+    for words in ("sd", "gap entailment", "gap contradiction", "accuracy on controls", "US English", "→ 1"):
         assert words in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "p over 20 ways to deal the words to the groups (0.100 at least)" in " ".join(done.stdout.split())
+    assert "permutation p over 20 group assignments (minimum 0.1)" in " ".join(done.stdout.split())
     assert "over verb fillers, object fillers, premise fillers, seeds" in " ".join(done.stdout.split())
     assert "seed 0" in done.stderr
     assert "seed 0" not in done.stdout
@@ -72,7 +72,7 @@ def test_a_probe_whose_right_answer_is_not_neutral(tmp_path):
         'templates = [{ text = "The {subject} ate a/an {food}.", fillers = { food = ["apple"] } }]\n'
     )
     done = run("-p", file)
-    assert "answered as expected: 1.000" in done.stdout
+    assert "accuracy: 1.000" in done.stdout
     assert "→ 1" not in done.stdout
     assert "would score 1" not in done.stdout
     found = json.loads(run("-p", file, "--json").stdout)
@@ -100,7 +100,7 @@ def test_force_leaves_out_a_control_that_the_vectors_do_not_know(tmp_path, glove
     model = DecomposableAttention(Weights.random(glove.dim, 8), glove).save(tmp_path / "m.safetensors")
     done = run(model, "--vectors", tmp_path / "few.txt", "-p", "mab-explicit", "--force")
     assert done.exit_code == 0, done.output
-    assert "not asked: control-contradiction" in " ".join(done.stderr.split())
+    assert "control skipped: control-contradiction" in " ".join(done.stderr.split())
 
 
 def test_compare_adds_the_retrained_models():
@@ -187,16 +187,16 @@ def test_the_released_surface_is_exported(tmp_path):
 
 def test_a_sample_shows_where_all_pairs_lie():
     few = ("-p", "mab-explicit", "--only", "verb=met,ate")
-    assert "all pairs instead of this sample, 95 %: net neutral [0." in " ".join(
+    assert "95 % range expected over all pairs: net neutral [0." in " ".join(
         run(*few, "--sample", "300").stdout.split()
     )
-    assert "all pairs instead" not in run(*few).stdout
+    assert "range expected" not in run(*few).stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["x.bin"], "no model file"),
+        (["x.bin"], "not a model file"),
         (["x.safetensors"], "x.safetensors"),
         (["x.safetensors", "--compare"], "--compare is for the embedded models"),
         (["--engine", "slurm"], "no engine 'slurm'"),
@@ -211,9 +211,9 @@ def test_a_sample_shows_where_all_pairs_lie():
         (["--probe", "gender-occupation+162+162"], "no variant"),
         (["--surface", "tense=past"], "no choice of --surface"),
         (["--surface", "case=upper"], "lower"),
-        (["--tau", "1"], "between 0 and 1"),
-        (["p.jsonl", "--map", "m.safetensors"], "--map changes nothing"),
-        (["p.csv", "--vectors", "v.txt"], "--vectors changes nothing"),
+        (["--tau", "1"], "below 1"),
+        (["p.jsonl", "--map", "m.safetensors"], "m.safetensors"),
+        (["p.csv", "--vectors", "v.txt"], "--vectors has no effect"),
         (["p.jsonl", "--labels", "e,n,c"], "Hugging Face"),
     ],
 )
@@ -233,13 +233,13 @@ def test_misuse_is_told(arguments, words, tmp_path, monkeypatch):
     ],
 )
 def test_order_of_labels(text, order):
-    assert _order(text) == order
+    assert parse_labels(text) == order
 
 
 @pytest.mark.parametrize("text", ["e,n", "e,n,x", "e,e,c", ""])
 def test_no_order_of_labels(text):
     with pytest.raises(eh.EvenhandError, match="order of labels"):
-        _order(text)
+        parse_labels(text)
 
 
 def test_a_hugging_face_folder_gets_the_order_of_labels(tmp_path, monkeypatch):

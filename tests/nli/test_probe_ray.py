@@ -8,10 +8,9 @@ import pytest
 
 from evenhand.engines import LocalEngine
 from evenhand.errors import UsageError
-from evenhand.measures.inference import accumulator as gathering
-from evenhand.measures.inference import probe
+from evenhand.measures.inference import accumulator, probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable_network import Weights
+from evenhand.models.nli.decomposable import Weights
 from evenhand.words import probes
 
 RUNS = {
@@ -28,8 +27,8 @@ def model(glove):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     for name in ("PAIRS_IN_PART", "SLOW_PAIRS_IN_PART"):
-        monkeypatch.setattr(gathering, name, 3_000)
-    monkeypatch.setattr(gathering, "PAIRS_AT_ONCE", 300)
+        monkeypatch.setattr(accumulator, name, 3_000)
+    monkeypatch.setattr(accumulator, "PAIRS_AT_ONCE", 300)
 
 
 def same(one, other):
@@ -67,7 +66,7 @@ def test_a_function_goes_to_the_cluster_too(ray_engine):
 
 def test_parts_change_no_more_than_rounding(model, monkeypatch):
     many = probe(model, "mab-explicit", draws=50)
-    monkeypatch.setattr(gathering, "PAIRS_IN_PART", 1 << 30)
+    monkeypatch.setattr(accumulator, "PAIRS_IN_PART", 1 << 30)
     one = probe(model, "mab-explicit", draws=50)
     assert one.n_pairs == many.n_pairs
     np.testing.assert_allclose(one.tables.words, many.tables.words, atol=1e-5)

@@ -84,7 +84,7 @@ SURFACES = [
 
 @pytest.mark.parametrize(("surface", "premise", "hypothesis"), SURFACES)
 def test_surface_forms(surface, premise, hypothesis):
-    pair = probe("gender-occupation").written(surface).pair(0)
+    pair = probe("gender-occupation").with_surface(surface).pair(0)
     assert (pair.premise, pair.hypothesis) == (premise, hypothesis)
 
 
@@ -100,7 +100,7 @@ def test_surface_forms(surface, premise, hypothesis):
 )
 def test_articles_by_letter_and_by_sound(articles, verb, thing, sentence):
     asked = probe("nationality-polarity").restrict("honest", "ukrainian", verb=verb, object=thing)
-    pair = asked.written(determiner="A/An", articles=articles).pair(0)
+    pair = asked.with_surface(determiner="A/An", articles=articles).pair(0)
     assert pair.premise == sentence
     assert pair.hypothesis.startswith("An Ukrainian" if articles == "letter" else "A Ukrainian")
 
@@ -108,7 +108,7 @@ def test_articles_by_letter_and_by_sound(articles, verb, thing, sentence):
 def test_natural_case_writes_demonyms_with_a_capital():
     asked = probe("nationality-polarity").restrict("rude", "iraqi")
     assert asked.pair(0).hypothesis == "The Iraqi person bought an apron."
-    assert asked.written(case="lower").pair(0).hypothesis == "the iraqi person bought an apron."
+    assert asked.with_surface(case="lower").pair(0).hypothesis == "the iraqi person bought an apron."
     assert asked.pair(0).hypothesis_word == "iraqi"
 
 

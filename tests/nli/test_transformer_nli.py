@@ -14,10 +14,10 @@ from evenhand import data  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
-from evenhand.models.nli.protocol import Vocabulary  # noqa: E402
-from evenhand.models.nli.transformer.batches import Batches, blocks  # noqa: E402
+from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
+from evenhand.models.nli.transformer.batches import LengthBatches, phrase_blocks  # noqa: E402
 from evenhand.models.nli.transformer.device_model import SplitLinear  # noqa: E402
-from evenhand.models.nli.transformer.labels import labels_of, meaning  # noqa: E402
+from evenhand.models.nli.transformer.labels import meaning, read_label_order  # noqa: E402
 from evenhand.models.nli.transformer.model import TransformerNLI, from_text  # noqa: E402
 from evenhand.words.probes import Points, probe  # noqa: E402
 
@@ -142,7 +142,7 @@ def test_both_ways_through_a_probe_answer_like_the_model_itself(tmp_path, kind):
     expected = reference(classifier(kind), TOKENIZERS[kind](), *texts)
     assert expected.std(axis=0).max() > 0.005, "the answers must differ for the comparison to say anything"
     np.testing.assert_allclose(model.predict(*texts).matrix, expected, atol=1e-5)
-    assert model.frame(some) is not None
+    assert model.pair_format(some) is not None
     found = np.empty((*some.shape, 3))
     for grid in model.grids(some):
         found[grid.phrases] = grid.probabilities
@@ -153,10 +153,10 @@ def test_both_ways_through_a_probe_answer_like_the_model_itself(tmp_path, kind):
 def test_ids_joined_from_sentences_are_those_of_the_tokenizer(kind):
     tokenizer, some = TOKENIZERS[kind](), asked()
     model = TransformerNLI(classifier(kind), tokenizer, device="cpu")
-    frame = model.frame(some)
+    frame = model.pair_format(some)
     assert (frame.types is None) == (kind == "roberta")
     seen = []
-    for block in blocks(some, model.pieces, frame, tokens=40):
+    for block in phrase_blocks(some, model.tokenize, frame, tokens=40):
         for place, pair in enumerate(itertools.product(block.phrases, range(some.shape[1]), range(some.shape[2]))):
             t, p, h = pair[0] - block.phrases[0], pair[1], pair[2]
             parts = [(block.first, t * some.shape[1] + p), (block.second, t * some.shape[2] + h)]
@@ -174,7 +174,7 @@ def test_a_tokenizer_with_an_unusual_ending_is_asked_pair_by_pair():
     # as XLNet writes pairs: the classification token last, with a type of its own
     tokenizer = bert_tokenizer("$A:0 [SEP]:0 $B:1 [SEP]:1 [CLS]:2", start="")
     model, some = TransformerNLI(classifier(), tokenizer, device="cpu"), asked()
-    assert model.frame(some) is None
+    assert model.pair_format(some) is None
     found = np.concatenate([grid.probabilities.reshape(-1, 3) for grid in model.grids(some)])
     expected = reference(classifier(), tokenizer, *some.texts(some.points(0, some.n_pairs)))
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -184,14 +184,14 @@ def test_it_is_a_model_like_all_others(tmp_path):
     model = from_text(f"hf:{folder(tmp_path / 'tiny')}", device="cpu")
     assert isinstance(model, NLIModel)
     assert isinstance(model, GridModel)
-    assert isinstance(model, Vocabulary)
+    assert isinstance(model, FixedVocabulary)
     assert model.name == "tiny"
     assert "BertForSequenceClassification on cpu in float32" in repr(model)
     found = run(model, asked(), controls=False, draws=0)
     assert found.n_pairs == asked().n_pairs
     assert 0 < found.neutrality.net_neutral.value < 1
     assert len(model.predict([], [])) == 0
-    with pytest.raises(UsageError, match="names no model"):
+    with pytest.raises(UsageError, match="does not name a model"):
         from_text("hf:")
 
 
@@ -237,13 +237,15 @@ class Config:
 
 def test_label_order_from_either_entry_and_refused_where_they_disagree():
     unnamed = {place: f"LABEL_{place}" for place in range(3)}
-    assert labels_of(Config(dict(enumerate(ORDER))), where="m") == ORDER
-    assert labels_of(Config(unnamed, {label: place for place, label in enumerate(ORDER)}), where="m") == ORDER
+    assert read_label_order(Config(dict(enumerate(ORDER))), where="m") == ORDER
+    assert read_label_order(Config(unnamed, {label: place for place, label in enumerate(ORDER)}), where="m") == ORDER
     with pytest.raises(FormatError, match="id2label says contradiction, entailment, neutral, label2id says entailment"):
-        labels_of(Config(dict(enumerate(ORDER)), {label: place for place, label in enumerate(LABELS)}), where="m")
+        read_label_order(
+            Config(dict(enumerate(ORDER)), {label: place for place, label in enumerate(LABELS)}), where="m"
+        )
     twice = {0: "entailment", 1: "entailment", 2: "neutral"}
-    with pytest.raises(FormatError, match="cannot be told"):
-        labels_of(Config(twice), where="m")
+    with pytest.raises(FormatError, match="order of its labels is unknown"):
+        read_label_order(Config(twice), where="m")
 
 
 def test_an_order_that_contradicts_the_configuration_is_taken_and_told(tmp_path):
@@ -273,7 +275,7 @@ def test_other_than_three_labels_are_refused(tmp_path, labels, said):
     place = folder(tmp_path / "m", labels=labels)
     with pytest.raises(FormatError, match=f"has {len(labels)} labels") as caught:
         TransformerNLI(place, device="cpu", labels=said)
-    assert ("need them apart" in str(caught.value)) == (len(labels) == 2)
+    assert ("does not distinguish" in str(caught.value)) == (len(labels) == 2)
 
 
 def test_folders_that_are_no_model(tmp_path):
@@ -303,7 +305,7 @@ def test_an_id_that_is_not_in_the_cache_says_how_to_fetch_it(tmp_path, monkeypat
 def test_damaged_weights_and_untrained_heads(tmp_path):
     place = folder(tmp_path / "m")
     (place / "model.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(FormatError, match="cannot load"):
+    with pytest.raises(FormatError, match="not a complete safetensors file"):
         TransformerNLI(place, device="cpu")
     classifier().bert.save_pretrained(place)
     with pytest.raises(FormatError, match="no weights for classifier"):
@@ -314,9 +316,9 @@ def test_nan_is_refused_both_ways():
     model = classifier()
     model.classifier.bias.data[1] = float("nan")
     broken = TransformerNLI(model, bert_tokenizer(), device="cpu", name="broken")
-    with pytest.raises(FormatError, match=r"broken, pair 0: .*no finite number"):
+    with pytest.raises(FormatError, match=r"broken, pair 0: .*not finite"):
         broken.predict(["a man ate."], ["a woman ate."])
-    with pytest.raises(FormatError, match=r"broken, pair 0: .*no finite number"):
+    with pytest.raises(FormatError, match=r"broken, pair 0: .*not finite"):
         run(broken, asked(), controls=False)
 
 
@@ -343,8 +345,8 @@ def test_positions_of_roberta_begin_behind_the_padding():
 
 def test_fillers_that_only_the_unknown_token_can_write():
     model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu")
-    assert model.lost(["man", "zebra", "woman"]) == ("zebra",)
-    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").lost(["zebra"]) == ()
+    assert model.out_of_vocabulary(["man", "zebra", "woman"]) == ("zebra",)
+    assert TransformerNLI(classifier("roberta"), roberta_tokenizer(), device="cpu").out_of_vocabulary(["zebra"]) == ()
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
@@ -361,7 +363,7 @@ def test_shorter_numbers_answer_nearly_the_same(kind, precision, most):
 
 def test_the_last_layer_stays_in_float32():
     for precision in ("bfloat16", "float16"):
-        model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu", precision=precision).placed.model
+        model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu", precision=precision).device_model.model
         assert model.classifier.weight.dtype == torch.float32
         assert model.bert.pooler.dense.weight.dtype == getattr(torch, precision)
 
@@ -386,7 +388,7 @@ def test_a_model_handed_in_is_left_as_it_was():
     TransformerNLI(model, bert_tokenizer(), device="cpu", precision="bfloat16")
     assert model.training
     assert model.dtype == torch.float32
-    with pytest.raises(UsageError, match="alone is no NLI model"):
+    with pytest.raises(UsageError, match="alone is not an evenhand NLI model"):
         TransformerNLI(model)
 
 
@@ -394,7 +396,7 @@ def test_a_model_handed_in_is_left_as_it_was():
     ("choice", "match"),
     [
         ({"device": "numpy"}, "unknown device 'numpy'"),
-        ({"device": "cuda:99"}, "'cuda:99' is not here"),
+        ({"device": "cuda:99"}, "'cuda:99' is not available"),
         ({"precision": "int8"}, "int8"),
         ({"batch": 0}, "at least 1 token"),
     ],
@@ -413,7 +415,7 @@ def test_another_models_tokenizer_is_told():
 
 def test_batches_have_one_length_and_at_most_so_many_tokens():
     lengths = np.array([5, 3, 5, 5, 3, 9, 5])
-    found = Batches.of(lengths, 10)
+    found = LengthBatches.of(lengths, 10)
     assert sorted(found.order.tolist()) == list(range(7))
     assert [cut.length * (cut.stop - cut.start) for cut in found.cuts] == [6, 10, 10, 9]
     assert all((lengths[found.order[cut.start : cut.stop]] == cut.length).all() for cut in found.cuts)
@@ -435,6 +437,6 @@ def test_a_published_encoder_and_its_tokenizer():
     texts = some.texts(some.points(0, some.n_pairs))
     expected = reference(model.eval(), tokenizer, *texts)
     np.testing.assert_allclose(ours.predict(*texts).matrix, expected, atol=1e-5)
-    assert ours.frame(some) is not None
+    assert ours.pair_format(some) is not None
     found = np.concatenate([grid.probabilities.reshape(-1, 3) for grid in ours.grids(some)])
     np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.report import charts, numbers
+from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.html import page
 from evenhand.report.tables import by_family, rows
 
@@ -84,7 +85,9 @@ def test_writing_replaces_an_older_page(audit: eh.Audit, tmp_path: Path) -> None
 def test_rows_come_under_their_families(audit: eh.Audit) -> None:
     grouped = by_family(audit)
     assert sum(len(group) for group in grouped.values()) == len(rows(audit))
-    assert [row.case.measure for row in grouped["Geometry: what lies along a direction"]] == ["direct-bias"] * 2
+    assert [row.question.measure for row in grouped["Geometry: what lies along the concept's direction"]] == [
+        "direct-bias"
+    ] * 2
 
 
 def test_no_pink_and_no_blue() -> None:
@@ -95,7 +98,7 @@ def test_no_pink_and_no_blue() -> None:
 
 
 def test_pictures_are_drawn_offline(audit: eh.Audit) -> None:
-    spec = charts.effect_forest([row for row in rows(audit) if row.case.measure == "weat"], "effect size")
+    spec = effect_forest([row for row in rows(audit) if row.question.measure == "weat"], "effect size")
     assert charts.png(spec).startswith(b"\x89PNG")
     assert re.match(r"<svg ", charts.svg(spec))
 

@@ -16,7 +16,7 @@ from evenhand.reproduce.analogies import (
     IN_SAMPLE,
     LISTED,
     REVERSED,
-    Setting,
+    AnalogySetting,
     curves,
     figure_1,
     folds,
@@ -26,7 +26,7 @@ from evenhand.subspaces import pairs as direction_of_pairs
 from evenhand.words import Concept, Pairs
 
 
-def planted(seed: int = 0) -> tuple[Vectors, Setting]:
+def planted(seed: int = 0) -> tuple[Vectors, AnalogySetting]:
     """Words of appropriate analogies differ along the first axis, those of biased ones half along it and half along the second."""
     rng = np.random.default_rng(seed)
     defining = [(f"f{i}", f"m{i}") for i in range(6)]
@@ -38,7 +38,7 @@ def planted(seed: int = 0) -> tuple[Vectors, Setting]:
     for row, word in zip(matrix, names, strict=True):
         row[:2] += shift[word[0]]
     lists = (Pairs(name, pairs) for name, pairs in (("def", defining), ("app", appropriate), ("bia", biased)))
-    return Vectors(names, matrix, name="planted"), Setting(*lists, folds=5, splits=3)
+    return Vectors(names, matrix, name="planted"), AnalogySetting(*lists, folds=5, splits=3)
 
 
 def test_detection_spares_the_planted_appropriate_analogies_and_no_other() -> None:
@@ -56,7 +56,7 @@ def test_detection_spares_the_planted_appropriate_analogies_and_no_other() -> No
 def test_strength_after_is_that_of_the_projected_vectors() -> None:
     v, setting = planted()
     listed = ["m0", "a0", "b0", "a1", "n0"]  # of a1-b1 and n0-d0 one word each
-    given = Setting(setting.defining, setting.appropriate, setting.biased, splits=1)
+    given = AnalogySetting(setting.defining, setting.appropriate, setting.biased, splits=1)
     rule = ExceptListed(listed)
     about = Concept("planted", pairs=setting.defining)
     projected = LinearProjection("pairs", words=rule).fit(v, about)(v)
@@ -91,7 +91,7 @@ def test_the_tested_analogies_are_never_seen(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(analogies, "ExceptDefined", watched)
     monkeypatch.setattr(analogies, "_after", noted)
-    strengths(v, setting=Setting(setting.defining, setting.defining, setting.biased, folds=3, splits=2))
+    strengths(v, setting=AnalogySetting(setting.defining, setting.defining, setting.biased, folds=3, splits=2))
     held_out = seen[1:]  # the first one is in sample
     assert len(held_out) == 6
     for learned_from, tested in held_out:
@@ -145,14 +145,14 @@ def test_nothing_that_strong_before_is_no_number() -> None:
 
 def test_misuse_and_missing_words_are_named() -> None:
     with pytest.raises(UsageError, match="2 folds"):
-        Setting(folds=1)
+        AnalogySetting(folds=1)
     with pytest.raises(VocabularyError, match="has 0 pairs of ethayarajh2019-pairs"):
         figure_1(planted()[0])
     v, setting = planted()
     with pytest.raises(UsageError, match="shares a word with a tested one"):
         strengths(
             v,
-            setting=Setting(
+            setting=AnalogySetting(
                 Pairs("d", [("f0", "m0"), ("f0", "m1")]), Pairs("a", [("f0", "b0"), ("a1", "b1")]), setting.biased
             ),
         )

@@ -36,7 +36,7 @@ def test_ranks_are_scipys(values):
 def test_both_are_scipys(points):
     x, y = np.array(points).T
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        with pytest.raises(DegenerateError, match="does not vary"):
+        with pytest.raises(DegenerateError, match="constant"):
             spearman(x, y)
         return
     assert spearman(x, y, count=10).value == pytest.approx(scipy_stats.spearmanr(x, y).statistic, abs=1e-12)
@@ -88,7 +88,7 @@ def test_two_points_have_a_value_and_nothing_else():
 
 
 def test_what_cannot_be_correlated_says_why():
-    with pytest.raises(DegenerateError, match="does not vary"):
+    with pytest.raises(DegenerateError, match="constant"):
         pearson(np.full(5, 0.1), X[:5])
     with pytest.raises(DegenerateError, match="at least 2"):
         pearson(X[:1], Y[:1])

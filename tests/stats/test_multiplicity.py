@@ -57,6 +57,6 @@ def test_what_is_no_p_value_is_named(adjust):
     for wrong in (1.5, -0.1, float("nan")):
         with pytest.raises(UsageError, match=str(wrong)):
             adjust([0.5, wrong])
-    with pytest.raises(UsageError, match="one list"):
+    with pytest.raises(UsageError, match="one-dimensional"):
         adjust([[0.5]])
     assert len(adjust([])) == 0

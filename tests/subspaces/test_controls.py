@@ -31,5 +31,5 @@ def test_random_words_is_the_first_centred_component_of_the_words_drawn() -> Non
 def test_impossible_draws_are_refused() -> None:
     with pytest.raises(UsageError, match="31 random words from 30"):
         random_words(V, 0, n=31)
-    with pytest.raises(UsageError, match="3 random directions in 2"):
+    with pytest.raises(UsageError, match="k=3 directions in 2"):
         gaussian(2, k=3)

@@ -119,9 +119,9 @@ def test_equal_words_have_no_direction() -> None:
 
 
 def test_more_directions_than_there_are_is_an_error() -> None:
-    with pytest.raises(UsageError, match="k=2 directions asked for, but the words found span only 1"):
+    with pytest.raises(UsageError, match="k=2, but the words found span only 1"):
         pairs(V, [("she", "he"), ("woman", "man")], k=2)
-    with pytest.raises(UsageError, match="k must be a whole number"):
+    with pytest.raises(UsageError, match="k must be a positive integer"):
         pairs(V, [("she", "he")], k=0)
 
 

@@ -80,5 +80,5 @@ def test_what_cannot_be_is_named() -> None:
         learn(V, concept(pairs=[]), "pairs")
     with pytest.raises(UsageError, match="needs two lists of words"):
         learn(V, concept(), "names")
-    with pytest.raises(UsageError, match="k=2 means nothing for a direction by 'pair'"):
+    with pytest.raises(UsageError, match="'pair' has no option k=2"):
         learn(V, concept(), "pair", k=2)

@@ -68,10 +68,10 @@ def test_it_becomes_plain_json() -> None:
     [
         (lambda: Subspace([[1.0, 1.0]], [1.0], [1.0]), "orthonormal"),
         (lambda: Subspace([[np.nan, 1.0]], [1.0], [1.0]), "finite"),
-        (lambda: Subspace([[1.0, 0.0]], [1.0, 2.0], [1.0, 0.0]), "as many strengths"),
+        (lambda: Subspace([[1.0, 0.0]], [1.0, 2.0], [1.0, 0.0]), "need 1 strengths"),
         (lambda: AXES.soft([1.0]), "2 weights"),
-        (lambda: AXES.reject([1.0, 2.0]), r"3 dimensions, got an array of shape \(2,\)"),
-        (lambda: AXES.first(3), "has 2 directions, 3 asked"),
+        (lambda: AXES.reject([1.0, 2.0]), r"dimension 3, got an array of shape \(2,\)"),
+        (lambda: AXES.first(3), "k=3, but the subspace has 2 directions"),
         (lambda: AXES.cos([0.0, 0.0, 0.0]), "zero vector"),
     ],
 )

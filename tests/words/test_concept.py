@@ -50,7 +50,7 @@ def test_a_concept_cannot_change_and_pickles():
         ({"groups": {"a": []}}, "'a' is empty"),
         ({"groups": {"a": ["p"]}, "positive": "z"}, "positive='z' is none of its groups"),
         ({"groups": [["p"], ["q"]]}, "must map a name"),
-        ({"groups": {"a": "pq"}}, "got the text 'pq'"),
+        ({"groups": {"a": "pq"}}, "got the string 'pq'"),
     ],
 )
 def test_a_concept_without_sense_is_refused(arguments, said):
@@ -64,7 +64,7 @@ def test_a_concept_without_sense_is_refused(arguments, said):
         ({"how": "guess"}, "unknown recipe 'guess'"),
         ({"how": "pair", "words": ("she",)}, "positive, negative"),
         ({"how": "words", "words": ("a", "b"), "k": 0}, "k must be at least 1"),
-        ({"how": "words", "words": "ab"}, "got the text"),
+        ({"how": "words", "words": "ab"}, "got the string"),
     ],
 )
 def test_a_recipe_without_sense_is_refused(arguments, said):

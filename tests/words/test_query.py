@@ -20,7 +20,7 @@ def test_lists_mappings_and_word_sets_all_make_queries():
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
-        (["man", "woman"], "got the text 'man'"),
+        (["man", "woman"], "got the string 'man'"),
         ("man", "several lists"),
         (WordSet("w", ["man"]), "several lists"),
         ((), "no target set"),

@@ -91,7 +91,7 @@ def test_missing_unknown_and_empty_fillings_are_refused():
         FOOD.expand()
     with pytest.raises(UsageError, match=r"not a slot \['colour'\]"):
         FOOD.expand(subject="nurse", colour="red")
-    with pytest.raises(UsageError, match="no word is given for the slot 'subject'"):
+    with pytest.raises(UsageError, match="the slot 'subject' has no word"):
         FOOD.expand(subject=[])
 
 

@@ -57,7 +57,7 @@ def test_records_hash_and_pickle():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("nurse", r"got the text 'nurse'"),
+        ("nurse", r"got the string 'nurse'"),
         (["nurse", 3], "3 is not a word"),
         (["nurse", " "], "empty word"),
         (7, "got 7"),
@@ -89,7 +89,7 @@ def test_scores_must_be_one_finite_number_for_each_word(scores):
 
 
 def test_half_a_character_is_refused():
-    with pytest.raises(UsageError, match="half of a character"):
+    with pytest.raises(UsageError, match="lone surrogate"):
         WordSet("broken", ["\ud800"])
 
 

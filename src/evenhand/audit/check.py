@@ -4,49 +4,100 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from evenhand.audit.comparison import compare
 from evenhand.audit.record import ORIGINAL, Audit
 from evenhand.errors import UsageError
 
-LIMIT = re.compile(r"(?P<label>.+?)(?:@(?P<stage>[\w.-]+))?=(?P<limit>[-+.\deE]+)")
+PATTERN = re.compile(r"(?P<label>.+?)(?:@(?P<stage>[\w.-]+))?=(?P<number>[-+.\deE]+)")
+Kind = Literal["maximum", "minimum", "baseline"]
 
 
 @dataclass(frozen=True)
-class Breach:
-    """A limit that an audit exceeds, or could not be held against."""
+class Limit:
+    """One comparison that `check` made: the value it read, the number it is compared with, and whether it holds."""
 
     label: str
+    subject: str
     stage: str
+    kind: Kind
+    limit: float | None
     value: float | None
-    limit: float
-    why: str
+    holds: bool
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
 
 
-def check(audit: Audit, *, maximum: Iterable[str] = (), minimum: Iterable[str] = ()) -> list[Breach]:
-    """Every limit "weat-6=0.5" or "weat-6@linear=0.5" that does not hold. `maximum` limits the absolute value.
+def check(
+    audit: Audit,
+    *,
+    maximum: Iterable[str] = (),
+    minimum: Iterable[str] = (),
+    baseline: Audit | None = None,
+) -> list[Limit]:
+    """Compare an audit with limits "weat-6=0.5" or "weat-6@linear=0.5", and with an earlier audit.
 
-    An undefined measurement breaks its limit: a check that cannot be made has not been passed.
+    Without a stage a limit applies to every mitigated stage, or to the original where nothing was mitigated. `maximum`
+    limits the absolute value. An undefined measurement, and one marked as not interpretable, does not hold: a check
+    that cannot be made has not been passed. Against a baseline, a row fails when it is worse beyond the intervals.
     """
-    breaches = []
-    for text, upper in [*((text, True) for text in maximum), *((text, False) for text in minimum)]:
-        label, stage, limit = parse(text)
-        found = audit.get(label, stage)
-        if found.value is None:
-            breaches.append(Breach(label, stage, None, limit, f"undefined: {found.reason}"))
-        elif upper and abs(found.value) > limit:
-            breaches.append(Breach(label, stage, found.value, limit, "above its maximum"))
-        elif not upper and found.value < limit:
-            breaches.append(Breach(label, stage, found.value, limit, "below its minimum"))
-    return breaches
+    limits = [limit for text in maximum for limit in _limits(audit, text, "maximum")]
+    limits += [limit for text in minimum for limit in _limits(audit, text, "minimum")]
+    if baseline is not None:
+        limits += _against(audit, baseline)
+    return limits
 
 
-def parse(text: str) -> tuple[str, str, float]:
-    """Label, stage and number of one limit."""
-    found = LIMIT.fullmatch(text)
+def _limits(audit: Audit, text: str, kind: Kind) -> list[Limit]:
+    label, stage, number = parse_limit(text)
+    row = audit.find_label(label)
+    stages = (stage,) if stage else audit.mitigated or (ORIGINAL,)
+    chosen = [(subject, name) for subject in audit.subjects for name in stages if row in audit.rows(subject)]
+    return [_limit(audit, row, subject, name, kind, number) for subject, name in chosen]
+
+
+def _limit(audit: Audit, row: str, subject: str, stage: str, kind: Kind, number: float) -> Limit:
+    measurement = audit.get(row, stage, subject)
+    value = measurement.value
+    if value is None:
+        return Limit(row, subject, stage, kind, number, None, False, f"undefined: {measurement.reason}")
+    if warning := measurement.details.get("not_interpretable"):
+        return Limit(row, subject, stage, kind, number, value, False, f"not interpretable: {warning}")
+    holds = abs(value) <= number if kind == "maximum" else value >= number
+    reason = "" if holds else f"{'above' if kind == 'maximum' else 'below'} its {kind}"
+    return Limit(row, subject, stage, kind, number, value, holds, reason)
+
+
+def _against(audit: Audit, baseline: Audit) -> list[Limit]:
+    changes = compare(baseline, audit)
+    if not changes:
+        raise UsageError("the two audits have no row in common", hint="run both with the same measures and concept")
+    return [
+        Limit(
+            change.label,
+            change.subject,
+            change.stage,
+            "baseline",
+            change.before.value,
+            change.after.value,
+            change.verdict != "worse" and not (change.after.value is None and change.before.value is not None),
+            "" if change.verdict != "worse" else "worse than the baseline, beyond the intervals",
+        )
+        for change in changes
+    ]
+
+
+def parse_limit(text: str) -> tuple[str, str, float]:
+    """Return label, stage (may be empty) and number of one limit."""
+    match = PATTERN.fullmatch(text)
     try:
-        if found:
-            return found["label"], found["stage"] or ORIGINAL, float(found["limit"])
+        if match:
+            return match["label"], match["stage"] or "", float(match["number"])
     except ValueError:
         pass
-    raise UsageError(f"{text!r} is no limit", hint='write "weat-6=0.5", or "weat-6@linear=0.5" for a stage')
+    raise UsageError(f"{text!r} is not a limit", hint='write "weat-6=0.5", or "weat-6@linear=0.5" for a stage')

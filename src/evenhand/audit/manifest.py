@@ -1,4 +1,4 @@
-"""What ran: versions, hashes, seeds, arguments given and effective, so that a number can be made again."""
+"""What ran: versions, hashes, seeds, arguments given and effective, so that a number can be computed again."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import numpy as np
-
 import evenhand
-from evenhand.models.vectors import Vectors
+from evenhand.subjects import Subject
+from evenhand.words import Concept
 
-SCHEMA = 1
 PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", "transformers", "gensim")
 
 
-def manifest(vectors: Vectors, given: Mapping[str, Any], effective: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything about a run that is known before it starts."""
+def manifest(
+    subjects: Sequence[Subject], concept: Concept, given: Mapping[str, Any], plan: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return everything about a run that is known before it starts. The concept's words are part of it."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "schema": SCHEMA,
         "run": hashlib.sha256(f"{created}{os.getpid()}{os.urandom(8).hex()}".encode()).hexdigest()[:12],
         "created": created,
         "evenhand": evenhand.__version__,
-        "arguments": {"given": dict(given), "effective": dict(effective)},
-        "vectors": describe(vectors),
+        "arguments": {"given": dict(given), "effective": dict(plan)},
+        "subjects": [subject.describe() for subject in subjects],
+        "concept": {**concept.to_dict(), "digest": concept.digest},
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())),
@@ -37,32 +37,11 @@ def manifest(vectors: Vectors, given: Mapping[str, Any], effective: Mapping[str,
     }
 
 
-def describe(vectors: Vectors) -> dict[str, Any]:
-    """The vectors of a run: where from, how large, and the hash of their content."""
-    return {
-        "name": vectors.name,
-        "words": len(vectors),
-        "dimensions": vectors.dim,
-        "case": vectors.case,
-        "sha256": digest(vectors),
-        "source": dict(vectors.source),
-        "history": [dict(step) for step in vectors.history],
-    }
-
-
-def digest(vectors: Vectors) -> str:
-    """Hash of vocabulary and numbers, whatever file they came from."""
-    hasher = hashlib.sha256("\n".join(vectors.words).encode(errors="surrogatepass"))
-    for start in range(0, len(vectors), 50_000):
-        hasher.update(np.ascontiguousarray(vectors.matrix[start : start + 50_000]).data)
-    return hasher.hexdigest()
-
-
 def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

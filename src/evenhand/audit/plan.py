@@ -1,100 +1,268 @@
-"""What an audit will do, decided before anything runs: measures with their queries, and the methods to compare."""
+"""What an audit does, decided before anything runs: subjects, methods, and the questions put to each stage."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
-from evenhand.errors import UsageError
+from evenhand.errors import UsageError, unknown_name
+from evenhand.measures.registry import Info
+from evenhand.subjects import Subject
+from evenhand.words import Concept
+from evenhand.words.document import read_document
+from evenhand.words.generic import SEPARATOR
+from evenhand.words.probes import probe
+from evenhand.words.toml_table import Entry
 
 DEFAULT_METHODS = ("linear", "span")
+VOCABULARY = "vocabulary"
+EVERYTHING = 0  # as a sample size: all pairs of a probe
 
 
 @dataclass(frozen=True)
-class Case:
-    """One measure with one query, and options where the default is not meant."""
+class Question:
+    """One measure with one query, and options where the default is not meant. It becomes a row of the report."""
 
     measure: str
     query: str
     options: Mapping[str, Any] = field(default_factory=dict)
     variant: str = ""
+    only_query: bool = False
+    """Whether the measure asks nothing else about the concept, so that its row needs no query in its name."""
 
     @property
-    def label(self) -> str:
-        """The name of this row in tables and in `check`: short where the measure asks only one thing by default."""
-        if self.query.startswith(self.measure):
-            name = self.query
-        else:
-            usual = measures.info(self.measure).queries == (self.query,)
-            name = self.measure if usual else f"{self.measure}:{self.query}"
-        return f"{name}, {self.variant}" if self.variant else name
+    def info(self) -> Info:
+        """The description of the measure."""
+        return measures.info(self.measure)
 
+    def label(self, score: str = "") -> str:
+        """Return the name of the row in tables and in `check`: short, stable, without commas."""
+        name = self.query if self.query.startswith(self.measure) else f"{self.measure}:{self.query}"
+        name = self.measure if self.only_query and not self.query.startswith(self.measure) else name
+        return ":".join(filter(None, (name, self.variant, score)))
 
-# Variants worth a row of their own in a default audit: what is left along the direction that the original vectors have,
-# which a projection makes 0 by construction, and along the direction that the pairs still show afterwards.
-VARIANTS: dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    "direct-bias": (("old direction", {"direction": "original"}), ("new direction", {"direction": "own"})),
-    "nli-gap": (("entailment", {"label": "entailment"}), ("contradiction", {"label": "contradiction"})),
-    "mab": (("E", {"score": "E"}), ("d", {"score": "d"})),
-}
-PLAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (("", {}),)
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON and TOML, without empty fields."""
+        plain: dict[str, Any] = {"measure": self.measure, "query": self.query}
+        if self.options:
+            plain["options"] = dict(self.options)
+        if self.variant:
+            plain["variant"] = self.variant
+        return plain | ({"only_query": True} if self.only_query else {})
 
 
 @dataclass(frozen=True)
 class Plan:
     """The whole audit as data."""
 
-    cases: tuple[Case, ...]
+    questions: tuple[Question, ...]
     methods: tuple[str, ...] = ()
     concept: str = "gender"
     seed: int = 0
-    skip_failing: bool = False  # a method that cannot do the concept is noted and left out, instead of ending the run
+    subjects: tuple[str, ...] = ()
+    skip_failing: bool = False
+    """Whether a method that cannot be fitted is recorded and left out, instead of ending the run."""
 
     @classmethod
     def default(
         cls,
+        subjects: Sequence[Subject],
         *,
-        methods: Iterable[str] = (),
+        methods: Iterable[str] | None = None,
         only: Iterable[str] = (),
-        concept: str = "gender",
+        queries: Iterable[str] = (),
+        concept: str | Path | Concept = "gender",
         seed: int = 0,
         skip_failing: bool = False,
         full_probes: bool = False,
     ) -> Plan:
-        """Every measure with the queries it names itself; `only` keeps some measures. Unknown names fail here.
+        """Build the plan that asks every fitting measure the questions of the concept.
 
-        `full_probes` asks inference models about all pairs of a probe instead of a sample.
+        Args:
+            subjects: what is audited; measures whose view none of them offers are left out.
+            methods: method ids, chains as "hard.misp"; None for the default methods where every subject can change.
+            only: measure ids; empty for all.
+            queries: query ids for the measures in `only`, instead of the concept's.
+            concept: what is measured and removed.
+            seed: seed of every random step.
+            skip_failing: record a method that cannot be fitted and go on without it.
+            full_probes: ask inference models about all pairs of a probe instead of a sample.
         """
-        words.concept(concept)
-        chains = tuple(methods)
-        for method in (step for chain in chains for step in chain.split(".")):
-            mitigations.get(method)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).default_queries()]
-        cases = tuple(
-            Case(name, query, {**options, **_probing(name, full_probes)}, variant)
-            for name in chosen
-            for query in measures.info(name).default_queries()
-            for variant, options in VARIANTS.get(name, PLAIN)
+        about = words.concept(concept)
+        offered = {view for subject in subjects for view in subject.offers}
+        chains = default_methods(subjects) if methods is None else tuple(methods)
+        for chain in chains:
+            check_chain(chain, about)
+        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
+        for name in chosen:
+            require_view(measures.info(name), subjects)
+        questions = tuple(
+            question for name in chosen for question in _questions(measures.info(name), about, queries, full_probes)
         )
-        if not cases:
-            raise UsageError(f"nothing to measure: {', '.join(chosen)} name no query of their own", hint="use measure")
-        return cls(cases, chains, concept, seed, skip_failing)
+        if not questions:
+            raise UsageError(
+                f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
+                hint="name a query (--query), or measure something else",
+            )
+        reference = concept if not isinstance(concept, Concept) else concept.name
+        addresses = tuple(subject.address or subject.name for subject in subjects)
+        return cls(questions, chains, str(reference), seed, addresses, skip_failing)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        cases = [{**asdict(case), "options": dict(case.options)} for case in self.cases]
-        rest = {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
-        return {"cases": cases, "methods": list(self.methods), **rest}
+        """Return plain data for JSON."""
+        plain: dict[str, Any] = {"subjects": list(self.subjects), "methods": list(self.methods)}
+        plain |= {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
+        return plain | {"question": [question.to_dict() for question in self.questions]}
 
-    @property
-    def digest(self) -> str:
-        """The same for the same plan, so that a run can be resumed only by its own plan."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+    def to_toml(self) -> str:
+        """Return the plan as the text of a plan file."""
+        plain = self.to_dict()
+        lines = ["# A plan for `evenhand audit --plan FILE`: subjects x methods x questions.", ""]
+        lines += [f"{key} = {_toml(plain[key])}" for key in plain if key != "question"]
+        for question in plain["question"]:
+            lines += ["", "[[question]]", *(f"{key} = {_toml(value)}" for key, value in question.items())]
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def read(cls, path: str | Path) -> Plan:
+        """Read a plan file; every unknown name in it is an error that says where."""
+        document = read_document(Path(path))
+        top = Entry(document, (), document.data)
+        top.only("subjects", "methods", "concept", "seed", "skip_failing", "question")
+        items = top.items("question")
+        questions = [_question(Entry(document, ("question", str(n)), item)) for n, item in enumerate(items, start=1)]
+        with top.at("concept"):
+            about = words.concept(top.text("concept", "gender"))
+        methods = tuple(top.texts("methods")) if top.table.get("methods") else ()
+        with top.at("methods"):
+            for chain in methods:
+                check_chain(chain, about)
+        subjects = tuple(top.texts("subjects")) if top.table.get("subjects") else ()
+        return cls(
+            tuple(questions), methods, top.text("concept", "gender"), top.value("seed", int, 0), subjects,
+            top.flag("skip_failing"),
+        )  # fmt: skip
+
+    def for_subject(self, subject: Subject) -> tuple[Question, ...]:
+        """Return the questions whose view a subject offers."""
+        return tuple(question for question in self.questions if question.info.view in subject.offers)
+
+    def with_seed(self, seed: int) -> Plan:
+        """Return the same plan with another seed."""
+        return replace(self, seed=seed)
 
 
-def _probing(measure: str, full: bool) -> dict[str, Any]:
-    return {"sample": None} if full and measures.info(measure).family == "inference" else {}
+def default_methods(subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """Return the methods of a default audit: none where a subject cannot be changed."""
+    return DEFAULT_METHODS if all(subject.can_change for subject in subjects) else ()
+
+
+def check_chain(chain: str, concept: Concept) -> None:
+    """Raise if a method of a chain is unknown or cannot work with the concept, before anything is fitted."""
+    for id in split_chain(chain):
+        mitigations.get(id)().check_concept(concept)
+
+
+def split_chain(chain: str) -> tuple[str, ...]:
+    """Return the method ids of "hard.misp" in the order they are applied."""
+    return tuple(part.strip() for part in chain.split("."))
+
+
+def require_view(info: Info, subjects: Sequence[Subject]) -> None:
+    """Raise if no subject offers the view that a measure takes."""
+    if subjects and not any(info.view in subject.offers for subject in subjects):
+        offers = "; ".join(f"{s.name} ({s.title}) offers {', '.join(s.offers) or 'no view'}" for s in subjects)
+        raise UsageError(f"{info.id} needs the view {info.view!r}; {offers}")
+
+
+def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
+    """Return what a measure asks about a concept: its own questions, else generic ones, and untagged controls."""
+    if info.concepts and concept.name not in info.concepts:
+        return ()
+    if info.takes == "query":
+        return _query_ids(info, concept)
+    if info.takes == "words":
+        return _word_lists(info, concept)
+    if info.takes == "probe":
+        own = concept.probes or [id for id in info.default_queries() if probe(id).concept == concept.name]
+        return tuple(own)
+    return info.default_queries()
+
+
+def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
+    shipped = {id: words.query(id) for id in info.default_queries()}
+    tagged = [id for id, query in shipped.items() if query.concept == concept.name]
+    controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
+    own = [query.name for query in concept.queries]
+    if not own and not _has_shipped_queries(concept):
+        own = [id for id in words.generic_ids(concept) if _is_asked(info, id, concept)]
+    fitting = [id for id in own if _fits(info, words.concept_query(id, concept).arity)]
+    return tuple(dict.fromkeys([*fitting, *tagged, *controls]))
+
+
+def _is_asked(info: Info, id: str, concept: Concept) -> bool:
+    """Return whether a measure is asked a generic query: all groups together, or each group against the others."""
+    prefix, _, attributes = id.rpartition(SEPARATOR)
+    single = prefix != concept.name
+    if single:
+        return info.one_against_rest and attributes == info.generic[0]
+    return attributes in info.generic and not (info.one_against_rest and len(concept.groups) > 2)
+
+
+def _has_shipped_queries(concept: Concept) -> bool:
+    return any(words.query(id).concept == concept.name for id in words.ids("query"))
+
+
+def _fits(info: Info, arity: tuple[int, int]) -> bool:
+    if info.matched_sets and arity[0] != arity[1]:
+        return False
+    return all(wanted in (None, given) for wanted, given in zip(info.arity, arity, strict=True))
+
+
+def _word_lists(info: Info, concept: Concept) -> tuple[str, ...]:
+    """The vocabulary for any language; shipped English lists, or the concept's own neutral words, instead of them."""
+    if not info.default_queries():
+        return ()
+    lists = [name for name in info.default_queries() if name == VOCABULARY or concept.language == "en"]
+    if len(concept.neutral):
+        lists = [NEUTRAL if name != VOCABULARY else name for name in info.default_queries()]
+    return tuple(dict.fromkeys(lists)) or (VOCABULARY,)
+
+
+NEUTRAL = "neutral"  # as a query: the neutral words of the concept
+
+
+def _questions(info: Info, concept: Concept, queries: Iterable[str], full_probes: bool) -> list[Question]:
+    usual = concept_queries(info, concept)
+    asked = tuple(queries) or usual
+    options = {"sample": EVERYTHING} if full_probes and info.view == "inference" else {}
+    variants = info.variants or {"": {}}
+    return [
+        Question(info.id, query, {**settings, **options}, variant, only_query=usual == (query,))
+        for query in asked
+        for variant, settings in variants.items()
+    ]
+
+
+def _question(entry: Entry) -> Question:
+    entry.only("measure", "query", "options", "variant", "only_query")
+    with entry.at("measure"):
+        info = measures.info(entry.text("measure"))
+    variant = entry.text("variant", "")
+    if variant and variant not in info.variants:
+        with entry.at("variant"):
+            raise unknown_name(f"variant of {info.id}", variant, info.variants)
+    options = dict(info.variants.get(variant, {})) | dict(entry.child("options").table)
+    return Question(info.id, entry.text("query", ""), options, variant, entry.flag("only_query"))
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -3,48 +3,61 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evenhand.audit.plan import DEFAULT_METHODS, Case, Plan
-from evenhand.errors import UsageError
+from evenhand.audit.plan import Plan, Question
+from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
-from evenhand.models.vectors import Vectors
+from evenhand.progress import Progress
+from evenhand.subjects import Subject, open_subject
+from evenhand.words import Concept
+from evenhand.words import concept as find_concept
 
 ORIGINAL = "original"
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The vectors as they came, or after a method, with the method's own account of what it did."""
+    """A subject as it came, or after a method, with the method's report of what it did."""
 
     name: str
+    subject: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement on one stage."""
+    """One measurement on one stage of one subject."""
 
+    subject: str
     stage: str
-    case: Case
+    question: Question
     measurement: Measurement
 
+    @property
+    def label(self) -> str:
+        """The name of the row."""
+        return self.question.label(self.measurement.score)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        case = {"label": self.case.label, "variant": self.case.variant, "options": dict(self.case.options)}
-        return {"stage": self.stage, **case, **self.measurement.to_dict()}
+        """Return plain data for JSON."""
+        row: dict[str, Any] = {"subject": self.subject, "stage": self.stage, "label": self.label}
+        row |= {"variant": self.question.variant, "options": dict(self.question.options)}
+        return row | {"only_query": self.question.only_query} | self.measurement.to_dict()
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
-        """The inverse of `to_dict`."""
-        rest = {key: value for key, value in record.items() if key not in ("stage", "label", "variant", "options")}
-        case = Case(record["measure"], record["query"], record["options"], record["variant"])
-        return cls(record["stage"], case, Measurement.from_dict(rest))
+        """Read the output of `to_dict`."""
+        own = ("subject", "stage", "label", "variant", "options", "only_query")
+        measurement = Measurement.from_dict({key: value for key, value in record.items() if key not in own})
+        question = Question(
+            measurement.measure, measurement.query, record["options"], record["variant"], record["only_query"]
+        )
+        return cls(record["subject"], record["stage"], question, measurement)
 
 
 @dataclass(frozen=True)
@@ -58,66 +71,169 @@ class Audit:
     @classmethod
     def run(
         cls,
-        vectors: Vectors,
+        subjects: object | Sequence[object],
         *,
-        methods: Iterable[str] = DEFAULT_METHODS,
+        methods: Iterable[str] | None = None,
         measures: Iterable[str] = (),
-        concept: str = "gender",
+        queries: Iterable[str] = (),
+        concept: str | Path | Concept = "gender",
         seed: int = 0,
+        plan: Plan | None = None,
         folder: str | os.PathLike[str] | None = None,
+        jobs: int = 1,
+        memory: float | None = None,
         skip_failing: bool = False,
         full_probes: bool = False,
         progress: Progress | None = None,
     ) -> Audit:
-        """Measure the vectors, apply each method and measure again.
+        """Measure subjects, apply each method, and measure again.
 
         Args:
-            vectors: what is audited.
-            methods: method ids; a chain is written "hard.misp" and applied from left to right.
-            measures: measure ids; all of them when empty.
-            concept: what the methods remove.
-            seed: of every random step.
-            folder: keep finished measurements here while running, so that an interrupted audit goes on from there.
-            skip_failing: note a method that cannot be fitted here and go on without it.
-            full_probes: ask inference models about all two million pairs instead of a sample: a minute a stage.
-            progress: called with (done, total, what is being measured).
+            subjects: what is audited: anything `eh.open` accepts, or a list of such things.
+            methods: method ids, chains as "hard.misp" applied from left to right; None for linear and span where the
+                subjects are word vectors, none otherwise.
+            measures: measure ids; empty for every measure whose view a subject offers.
+            queries: query ids for these measures; empty for those of the concept.
+            concept: what is measured and removed.
+            seed: seed of every random step.
+            plan: the whole plan, instead of the arguments above.
+            folder: where finished cells are stored; a later run there reuses every cell whose key is the same.
+            jobs: number of processes.
+            memory: gigabytes that they may use together.
+            skip_failing: record a method that cannot be fitted and go on without it.
+            full_probes: ask inference models about all pairs of a probe instead of a sample.
+            progress: called with (cells done, all cells, what is being measured).
         """
         from evenhand.audit.runner import run
 
-        given: dict[str, Any] = {"methods": list(methods), "measures": list(measures), "concept": concept, "seed": seed}
-        given |= {"full_probes": True} if full_probes else {}
-        plan = Plan.default(
+        several = isinstance(subjects, list | tuple)
+        opened: list[Subject] = [open_subject(item) for item in (subjects if several else [subjects])]  # type: ignore[attr-defined]
+        _require_distinct(opened)
+        about = find_concept(concept if plan is None else plan.concept)
+        given: dict[str, Any] = {"methods": None if methods is None else list(methods), "measures": list(measures)}
+        given |= {"queries": list(queries), "concept": about.name, "seed": seed}
+        made = plan or Plan.default(
+            opened,
             methods=given["methods"],
             only=given["measures"],
+            queries=given["queries"],
             concept=concept,
             seed=seed,
             skip_failing=skip_failing,
             full_probes=full_probes,
         )
-        return run(vectors, plan, given=given, folder=Path(folder) if folder else None, progress=progress)
+        return run(
+            opened,
+            made,
+            concept=about,
+            given=given,
+            folder=Path(folder) if folder else None,
+            jobs=jobs,
+            memory=memory,
+            progress=progress,
+        )
+
+    def __repr__(self) -> str:
+        sizes = f"{counted(len(self.labels), 'row')} x {counted(len(self.stage_names), 'stage')}"
+        return f"Audit({', '.join(self.subjects)}: {sizes}, concept {self.concept}, seed {self.seed})"
+
+    def __rich__(self) -> Any:
+        from evenhand.report.terminal import audit_group
+
+        return audit_group(self)
+
+    def _repr_html_(self) -> str:
+        from evenhand.report.tables import html_table
+
+        return html_table(self)
 
     @property
-    def cases(self) -> tuple[Case, ...]:
-        """What was measured, in order, once."""
-        unique = {result.case.label: result.case for result in self.results}
-        return tuple(unique.values())
+    def subjects(self) -> tuple[str, ...]:
+        """Names of what was audited."""
+        return tuple(dict.fromkeys(stage.subject for stage in self.stages))
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """Names of the stages, original first."""
+        return tuple(dict.fromkeys(stage.name for stage in self.stages))
+
+    @property
+    def mitigated(self) -> tuple[str, ...]:
+        """Names of the stages after a method."""
+        return tuple(name for name in self.stage_names if name != ORIGINAL)
+
+    @property
+    def concept(self) -> str:
+        """Name of the concept."""
+        return str(self.manifest["concept"]["name"])
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random step."""
+        return int(self.manifest["arguments"]["effective"]["seed"])
 
     @cached_property
-    def _cells(self) -> dict[tuple[str, str], Measurement]:
-        return {(result.case.label, result.stage): result.measurement for result in self.results}
+    def labels(self) -> tuple[str, ...]:
+        """Names of the rows in the order they were measured, each once."""
+        return tuple(dict.fromkeys(result.label for result in self.results))
 
-    def get(self, label: str, stage: str = ORIGINAL) -> Measurement:
-        """The measurement of one row on one stage."""
-        if (label, stage) in self._cells:
-            return self._cells[label, stage]
-        known = ", ".join(case.label for case in self.cases)
-        raise UsageError(f"this audit has no {label!r} on the stage {stage!r}", hint=f"it has {known}")
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str, str], Result]:
+        return {(result.subject, result.label, result.stage): result for result in self.results}
+
+    def question(self, label: str) -> Question:
+        """Return what was asked in a row."""
+        return next(result.question for result in self.results if result.label == label)
+
+    def find_label(self, text: str) -> str:
+        """Return the row that a text names: its label, measure with query, or its measure alone where that is unique.
+
+        Labels of version 0.1, with a comma before the variant, still work.
+        """
+        if text in self.labels:
+            return text
+        wanted = text.replace(", ", ":").replace(" ", "-")
+        rows = {result.label: result for result in self.results}
+        matches = [label for label, result in rows.items() if wanted in _aliases(result)]
+        if len(matches) == 1:
+            return matches[0]
+        problem = f"{text!r} could be {', '.join(matches)}" if matches else f"this audit has no row {text!r}"
+        raise UsageError(problem, hint=f"it has {', '.join(self.labels)}")
+
+    def get(self, label: str, stage: str = ORIGINAL, subject: str = "") -> Measurement:
+        """Return the measurement of one row on one stage; the subject may be left out where there is only one."""
+        of = subject or (self.subjects[0] if len(self.subjects) == 1 else "")
+        if not of:
+            raise UsageError("this audit has several subjects", hint=f"say which: {', '.join(self.subjects)}")
+        cell = self._cells.get((of, self.find_label(label), stage))
+        if cell is None:
+            known = ", ".join(self.stage_names)
+            raise UsageError(f"this audit has no {label!r} on the stage {stage!r} of {of}", hint=f"stages: {known}")
+        return cell.measurement
+
+    def rows(self, subject: str = "") -> dict[str, dict[str, Measurement]]:
+        """Return label -> stage -> measurement of one subject, in the order of the plan."""
+        of = subject or self.subjects[0]
+        table: dict[str, dict[str, Measurement]] = {}
+        for result in self.results:
+            if result.subject == of:
+                table.setdefault(result.label, {})[result.stage] = result.measurement
+        return table
+
+    def to_frame(self, library: str = "") -> Any:
+        """Return one row per measurement as a polars or pandas data frame."""
+        from evenhand.frames import frame
+
+        return frame([_flat(result) for result in self.results], library)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON; `audit/schema.json` describes it."""
+        from evenhand.audit.store import SCHEMA
+
         return {
+            "schema": SCHEMA,
             "manifest": dict(self.manifest),
-            "stages": [{"name": stage.name, "report": dict(stage.report)} for stage in self.stages],
+            "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }
 
@@ -139,3 +255,43 @@ class Audit:
         from evenhand.report.html import write  # the one upward import: the page is a view of the record
 
         return write(self, Path(path))
+
+
+def _require_distinct(subjects: Sequence[Subject]) -> None:
+    names = [subject.name for subject in subjects]
+    if not names:
+        raise UsageError("nothing to audit", hint="name at least one subject")
+    for subject in subjects:
+        if names.count(subject.name) > 1:
+            subject.name = subject.address or subject.name
+    if len({subject.name for subject in subjects}) < len(subjects):
+        raise UsageError(f"two subjects have the same name: {', '.join(names)}", hint="rename a file")
+
+
+def _aliases(result: Result) -> set[str]:
+    """Return the label with and without its query."""
+    question, score = result.question, result.measurement.score
+    names = (question.measure, question.query, f"{question.measure}:{question.query}")
+    return {":".join(filter(None, (name, question.variant, score))) for name in names} | {result.label}
+
+
+def _flat(result: Result) -> dict[str, Any]:
+    m = result.measurement
+    low, high = m.interval or (None, None)
+    return {
+        "subject": result.subject,
+        "stage": result.stage,
+        "label": result.label,
+        "measure": m.measure,
+        "query": m.query,
+        "score": m.score,
+        "value": m.value,
+        "low": low,
+        "high": high,
+        "p_value": m.p_value,
+        "n": m.n,
+        "words_missing": len(m.coverage.missing),
+        "status": m.status,
+        "reason": m.reason,
+        "note": m.note,
+    }

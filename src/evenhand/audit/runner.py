@@ -1,100 +1,240 @@
-"""Carry out a plan: measure, apply each method, measure again; keep what is finished."""
+"""Carry out a plan: fit each stage that has unfinished cells, measure them, store each as it finishes."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
+from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import manifest
-from evenhand.audit.plan import Case, Plan
-from evenhand.audit.record import ORIGINAL, Audit, Progress, Result, Stage
-from evenhand.audit.store import Journal
-from evenhand.errors import EvenhandError, EvenhandWarning
-from evenhand.measures import Measurement
-from evenhand.mitigations import VectorMap
-from evenhand.models.vectors import Vectors
+from evenhand.audit.plan import Plan, Question, split_chain
+from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
+from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.measures.measurement import undefined
+from evenhand.measures.registry import as_measurements
+from evenhand.models.vectors import Coverage
+from evenhand.progress import Progress
+from evenhand.subjects import Subject
+from evenhand.words import Concept
+
+WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
+COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A stage of one subject, with its key and those of its cells."""
+
+    subject: Subject
+    name: str
+    key: str
+    cells: Mapping[str, Question]
+
+    @property
+    def chain(self) -> str:
+        """The methods applied; empty for the original."""
+        return "" if self.name == ORIGINAL else self.name
+
+
+@dataclass
+class Outcome:
+    """What running the stages left beside the cells."""
+
+    skipped: dict[str, str] = field(default_factory=dict)
+    computed: int = 0
 
 
 def run(
-    vectors: Vectors,
+    subjects: Sequence[Subject],
     plan: Plan,
     *,
+    concept: Concept | None = None,
     given: Mapping[str, Any] | None = None,
     folder: Path | None = None,
+    jobs: int = 1,
+    memory: float | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Run every case on the original vectors and on each debiased stage."""
+    """Ask every question on every stage of every subject.
+
+    Args:
+        subjects: what is audited, in the order of the plan.
+        plan: methods and questions.
+        concept: the concept of the plan, where it is not an id or a file.
+        given: the arguments as the caller gave them, for the record.
+        folder: where finished cells are stored; they are reused by a later run.
+        jobs: number of processes.
+        memory: gigabytes that the processes may use together; None for four fifths of what is free.
+        progress: called with (cells done, all cells, what is being measured).
+    """
     started = time.perf_counter()
-    record = manifest(vectors, given or {}, plan.to_dict())
-    journal = Journal(folder, f"{plan.digest} {record['vectors']['sha256']}") if folder else None
-    skipped: dict[str, str] = {}
-    with _collected() as notes:
-        stages, results = _stages(vectors, plan, journal, progress, skipped)
+    about = concept or words.concept(plan.concept)
+    store, outcome = CellStore(folder), Outcome()
+    tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
+    report = progress or (lambda done, total, what: None)
+    try:
+        _compute(tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report)
+    except KeyboardInterrupt:
+        where = f" in {folder}; run the same command again to continue" if folder else ""
+        raise KeyboardInterrupt(f"{store.finished()}{where}") from None
+    results, notes = _collect(tasks, store, outcome)
+    record = manifest(subjects, about, given or {}, plan.to_dict())
     seconds = round(time.perf_counter() - started, 3)
-    record.update(status="done", seconds=seconds, warnings=notes, skipped=skipped)
+    record.update(
+        status="done", seconds=seconds, warnings=notes, skipped=outcome.skipped, cells_computed=outcome.computed
+    )
+    stages = [
+        Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
+    ]
     return Audit(record, tuple(stages), tuple(results))
 
 
-def _stages(
-    vectors: Vectors, plan: Plan, journal: Journal | None, progress: Progress | None, skipped: dict[str, str]
-) -> tuple[list[Stage], list[Result]]:
-    stages: list[Stage] = []
+def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress | None = None) -> Audit:
+    """Ask every question of two subjects, the second as a stage of the first."""
+    started = time.perf_counter()
+    concept, report = words.concept(plan.concept), progress or (lambda done, total, what: None)
+    questions = [question for question in plan.questions if question.info.view in before.offers]
+    name = after.name if after.name != ORIGINAL else "after"
     results: list[Result] = []
-    total = len(plan.cases) * (1 + len(plan.methods))
-    tell = progress or (lambda done, total, what: None)
-    for place, name in enumerate((ORIGINAL, *plan.methods)):
-        done = place * len(plan.cases)
-        tell(done, total, f"fitting {name}")
+    with collected_warnings() as notes:
+        for done, question in enumerate(questions):
+            report(done, len(questions), question.label())
+            for stage, subject in ((ORIGINAL, before), (name, after)):
+                measured = ask(question, subject, concept, reference=before, seed=plan.seed)
+                results += [Result(before.name, stage, question, m) for m in as_measurements(measured)]
+    record = manifest([before, after], concept, {}, plan.to_dict())
+    record["subjects"] = [before.describe() | {"compared_with": after.describe()}]
+    seconds = round(time.perf_counter() - started, 3)
+    record.update(status="done", seconds=seconds, warnings=notes, skipped={}, cells_computed=len(results))
+    return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
+
+
+def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:
+    questions = plan.for_subject(subject)
+    for name in (ORIGINAL, *plan.methods):
+        key = change_key(subject.digest, "" if name == ORIGINAL else name, concept, plan.seed)
+        yield StageTask(subject, name, key, {cell_key(key, q, concept, plan.seed): q for q in questions})
+
+
+def _compute(
+    tasks: Sequence[StageTask],
+    plan: Plan,
+    concept: Concept,
+    store: CellStore,
+    outcome: Outcome,
+    *,
+    jobs: int,
+    report: Progress,
+) -> None:
+    """Measure what is missing, here or in several processes."""
+    total = sum(len(task.cells) for task in tasks)
+    pending = [(task, [key for key in task.cells if store.cell(key) is None]) for task in tasks]
+    pending = [(task, keys) for task, keys in pending if keys or store.stage(task.key) is None]
+    done = total - sum(len(keys) for _, keys in pending)
+    if jobs > 1 and pending:
+        _compute_in_processes(pending, plan, concept, store, outcome, jobs=jobs, total=total, done=done, report=report)
+        return
+    for task, keys in pending:
+        report(done, total, f"fitting {task.name}" if task.chain else task.subject.name)
         try:
-            changed, report = (vectors, {}) if name == ORIGINAL else apply(name, vectors, plan.concept)
+            for key, cell in measure_stage(task, keys, plan, concept, store):
+                report(done, total, f"{task.cells[key].label()}, {task.name}")
+                store.put_cell(key, cell)
+                outcome.computed += 1
+                done += 1
         except EvenhandError as error:
-            if not plan.skip_failing:
-                raise
-            skipped[name] = error.message
-            continue
-        stages.append(Stage(name, report))
-        for case in plan.cases:
-            tell(done, total, f"{case.label}, {name}")
-            results.append(_result(changed, case, name, vectors, plan.seed, journal))
-            done += 1
-    tell(total, total, "done")
-    return stages, results
+            _skip_or_raise(task, plan, outcome, error)
+    report(total, total, "done")
 
 
-def _result(changed: Vectors, case: Case, stage: str, original: Vectors, seed: int, journal: Journal | None) -> Result:
-    """The measurement of one cell, taken from the journal where an interrupted run left it."""
-    if journal and (stage, case.label) in journal.done:
-        return journal.done[stage, case.label]
-    result = Result(stage, case, measured(changed, case, reference=original, seed=seed))
-    if journal:
-        journal.add(result)
-    return result
+def _skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
+    if not plan.skip_failing or not task.chain:
+        raise error
+    outcome.skipped[task.name] = error.message
 
 
-def apply(chain: str, vectors: Vectors, concept: str) -> tuple[Vectors, dict[str, Any]]:
-    """Fit and apply methods from left to right ("hard.misp"), each on what the one before left."""
-    about = words.concept(concept)
-    reports: list[Any] = []
-    for method in chain.split("."):
-        fitted: VectorMap = mitigations.get(method)().fit(vectors, about)
-        vectors = fitted(vectors)
+def measure_stage(
+    task: StageTask,
+    keys: Sequence[str],
+    plan: Plan,
+    concept: Concept,
+    store: CellStore,
+) -> Iterator[tuple[str, Cell]]:
+    """Fit a stage and yield its missing cells as they are measured."""
+    with collected_warnings() as notes:
+        changed, account = apply_chain(task.chain, task.subject, concept, seed=plan.seed)
+    store.put_stage(task.key, {**account, "warnings": notes} if task.chain else {"warnings": notes})
+    for key in keys:
+        question = task.cells[key]
+        with collected_warnings() as notes:
+            result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
+        yield key, Cell(as_measurements(result), tuple(notes))
+
+
+def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0) -> tuple[Subject, dict[str, Any]]:
+    """Fit and apply methods from left to right ("hard.misp"), each on the result of the one before."""
+    if not chain:
+        return subject, {}
+    reports: list[dict[str, Any]] = []
+    for id in split_chain(chain):
+        fitted = mitigations.get(id)().fit(subject.view("vectors"), concept, seed=seed)
+        subject = subject.changed(fitted)
         reports.append(dict(fitted.report))
-    return vectors, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
+    return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
 
 
-def measured(vectors: Vectors, case: Case, *, reference: Vectors | None = None, seed: int = 0) -> Measurement:
-    """One measure on one set of vectors."""
-    return measures.get(case.measure)(vectors, case.query, reference=reference, seed=seed, **case.options)
+def ask(
+    question: Question, subject: Subject, concept: Concept, *, reference: Subject | None = None, seed: int = 0
+) -> measures.registry.Measured:
+    """Put one question to one subject."""
+    info, function = question.info, measures.get(question.measure)
+    accepted = inspect.signature(function).parameters
+    arguments: dict[str, Any] = {"seed": seed, **question.options}
+    if "sample" in arguments and not arguments["sample"]:
+        arguments["sample"] = None
+    if "concept" in accepted:
+        arguments["concept"] = concept
+    if "reference" in accepted:
+        arguments["reference"] = (reference or subject).view(info.view)
+    try:
+        return function(subject.view(info.view), resolve_query(question, concept), **arguments)
+    except (VocabularyError, DegenerateError) as error:
+        return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
+
+
+def _collect(tasks: Sequence[StageTask], store: CellStore, outcome: Outcome) -> tuple[list[Result], list[str]]:
+    results: list[Result] = []
+    notes: dict[str, None] = {}
+    for task in tasks:
+        if not _is_done(task, outcome):
+            continue
+        notes |= dict.fromkeys((store.stage(task.key) or {}).get("warnings", ()))
+        for key, question in task.cells.items():
+            cell = store.cell(key)
+            if cell is None:
+                raise UsageError(f"the cell {question.label()} of {task.name} was not measured", hint="run again")
+            notes |= dict.fromkeys(cell.warnings)
+            results += [Result(task.subject.name, task.name, question, m) for m in cell.measurements]
+    return results, list(notes)
+
+
+def _is_done(task: StageTask, outcome: Outcome) -> bool:
+    return task.name not in outcome.skipped
 
 
 @contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Our own warnings go into the record; anybody else's go where they would have gone."""
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect evenhand's own warnings for the record; pass all others on."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EvenhandWarning)
@@ -104,3 +244,91 @@ def _collected() -> Iterator[list[str]]:
             notes.append(str(warning.message))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+# Several processes -------------------------------------------------------------------------------------------------
+
+
+def _workers(jobs: int, subjects: Sequence[Subject], memory: float | None) -> int:
+    """Return how many processes fit into the memory budget."""
+    if jobs < 1:
+        raise UsageError(f"jobs must be at least 1, got {jobs}")
+    if jobs == 1:
+        return 1
+    if any(not subject.address for subject in subjects):
+        raise UsageError("several jobs need subjects opened from an address", hint="save the vectors and name the file")
+    largest = max(_vector_bytes(subject) for subject in subjects)
+    budget = memory * (1 << 30) if memory else 0.8 * _free_memory()
+    fitting = int(budget // (WORKER_OVERHEAD + COPIES * largest))
+    if fitting < jobs:
+        warnings.warn(
+            f"{jobs} jobs need about {jobs * (WORKER_OVERHEAD + COPIES * largest) / (1 << 30):.1f} GB; running "
+            f"{max(1, fitting)} at a time",
+            EvenhandWarning,
+            stacklevel=3,
+        )
+    return max(1, min(jobs, fitting))
+
+
+def _vector_bytes(subject: Subject) -> int:
+    return int(subject.view("vectors").matrix.nbytes) if "vectors" in subject.offers else 0
+
+
+def _free_memory() -> float:
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):  # not every platform tells
+        return float(4 << 30)
+
+
+def _compute_in_processes(
+    pending: Sequence[tuple[StageTask, list[str]]],
+    plan: Plan,
+    concept: Concept,
+    store: CellStore,
+    outcome: Outcome,
+    *,
+    jobs: int,
+    total: int,
+    done: int,
+    report: Progress,
+) -> None:
+    """Give each process a stage, or a share of one where there are fewer stages than processes."""
+    shares = max(1, -(-jobs // len(pending)))
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {
+            pool.submit(_measure_share, task, keys[share::shares], plan, concept, store): task
+            for task, keys in pending
+            for share in range(shares)
+            if keys[share::shares] or share == 0
+        }
+        try:
+            for future in as_completed(futures):
+                task = futures[future]
+                try:
+                    account, cells = future.result()
+                except EvenhandError as error:
+                    _skip_or_raise(task, plan, outcome, error)
+                    continue
+                store.put_stage(task.key, account)
+                for key, cell in cells:
+                    store.put_cell(key, cell)
+                outcome.computed += len(cells)
+                done += len(cells)
+                report(done, total, task.name)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    report(total, total, "done")
+
+
+def _measure_share(
+    task: StageTask, keys: Sequence[str], plan: Plan, concept: Concept, store: CellStore
+) -> tuple[dict[str, Any], list[tuple[str, Cell]]]:
+    """Measure a share of a stage in a worker process; finished cells are stored at once where there is a folder."""
+    cells = []
+    for key, cell in measure_stage(task, keys, plan, concept, store):
+        if store.folder is not None:
+            store.put_cell(key, cell)
+        cells.append((key, cell))
+    return store.stage(task.key) or {}, cells

@@ -1,4 +1,4 @@
-"""A run is a folder: `audit.json` when it is done, `results.jsonl` while it is going."""
+"""A run is a folder: `cells/` and `stages/` while it runs and afterwards, `audit.json` when it is complete."""
 
 from __future__ import annotations
 
@@ -7,77 +7,69 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evenhand.audit.manifest import SCHEMA
 from evenhand.audit.record import Audit, Result, Stage
-from evenhand.errors import FormatError, InputMissingError
+from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import write_text
 
+SCHEMA = 2
 FILE = "audit.json"
-UNDER_WAY = "results.jsonl"
 
 
 def save(audit: Audit, folder: Path) -> Path:
-    """Write the whole record and remove the file of the run under way."""
+    """Write the whole record."""
     target = folder / FILE
-    write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
-    (folder / UNDER_WAY).unlink(missing_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
+    except OSError as error:
+        raise FormatError(f"cannot write {target}: {error.strerror or error}", hint="choose another --out") from error
     return target
 
 
 def load(path: Path) -> Audit:
-    """Read a saved audit."""
+    """Read a saved audit of this or an earlier schema."""
     file = path / FILE if path.is_dir() else path
-    if not file.exists():
+    if not file.is_file():
         raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-        return from_dict(record)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, FormatError):
+        return from_dict(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, EvenhandError):
             raise
-        raise FormatError(f"{file}: not a whole audit ({error!r})", hint="run the audit again") from error
+        raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
 
 
 def from_dict(record: Mapping[str, Any]) -> Audit:
-    """The record from plain data."""
-    schema = record["manifest"]["schema"]
-    if schema != SCHEMA:
-        raise FormatError(f"the audit has schema {schema}, this version reads {SCHEMA}", hint="run the audit again")
-    stages = tuple(Stage(stage["name"], stage["report"]) for stage in record["stages"])
+    """Build the record from plain data."""
+    schema = record.get("schema", record["manifest"].get("schema"))
+    if schema == 1:
+        record = _from_schema_1(record)
+    elif schema != SCHEMA:
+        raise FormatError(f"the audit has schema {schema!r}; this version reads 1 to {SCHEMA}", hint="update evenhand")
+    stages = tuple(Stage(stage["name"], stage["subject"], stage["report"]) for stage in record["stages"])
     return Audit(record["manifest"], stages, tuple(Result.from_dict(result) for result in record["results"]))
 
 
-class Journal:
-    """Finished measurements of a run under way, one line each, so that an interrupted run loses at most one."""
-
-    def __init__(self, folder: Path, key: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / UNDER_WAY
-        self.done = self._read(key)
-        if not self.done:
-            write_text(self._path, json.dumps({"key": key}) + "\n")
-
-    def _read(self, key: str) -> dict[tuple[str, str], Result]:
-        """What an earlier run of the same plan on the same vectors finished; a half-written last line is dropped."""
-        if not self._path.exists():
-            return {}
-        lines = self._path.read_text(encoding="utf-8").split("\n")
-        if _parse(lines[0]).get("key") != key:
-            return {}
-        results = [Result.from_dict(record) for line in lines[1:-1] if (record := _parse(line))]
-        whole = "".join(line + "\n" for line in lines[:-1] if _parse(line))
-        write_text(self._path, whole)
-        return {(result.stage, result.case.label): result for result in results}
-
-    def add(self, result: Result) -> None:
-        """Append one finished measurement."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result.to_dict(), allow_nan=False) + "\n")
+def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring a record of version 0.1 into the present form: one subject, labels without commas, scores named."""
+    manifest = dict(record["manifest"])
+    vectors = dict(manifest.pop("vectors"))
+    name = str(vectors["name"])
+    effective = dict(manifest["arguments"]["effective"])
+    manifest["subjects"] = [{**vectors, "kind": "vectors", "address": name, "offers": ["vectors"]}]
+    manifest["concept"] = {"name": effective["concept"], "digest": ""}
+    stages = [{"name": stage["name"], "subject": name, "report": stage["report"]} for stage in record["stages"]]
+    return {"manifest": manifest, "stages": stages, "results": [_row_1(row, name) for row in record["results"]]}
 
 
-def _parse(line: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return {}
-    return record if isinstance(record, dict) else {}
+def _row_1(row: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    variant = str(row["variant"]).replace(" ", "-")
+    scored = row["measure"] in ("nli-gap", "mab")  # their variants are scores now
+    short = ":" not in row["label"] and not str(row["query"]).startswith(row["measure"])
+    return {
+        **row,
+        "subject": subject,
+        "score": variant if scored else "",
+        "variant": "" if scored else variant,
+        "only_query": short,
+    }

@@ -1,4 +1,4 @@
-"""Bias left against quality kept: where each method of an audit stands, and which are beaten on both."""
+"""Bias left against quality kept: how each method of an audit compares, and which are beaten on both."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand import measures
-from evenhand.audit.record import Audit
+from evenhand import words
+from evenhand.audit.plan import Question
+from evenhand.audit.record import ORIGINAL, Audit
 from evenhand.measures import Measurement
 
 # What a value would be without bias, where that is neither 0 nor 1: half of two even classes are guessed right.
@@ -15,8 +16,7 @@ CHANCE = {"clustering": 0.5, "recoverability": 0.5}
 # Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
 # makes it 0 by construction, which says nothing.
 BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe")
-SKIPPED_VARIANTS = ("old direction",)
-GENDER_TESTS = ("weat-6", "weat-7", "weat-8")
+SKIPPED_VARIANTS = ("old-direction",)
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,12 @@ class Tradeoff:
     on_the_front: bool = False
 
 
-def tradeoffs(audit: Audit) -> list[Tradeoff]:
-    """Every stage of an audit, least bias left first. The original stands at (1, 1)."""
-    places = [_place(audit, stage.name) for stage in audit.stages]
-    fronted = [replace(place, on_the_front=not any(_beats(other, place) for other in places)) for place in places]
-    return sorted(fronted, key=lambda place: (place.bias_left, -place.quality_kept))
+def tradeoffs(audit: Audit, subject: str = "") -> list[Tradeoff]:
+    """Return every stage of one subject, least bias left first. The original is at (1, 1)."""
+    rows = audit.rows(subject)
+    points = [_point(audit, rows, stage) for stage in audit.stage_names]
+    fronted = [replace(point, on_the_front=not any(_beats(other, point) for other in points)) for point in points]
+    return sorted(fronted, key=lambda point: (point.bias_left, -point.quality_kept))
 
 
 def _beats(one: Tradeoff, other: Tradeoff) -> bool:
@@ -43,27 +44,34 @@ def _beats(one: Tradeoff, other: Tradeoff) -> bool:
     return as_good and (one.bias_left < other.bias_left or one.quality_kept > other.quality_kept)
 
 
-def _place(audit: Audit, stage: str) -> Tradeoff:
+def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) -> Tradeoff:
     left: list[float] = []
     kept: list[float] = []
     undefined: list[str] = []
-    for case in audit.cases:
-        before, after = audit.get(case.label), audit.get(case.label, stage)
-        is_cost = measures.info(case.measure).family == "quality"
-        if not is_cost and (case.measure not in BIAS or case.variant in SKIPPED_VARIANTS):
+    for label, cells in rows.items():
+        question = audit.question(label)
+        is_cost = question.info.family == "quality"
+        if not is_cost and (question.measure not in BIAS or question.variant in SKIPPED_VARIANTS):
             continue
-        if case.measure == "weat" and case.query not in GENDER_TESTS:
+        if question.measure == "weat" and not _is_about_concept(question, audit.concept):
             continue
-        share = _share(before, after)
+        share = _share(cells[ORIGINAL], cells[stage])
         if share is None:
-            undefined.append(case.label)
+            undefined.append(label)
         else:
             (kept if is_cost else left).append(share)
     return Tradeoff(stage, _mean(left), _mean(kept), len(left) + len(kept), tuple(undefined))
 
 
+def _is_about_concept(question: Question, concept: str) -> bool:
+    """Return whether a query asks about the concept; controls without one say nothing about its removal."""
+    if question.query not in words.ids("query"):
+        return True
+    return words.query(question.query).concept == concept
+
+
 def _share(before: Measurement, after: Measurement) -> float | None:
-    """How much is left of what there was; None where either is undefined or there was nothing."""
+    """Return how much is left of what there was; None where either is undefined or there was nothing."""
     if before.value is None or after.value is None:
         return None
     ideal = CHANCE.get(before.measure, 0.0)

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-Samples = Annotated[int, typer.Option(help="Texts drawn; the paper has 2,000.")]
-Tokens = Annotated[int, typer.Option(help="Tokens in each; the paper has 500.")]
-Temperature = Annotated[float, typer.Option(help="Below 1 the likely words become likelier.")]
-Batch = Annotated[int | None, typer.Option(help="Texts drawn side by side.", show_default="by device")]
+Samples = Annotated[int, typer.Option(help="Number of texts; 2,000 in the paper.")]
+Tokens = Annotated[int, typer.Option(help="Tokens per text; 500 in the paper.")]
+Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
+Batch = Annotated[int | None, typer.Option(help="Texts sampled at once.", show_default="by device")]
 Definition = Annotated[
-    str, typer.Option(help="Of the term: printed in the paper, or released (rows of length 1, first direction only).")
+    str,
+    typer.Option(help="Definition of the bias penalty: printed (paper) or released (unit rows, first direction only)."),
 ]
-Reduction = Annotated[str, typer.Option(help="Of the term: sum over words (paper), or mean.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
-Precision = Annotated[str, typer.Option(help="fp32, bf16 or auto.")]
-Pairs = Annotated[
-    str | None, typer.Option(help="Pairs of words: an id or a file.", show_default="those of the preset's corpus")
-]
+Reduction = Annotated[str, typer.Option(help="Reduction of the bias penalty over words: sum (paper) or mean.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Precision = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+Pairs = Annotated[str | None, typer.Option(help="Word pairs: an id or a file.", show_default="by preset")]

@@ -1,6 +1,6 @@
-"""The catalog of data sets and vectors, and how a copy of one is found or fetched.
+"""The catalog of data sets and vectors, and functions to locate and download them.
 
-Sets that a measure or a test reads belong here; word lists are facts and live in `evenhand.words`.
+Word lists are part of the package; see `evenhand.words`.
 """
 
 from evenhand.data.catalog import Entry, File, catalog, get

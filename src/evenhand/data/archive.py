@@ -1,4 +1,4 @@
-"""Take named members, and nothing else, out of a wheel, zip or tar archive."""
+"""Extract named members from a wheel, zip or tar archive."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from evenhand.data.digest import check
 from evenhand.errors import FetchError
 from evenhand.files import replacing
 
-# RuntimeError: an encrypted zip; NotImplementedError: a compression method that this Python lacks.
+# RuntimeError: an encrypted zip file. NotImplementedError: an unsupported compression method.
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where a member goes and what it must be."""
+    """Target path and expected content of a member."""
 
     target: Path
     expected: File
 
 
 def extract(archive: Path, wanted: Mapping[str, Wanted]) -> None:
-    """Write each wanted member under its target name, checked.
+    """Write each wanted member to its target path and verify it.
 
-    The names inside the archive never become paths on this disk, and links are refused, so an archive cannot write
-    elsewhere. A member `x.gz` whose target is not called `.gz` is decompressed.
+    Member names are never used as paths on disk and links are refused, so an archive cannot write elsewhere. A member
+    `x.gz` is decompressed if its target does not end in `.gz`.
     """
     if unsafe := [member for member in wanted if not is_plain_path(member)]:
         raise FetchError(f"the path {unsafe[0]!r} points outside its archive")
     missing = dict(wanted)
     with _readable(archive):
         members = _from_zip if zipfile.is_zipfile(archive) else _from_tar
-        with closing(members(archive, wanted)) as found:
-            for name, stream in found:
+        with closing(members(archive, wanted)) as matches:
+            for name, stream in matches:
                 if name in missing:
                     _write(stream, name, missing.pop(name))
                 if not missing:
                     return
-    raise FetchError(f"{archive.name} holds no {next(iter(missing))!r}")
+    raise FetchError(f"{archive.name} does not contain {next(iter(missing))!r}")
 
 
 def _from_zip(archive: Path, wanted: Mapping[str, Wanted]) -> Generator[tuple[str, IO[bytes]], None, None]:
@@ -56,24 +56,24 @@ def _from_zip(archive: Path, wanted: Mapping[str, Wanted]) -> Generator[tuple[st
         for info in zipped.infolist():
             if info.filename.rstrip("/") in wanted:
                 mode = info.external_attr >> 16
-                _refuse_unless(not info.is_dir() and not stat.S_ISLNK(mode), info.filename)
+                _require_regular(not info.is_dir() and not stat.S_ISLNK(mode), info.filename)
                 with zipped.open(info) as stream:
                     yield info.filename, stream
 
 
 def _from_tar(archive: Path, wanted: Mapping[str, Wanted]) -> Generator[tuple[str, IO[bytes]], None, None]:
-    # As a stream: seeking back to a member would decompress the archive a second time.
+    # Read as a stream, because seeking back would decompress the archive again.
     with tarfile.open(archive, "r|*") as tarred:
         for info in tarred:
             if info.name in wanted:
-                _refuse_unless(info.isreg(), info.name)
+                _require_regular(info.isreg(), info.name)
                 with cast(IO[bytes], tarred.extractfile(info)) as stream:
                     yield info.name, stream
 
 
-def _refuse_unless(plain: bool, name: str) -> None:
-    if not plain:
-        raise FetchError(f"{name!r} in the archive is a link or a folder, not a plain file")
+def _require_regular(regular: bool, name: str) -> None:
+    if not regular:
+        raise FetchError(f"{name!r} in the archive is a link or a folder, not a regular file")
 
 
 def _write(stream: IO[bytes], member: str, wanted: Wanted) -> None:
@@ -86,7 +86,7 @@ def _write(stream: IO[bytes], member: str, wanted: Wanted) -> None:
 
 
 def _copy(stream: IO[bytes], out: IO[bytes], *, limit: int) -> None:
-    """Copy all, or stop soon after a known size: a small archive can unpack to something that fills the disk."""
+    """Copy the stream, stopping soon after the expected size so that a bomb cannot fill the disk."""
     if not limit:
         shutil.copyfileobj(stream, out, 1 << 20)
         return

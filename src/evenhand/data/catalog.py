@@ -1,4 +1,4 @@
-"""The catalog: what each data set is, where it comes from, and how its files are recognised."""
+"""The catalog: description, sources and checksums of each data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}|")
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set, under the name it is stored; size 0 and sha256 "" mean: not known."""
+    """A file of a data set; size 0 and sha256 "" mean unknown."""
 
     name: str
     sha256: str = ""
@@ -29,15 +29,15 @@ class File:
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set of the catalog.
+    """A data set in the catalog.
 
     Attributes:
-        files: what is stored; empty for a folder that is taken as it is from `EVENHAND_DATA`.
-        sources: where it can be had, origin first; empty when it can only come from `EVENHAND_DATA`.
-        main: the file that a reader opens, where there are several and one leads to the others.
-        data_path: where it lies in an `EVENHAND_DATA` folder: the file itself, or the folder of its files.
-        format: the id of the vector format.
-        unverified: no sha256 is known for some file, so a fetch warns.
+        files: the stored files; empty for a folder used as it is from `EVENHAND_DATA`.
+        sources: download sources, the origin first; empty if available from `EVENHAND_DATA` only.
+        main: the file to open, if there are several and one refers to the others.
+        data_path: path inside an `EVENHAND_DATA` folder, of the file or of the folder with its files.
+        format: id of the vector format.
+        unverified: the sha256 of some file is unknown, so a download warns.
     """
 
     id: str
@@ -55,32 +55,32 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together, 0 when not known."""
+        """Total size in bytes, 0 if unknown."""
         return sum(file.size for file in self.files)
 
     @property
     def is_folder(self) -> bool:
-        """Whether the set is several files in a folder of their own."""
+        """True if the data set consists of several files."""
         return len(self.files) != 1
 
 
 @functools.cache
 def catalog() -> Mapping[str, Entry]:
-    """Every data set by its id, in the order of the catalog file."""
+    """Return all data sets by id, in the order of the catalog file."""
     text = (resources.files("evenhand.data") / "catalog.toml").read_text(encoding="utf-8")
     return read(text)
 
 
 def get(name: str) -> Entry:
-    """The data set of that id."""
-    known = catalog()
-    if name not in known:
-        raise unknown_name("data set", name, known)
-    return known[name]
+    """Return the data set with this id."""
+    entries = catalog()
+    if name not in entries:
+        raise unknown_name("data set", name, entries)
+    return entries[name]
 
 
 def read(text: str, *, where: str = "catalog.toml") -> Mapping[str, Entry]:
-    """The entries of a catalog text, checked."""
+    """Parse and validate a catalog text."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -89,13 +89,13 @@ def read(text: str, *, where: str = "catalog.toml") -> Mapping[str, Entry]:
 
 
 def _entry(name: str, table: Mapping[str, Any], where: str) -> Entry:
-    given = dict(table)
-    if unknown := set(given) - {field.name for field in fields(Entry)}:
+    values = dict(table)
+    if unknown := set(values) - {field.name for field in fields(Entry)}:
         raise FormatError(f"{where}: {name}: unknown key {sorted(unknown)[0]!r}")
     try:
-        given["files"] = tuple(File(**file) for file in given.get("files", ()))
-        given["sources"] = tuple(parse(_spelt_out(spec, given["files"])) for spec in given.get("sources", ()))
-        entry = Entry(id=name, **given)
+        values["files"] = tuple(File(**file) for file in values.get("files", ()))
+        values["sources"] = tuple(parse(_expand_name(spec, values["files"])) for spec in values.get("sources", ()))
+        entry = Entry(id=name, **values)
     except TypeError as error:
         raise FormatError(f"{where}: {name}: {error}") from error
     if fault := _fault(entry):
@@ -103,13 +103,13 @@ def _entry(name: str, table: Mapping[str, Any], where: str) -> Entry:
     return entry
 
 
-def _spelt_out(spec: str, files: tuple[File, ...]) -> str:
-    """With one file there is one address, which messages can then show in full."""
+def _expand_name(spec: str, files: tuple[File, ...]) -> str:
+    """Replace `{name}` if there is one file only, so that messages show the complete address."""
     return spec.replace("{name}", files[0].name) if len(files) == 1 else spec
 
 
 def _fault(entry: Entry) -> str:
-    """What is wrong with an entry, or nothing."""
+    """Return the first problem of an entry, or the empty string."""
     names = [file.name for file in entry.files]
     paths = [*names, *filter(None, (entry.data_path, entry.main))]
     if bad := [path for path in paths if not is_plain_path(path) or Path(path).name.startswith(".")]:
@@ -143,7 +143,7 @@ _SPELLING = {"web": "{where}", "pypi": "pypi:{where}=={version}", "npm": "npm:{w
 
 @dataclass(frozen=True)
 class Source:
-    """One place a data set can be had from."""
+    """A source of a data set."""
 
     kind: Kind
     where: str
@@ -155,16 +155,16 @@ class Source:
         return f"{package}!{self.member}" if self.member else package
 
     def address_of(self, name: str) -> str:
-        """The web address of the file of that name."""
+        """Return the address of a file."""
         return self.where.replace("{name}", name)
 
     def member_of(self, name: str) -> str:
-        """The path inside the archive of the file of that name."""
+        """Return the path of a file inside the archive."""
         return self.member.replace("{name}", name)
 
 
 def parse(spec: str) -> Source:
-    """Read a source from its written form."""
+    """Parse the text form of a source."""
     for kind, form in _FORMS.items():
         if match := form.fullmatch(spec):
             parts = {key: value or "" for key, value in match.groupdict().items()}
@@ -174,12 +174,12 @@ def parse(spec: str) -> Source:
                 )
             return Source(kind, **parts)
     raise FormatError(
-        f"{spec!r} is not a source of data",
+        f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",
     )
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a relative path stays below where it starts: no root, no drive, no `..`, no backslash."""
+    """Return True for a relative path without root, drive, `..` or backslash."""
     parts = path.split("/")
     return not ({"", ".", ".."} & set(parts) or "\\" in path or ":" in parts[0] or "\0" in path)

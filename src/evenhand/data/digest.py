@@ -1,4 +1,4 @@
-"""Whether a file is the one that the catalog means."""
+"""Verify files against the size and SHA-256 of the catalog."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from evenhand.errors import FetchError
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_intact(path: Path, expected: File) -> bool:
-    """Whether the content is the catalogued one, as far as the catalog knows it."""
+    """Return True if size and SHA-256 agree with the catalog, as far as they are known."""
     return not _difference(path, expected)
 
 
 def check(path: Path, expected: File) -> None:
-    """Refuse a file whose size or sha256 is not the catalogued one."""
+    """Raise `FetchError` if size or SHA-256 differ from the catalog."""
     if why := _difference(path, expected):
         raise FetchError(f"{expected.name}: {why}")
 
@@ -30,6 +30,6 @@ def _difference(path: Path, expected: File) -> str:
     size = path.stat().st_size
     if expected.size and size != expected.size:
         return f"has {size:,} bytes, expected {expected.size:,}"
-    if expected.sha256 and (found := sha256_of(path)) != expected.sha256:
-        return f"its sha256 is {found}, expected {expected.sha256}"
+    if expected.sha256 and (actual := sha256_of(path)) != expected.sha256:
+        return f"its sha256 is {actual}, expected {expected.sha256}"
     return ""

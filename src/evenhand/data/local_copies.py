@@ -1,4 +1,4 @@
-"""Where a copy of a data set may already lie: the user's `EVENHAND_DATA` folder, then the cache."""
+"""Existing copies of data sets: the user's `EVENHAND_DATA` folder, then the cache."""
 
 from __future__ import annotations
 
@@ -18,100 +18,100 @@ from evenhand.files import cache_folder
 if sys.platform != "win32":
     import fcntl
 
-PlaceName = Literal["EVENHAND_DATA", "cache"]
+CopyOrigin = Literal["EVENHAND_DATA", "cache"]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A copy of a data set on this disk: `path` is what a reader opens, `files` go with the entry's files."""
+class LocalCopy:
+    """A copy of a data set on disk: `path` is the file or folder to open, `files` parallels the entry's files."""
 
-    name: PlaceName
+    origin: CopyOrigin
     path: Path
     files: tuple[Path, ...]
 
 
 def locate(name: str) -> Path | None:
-    """Where the data set lies on this disk, or None; downloads nothing."""
-    place = here(get(name))
-    return place.path if place else None
+    """Return the path of a data set on disk, or None; downloads nothing."""
+    copy = find_copy(get(name))
+    return copy.path if copy else None
 
 
-def here(entry: Entry) -> Place | None:
-    """The copy that a fetch would use without downloading."""
+def find_copy(entry: Entry) -> LocalCopy | None:
+    """Return the copy that `fetch` uses without a download, or None."""
     return in_data_folder(entry) or in_cache(entry)
 
 
-def in_data_folder(entry: Entry) -> Place | None:
-    """The copy in the user's own folder. It is taken as it is; one that differs in size gets a warning."""
+def in_data_folder(entry: Entry) -> LocalCopy | None:
+    """Return the copy in `EVENHAND_DATA`; it is used as it is, with a warning if its size differs."""
     root = os.environ.get("EVENHAND_DATA")
     if not root:
         return None
-    place = _place("EVENHAND_DATA", entry, Path(root).expanduser() / data_path(entry))
-    if not _all_there(place):
+    copy = _copy("EVENHAND_DATA", entry, Path(root).expanduser() / data_path(entry))
+    if not _is_complete(copy):
         return None
-    for path, file in zip(place.files, entry.files, strict=True):
+    for path, file in zip(copy.files, entry.files, strict=True):
         if file.size and path.stat().st_size != file.size:
             warn_of_other_content(entry, path)
-    return place
+    return copy
 
 
 def warn_of_other_content(entry: Entry, path: Path) -> None:
-    """Say that the user's own copy is not the catalogued one."""
+    """Warn that the user's copy differs from the catalog."""
     warnings.warn(
-        f"{path} is used for {entry.id!r}, though its content is not the catalogued one",
+        f"{path} is used for {entry.id!r}, although its content differs from the catalog",
         EvenhandWarning,
         stacklevel=4,
     )
 
 
-def in_cache(entry: Entry) -> Place | None:
-    """The copy fetched before. Files get their final name after the sha256 check, so the size is enough here."""
-    place = cache_place(entry)
-    if not entry.files or not _all_there(place):
+def in_cache(entry: Entry) -> LocalCopy | None:
+    """Return the cached copy. Files are verified before they get their final name, so only the size is checked."""
+    copy = cached_copy(entry)
+    if not entry.files or not _is_complete(copy):
         return None
-    sizes = zip(place.files, entry.files, strict=True)
-    return place if all(not file.size or path.stat().st_size == file.size for path, file in sizes) else None
+    sizes = zip(copy.files, entry.files, strict=True)
+    return copy if all(not file.size or path.stat().st_size == file.size for path, file in sizes) else None
 
 
-def cache_place(entry: Entry) -> Place:
-    """Where a fetch stores the data set."""
+def cached_copy(entry: Entry) -> LocalCopy:
+    """Return the paths under which a download is stored."""
     folder = entry_folder(entry)
-    return _place("cache", entry, folder if entry.is_folder else folder / entry.files[0].name)
+    return _copy("cache", entry, folder if entry.is_folder else folder / entry.files[0].name)
 
 
 def entry_folder(entry: Entry) -> Path:
-    """The data set's own folder in the cache."""
+    """Return the folder of a data set in the cache."""
     return cache_folder() / "data" / entry.id
 
 
 def data_path(entry: Entry) -> str:
-    """The path, inside an `EVENHAND_DATA` folder, where the data set is looked for."""
+    """Return the path of a data set inside an `EVENHAND_DATA` folder."""
     default = entry.id if entry.is_folder else f"{entry.id}/{entry.files[0].name}"
     return entry.data_path or default
 
 
-def _place(name: PlaceName, entry: Entry, base: Path) -> Place:
+def _copy(origin: CopyOrigin, entry: Entry, base: Path) -> LocalCopy:
     if not entry.is_folder:
-        return Place(name, base, (base,))
-    return Place(name, base / entry.main if entry.main else base, tuple(base / file.name for file in entry.files))
+        return LocalCopy(origin, base, (base,))
+    return LocalCopy(origin, base / entry.main if entry.main else base, tuple(base / file.name for file in entry.files))
 
 
-def _all_there(place: Place) -> bool:
-    return place.path.exists() and all(path.is_file() for path in place.files)
+def _is_complete(copy: LocalCopy) -> bool:
+    return copy.path.exists() and all(path.is_file() for path in copy.files)
 
 
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let a second process that wants the same data set wait, instead of writing into the same partial file.
+    """Lock a folder, so that two processes do not write the same partial file.
 
-    The lock goes with the open file, so a killed process leaves none behind.
+    The lock is released with the open file, also when the process is killed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = folder.with_name(f".{folder.name}.lock").open("ab")
     except OSError as error:
         raise FetchError(
-            f"cannot write into {str(folder)!r} ({error.strerror})", hint="set EVENHAND_CACHE to a folder of yours"
+            f"cannot write into {str(folder)!r} ({error.strerror})", hint="set EVENHAND_CACHE to a writable folder"
         ) from error
     with handle:
         if sys.platform != "win32":

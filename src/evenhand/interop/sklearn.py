@@ -1,4 +1,4 @@
-"""A mitigation as a scikit-learn transformer, for pipelines and grid searches."""
+"""Mitigations as scikit-learn transformers, for pipelines and grid searches."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from evenhand.words import Concept
 
 
 class NotFittedYetError(UsageError, NotFittedError):  # type: ignore[misc]
-    """`transform` was called before `fit`; both families of errors know it."""
+    """`transform` was called before `fit`; an error of both evenhand and scikit-learn."""
 
 
 class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns a map from vectors with their words, and applies it to any rows of the same dimension.
+    """Fit a map on vectors with their words, and apply it to any rows of the same dimension.
 
-    What to remove is learned from words, which the rows that pass through a pipeline no longer have: hand the vectors
-    to the constructor, or fit on `Vectors` or on `(words, matrix)`.
+    A mitigation is fitted on words, which the rows in a pipeline do not have: pass the vectors to the constructor, or
+    fit on `Vectors` or on `(words, matrix)`.
 
     Args:
         method: the id of a mitigation, a `Mitigation` with its parameters, or the class of one.
-        concept: the id of a concept, or a `Concept`; None for a method that was given its subspace.
-        vectors: what to learn from in a pipeline; shared, never copied, when the estimator is cloned.
+        concept: the id of a concept, or a `Concept`; None for a method that has its own subspace.
+        vectors: vectors to fit on in a pipeline; clones of the estimator share them.
 
     Attributes:
         map_: the fitted `VectorMap`.
-        n_features_in_: the number of coordinates it takes.
+        n_features_in_: number of coordinates of the rows.
     """
 
     def __init__(
@@ -46,28 +46,28 @@ class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.vectors = vectors
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Learn the map: from X where it has words, from the constructor's vectors otherwise."""
-        vectors = self._learned_from(X)
+        """Fit the map on X if it has words, on the constructor's vectors otherwise."""
+        vectors = self._training_vectors(X)
         self.map_ = self._method().fit(vectors, self.concept)  # type: ignore[arg-type]
         self.n_features_in_ = vectors.dim
         return self
 
     def transform(self, X: Any) -> Any:
-        """The mapped rows: `Vectors` for `Vectors`, otherwise an array. Maps that need words take `(words, matrix)`."""
+        """Return `Vectors` for `Vectors`, otherwise an array. Maps that need words take `(words, matrix)`."""
         if not hasattr(self, "map_"):
             raise NotFittedYetError("this Debias is not fitted yet", hint="call fit first")
         if _has_words(X):
             return self.map_(np.asarray(X[1]), list(X[0]))
         return self.map_(X)
 
-    def _learned_from(self, X: Any) -> Vectors:
+    def _training_vectors(self, X: Any) -> Vectors:
         if isinstance(X, Vectors):
             return X
         if _has_words(X):
             return Vectors(X[0], X[1])
         if self.vectors is None:
             raise UsageError(
-                "rows without words cannot say what to remove",
+                "Debias cannot be fitted on rows without words",
                 hint="Debias(method, concept, vectors=v), or fit on Vectors or on (words, matrix)",
             )
         shape = np.shape(X)
@@ -80,7 +80,7 @@ class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return method() if isinstance(method, type) else method
 
     def __sklearn_clone__(self) -> Self:
-        # scikit-learn would copy the vectors, gigabytes perhaps, for each fold; they are immutable, so share them.
+        # scikit-learn would copy the vectors for each fold; they may be large, and are immutable, so they are shared.
         return type(self)(**self.get_params(deep=False))
 
 

@@ -1,6 +1,6 @@
-"""How much: one file per published measure, each a function from vectors and a query to a `Measurement`.
+"""Measures: one file per published measure, each a function of a view and a query that returns a `Measurement`.
 
-Statistics under them belong in `stats`, directions in `subspaces`; only `quality` reads files, the rated sets.
+`measures.direct_bias` is `measures.get("direct-bias")`. Statistics belong in `stats`, directions in `subspaces`.
 """
 
 from __future__ import annotations
@@ -8,19 +8,83 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import TABLE, Info, get, ids, info
+from evenhand.measures.registry import MEASURES, Info, get, ids, info
 
 if TYPE_CHECKING:
+    from evenhand.measures.association.bat import bat
+    from evenhand.measures.association.ect import ect
+    from evenhand.measures.association.generalised_weat import generalised_weat
+    from evenhand.measures.association.mac import mac
     from evenhand.measures.association.ripa import ripa
+    from evenhand.measures.association.rnd import rnd
+    from evenhand.measures.association.rnsb import rnsb
+    from evenhand.measures.association.same import same
     from evenhand.measures.association.weat import weat
+    from evenhand.measures.geometry.analogy_generation import analogy_generation, generate_analogies
+    from evenhand.measures.geometry.clustering import clustering
     from evenhand.measures.geometry.direct_bias import direct_bias
+    from evenhand.measures.geometry.gipe import gipe
+    from evenhand.measures.geometry.indirect_bias import indirect_bias
+    from evenhand.measures.geometry.midb import midb
+    from evenhand.measures.geometry.neighbours import neighbours
+    from evenhand.measures.geometry.occupation_share import occupation_share
+    from evenhand.measures.geometry.proximity_bias import proximity_bias
+    from evenhand.measures.geometry.recoverability import recoverability
+    from evenhand.measures.geometry.sembias import sembias
+    from evenhand.measures.inference.mab import mab
+    from evenhand.measures.inference.nli_gap import nli_gap
+    from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.likelihood.perplexity import perplexity
+    from evenhand.measures.quality.analogy import analogy
+    from evenhand.measures.quality.retention import retention
+    from evenhand.measures.quality.similarity import similarity
+    from evenhand.measures.text.corpus_bias import corpus_bias
 
-__all__ = ["Info", "Measurement", "direct_bias", "get", "ids", "info", "ripa", "weat"]
+__all__ = [
+    "Info",
+    "Measurement",
+    "analogy",
+    "analogy_generation",
+    "bat",
+    "clustering",
+    "corpus_bias",
+    "direct_bias",
+    "ect",
+    "generalised_weat",
+    "generate_analogies",
+    "get",
+    "gipe",
+    "ids",
+    "indirect_bias",
+    "info",
+    "mab",
+    "mac",
+    "midb",
+    "neighbours",
+    "nli_gap",
+    "nli_neutrality",
+    "occupation_share",
+    "perplexity",
+    "proximity_bias",
+    "recoverability",
+    "retention",
+    "ripa",
+    "rnd",
+    "rnsb",
+    "same",
+    "sembias",
+    "similarity",
+    "weat",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Each measure also by its function name: `measures.direct_bias` is `get("direct-bias")`."""
+    """Return a measure by its function name, or `generate_analogies`."""
+    if name == "generate_analogies":
+        from evenhand.measures.geometry.analogy_generation import generate_analogies as function
+
+        return function
     measure_id = name.replace("_", "-")
-    if measure_id not in TABLE:
+    if name.startswith("_") or measure_id not in MEASURES:
         raise AttributeError(f"module 'evenhand.measures' has no attribute {name!r}")
     return get(measure_id)

@@ -19,7 +19,8 @@ class Measurement:
     """One number with what it takes to read it: how sure, from how many words, which were lost, which way is better.
 
     A quantity that the data leave undefined has `status="undefined"`, `value=None` and the reason, never a silent NaN.
-    `note` is what makes this number another than its neighbours in a table, such as a model that was not retrained.
+    `score` names the score where a measure has several. `note` says what sets this number apart from its neighbours in
+    a table, such as a model that was not retrained.
     """
 
     measure: str
@@ -31,6 +32,7 @@ class Measurement:
     interval: tuple[float, float] | None = None
     p_value: float | None = None
     query: str = ""
+    score: str = ""
     model: str = ""
     positive: str = ""
     reading: str = ""
@@ -42,15 +44,50 @@ class Measurement:
     definition: int = 1
 
     @property
-    def id(self) -> str:
-        """Measure and query together, as tables and `check` name it."""
-        return f"{self.measure}:{self.query}" if self.query and self.query != self.measure else self.measure
+    def label(self) -> str:
+        """Short name of the row in tables and in `check`: measure, query and score, without what repeats."""
+        name = self.query if self.query.startswith(self.measure) else f"{self.measure}:{self.query}"
+        name = name if self.query else self.measure
+        return f"{name}:{self.score}" if self.score else name
+
+    def __repr__(self) -> str:
+        return f"Measurement({self.label!r}, {self.summary()})"
+
+    def __rich__(self) -> str:
+        from rich.markup import escape
+
+        return f"[bold]{escape(self.label)}[/] {escape(self.summary())}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        reading = f"<br><small>{escape(self.reading or self.reason)}</small>" if self.reading or self.reason else ""
+        return f"<p><b>{escape(self.label)}</b> {escape(self.summary())}{reading}</p>"
+
+    def summary(self) -> str:
+        """Return value, interval, p-value, size and losses as one line."""
+        if self.value is None:
+            return f"undefined: {self.reason}"
+        parts = [f"{self.value:.4g}"]
+        if self.interval:
+            parts[0] += f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+        if self.p_value is not None:
+            parts.append(f"p = {self.p_value:.3g}")
+        lost = len(self.coverage.missing)
+        return ", ".join([*parts, f"n = {self.n:,}", *([f"{lost:,} words missing"] if lost else [])])
+
+    def to_frame(self) -> Any:
+        """Return the items as a data frame, one row per word or pair."""
+        from evenhand.frames import frame
+
+        return frame([dict(item) for item in self.items])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the order a person reads it."""
+        """Return plain data for JSON, in the order a person reads it."""
         return {
             "measure": self.measure,
             "query": self.query,
+            "score": self.score,
             "model": self.model,
             "status": self.status,
             "reason": self.reason,
@@ -71,17 +108,17 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Measurement:
-        """The inverse of `to_dict`; how many words were found is kept, which ones is not part of the record."""
+        """Read the output of `to_dict`; the record keeps how many words were found, not which ones."""
         lost = record["coverage"]
-        found = tuple(str(item["word"]) for item in record["items"] if "word" in item)
-        covered = Coverage(
-            found if len(found) == lost["found"] else ("",) * lost["found"], tuple(lost["missing"]), lost["respelt"]
+        words = tuple(str(item["word"]) for item in record["items"] if "word" in item)
+        coverage = Coverage(
+            words if len(words) == lost["found"] else ("",) * lost["found"], tuple(lost["missing"]), lost["respelt"]
         )
-        fields = {key: value for key, value in record.items() if key not in ("coverage", "interval", "items")}
+        plain = {key: value for key, value in record.items() if key not in ("coverage", "interval", "items")}
         interval = record["interval"]
         return cls(
-            **fields,
-            coverage=covered,
+            **plain,
+            coverage=coverage,
             interval=(interval[0], interval[1]) if interval else None,
             items=tuple(record["items"]),
         )

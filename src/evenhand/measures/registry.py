@@ -1,85 +1,105 @@
-"""The measures by id. A new one is a file with a decorated function, and a row in the table of its family."""
+"""The measures by id, and what a reader must know of each. A new measure is one file with a decorated function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from evenhand.errors import unknown_name
-from evenhand.measures import association, geometry, inference, quality
 from evenhand.measures.measurement import Measurement
+from evenhand.registry import Registry
+from evenhand.subjects.subject import ViewName
 
 Better = Literal["zero", "lower", "higher", "one"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
+Measured: TypeAlias = Measurement | tuple[Measurement, ...]
+MeasureFunction: TypeAlias = Callable[..., Measured]
+Function = TypeVar("Function", bound=MeasureFunction)
 
-# Listing every id must not import every measure, hence names of modules instead of functions.
-FAMILIES = (association, geometry, inference, quality)
-TABLE: dict[str, str] = {
-    name: f"{family.__name__}.{target}" for family in FAMILIES for name, target in family.MEASURES.items()
-}
-ENTRY_POINTS = "evenhand.measures"
-Function = TypeVar("Function", bound=Callable[..., Measurement])
+FAMILIES = ("association", "geometry", "inference", "likelihood", "text", "quality")
+MEASURES: Registry[MeasureFunction] = Registry(
+    "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
+)
 
 
 @dataclass(frozen=True)
 class Info:
-    """What a reader must know of a measure before its number means anything."""
+    """What a reader must know of a measure before its number means anything.
+
+    Args:
+        id: kebab-case name, stable.
+        title: name for headings.
+        takes: what the second argument of the function is.
+        better: which way is better.
+        formula, reading, limits: the definition, how to read a value, what it does not tell.
+        cites: keys of `data/references.bib`.
+        queries: what an audit asks unless told otherwise; those about another concept are left out.
+        view: the view of a subject that the function takes as its first argument.
+        family: the heading under which reports show it.
+        arity: for `takes="query"`, the number of target and attribute sets; None accepts any number.
+        matched_sets: whether a query needs as many target sets as attribute sets.
+        one_against_rest: whether a concept of more than two groups is asked about group by group.
+        generic: the attributes it is asked about where a concept brings no queries (`words.generic`).
+        concepts: the only concepts the measure is defined for; empty for any.
+        variants: settings that get rows of their own in an audit, by the name of the row.
+        needs_reference: whether it compares with the subject before mitigation.
+        definition: number of the definition, raised when the same input gives another value.
+        available: further queries, whose data may or may not be on this disk.
+    """
 
     id: str
     title: str
-    takes: Literal["query", "words", "dataset", "probe"]
+    takes: Literal["query", "words", "table", "dataset", "probe", "text"]
     better: Better
     formula: str
     reading: str
     limits: str
     cites: tuple[str, ...]
-    queries: tuple[str, ...]  # what an audit asks when nobody says otherwise
-    family: Literal["association", "geometry", "inference", "quality"] = "association"
+    queries: tuple[str, ...]
+    view: ViewName = "vectors"
+    family: Literal["association", "geometry", "inference", "likelihood", "text", "quality"] = "association"
+    arity: tuple[int | None, int | None] = (None, None)
+    matched_sets: bool = False
+    one_against_rest: bool = False
+    generic: tuple[str, ...] = ("pleasant-unpleasant", "career-family")
+    concepts: tuple[str, ...] = ()
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     needs_reference: bool = False
-    available: Callable[[], tuple[str, ...]] | None = None  # further queries, whose data may or may not be here
+    definition: int = 1
+    available: Callable[[], tuple[str, ...]] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
-        """What an audit asks: the queries named, and those whose data set is found without a download."""
+        """Return the named queries, and those whose data set is on this disk."""
         return self.queries + (self.available() if self.available else ())
 
 
 def measure(info: Info) -> Callable[[Function], Function]:
-    """Attach the description to the function; the table above makes it findable."""
+    """Register a function as a measure and attach its description as `function.info`."""
 
     def attach(function: Function) -> Function:
         function.info = info  # type: ignore[attr-defined]
+        MEASURES.add(info.id, function)
         return function
 
     return attach
 
 
-@cache
-def _foreign() -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def ids() -> list[str]:
-    """Every known measure id, ours first."""
-    return [*TABLE, *(name for name in _foreign() if name not in TABLE)]
+    """Return every measure id, ours first."""
+    return MEASURES.ids()
 
 
-def get(measure_id: str) -> Callable[..., Measurement]:
-    """The measure of that id."""
-    if measure_id in TABLE:
-        module, _, name = TABLE[measure_id].partition(":")
-        found: Callable[..., Measurement] = getattr(import_module(module), name)
-        return found
-    if measure_id in _foreign():
-        loaded: Callable[..., Measurement] = _foreign()[measure_id].load()
-        return loaded
-    raise unknown_name("measure", measure_id, ids())
+def get(measure_id: str) -> MeasureFunction:
+    """Return the measure with this id."""
+    return MEASURES.get(measure_id)
 
 
 def info(measure_id: str) -> Info:
-    """The description of a measure."""
-    found: Info = get(measure_id).info  # type: ignore[attr-defined]
-    return found
+    """Return the description of a measure."""
+    description: Info = get(measure_id).info  # type: ignore[attr-defined]
+    return description
+
+
+def as_measurements(result: Measured) -> tuple[Measurement, ...]:
+    """Return the measurements of one call as a tuple, whether it has one score or several."""
+    return result if isinstance(result, tuple) else (result,)

@@ -1,15 +1,15 @@
-"""What to do about bias: one file for each published method, and the family of maps that they return.
+"""Methods that reduce bias, one file per published method, and the maps they return.
 
-A method's `fit(vectors, concept)` returns a frozen `VectorMap`; measuring what a map did belongs in `measures`.
+A method's `fit(vectors, concept)` returns a frozen `VectorMap`. The effect of a map is measured in `measures`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
-# Public name -> where it lives. An entry without a colon is a module.
+# Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
     "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
@@ -29,6 +29,7 @@ _PUBLIC = {
     "Span": "evenhand.mitigations.projection.span:Span",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
+    "ids": "evenhand.mitigations.registry:ids",
     "glove": "evenhand.mitigations.training.glove:glove",
     "listing": "evenhand.mitigations.registry:listing",
     "maps": "evenhand.mitigations.maps",
@@ -53,6 +54,7 @@ __all__ = [
     "VectorMap",
     "get",
     "glove",
+    "ids",
     "listing",
     "maps",
 ]
@@ -73,15 +75,15 @@ if TYPE_CHECKING:
     from evenhand.mitigations.projection.misp import MISP
     from evenhand.mitigations.projection.soft import SoftDebias
     from evenhand.mitigations.projection.span import Span
-    from evenhand.mitigations.registry import get, listing
+    from evenhand.mitigations.registry import get, ids, listing
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP
     from evenhand.mitigations.training.ran import RAN
 
 
-def __getattr__(name: str) -> Any:
-    return globals().setdefault(name, found(__name__, _PUBLIC, name))
+def __getattr__(name: str) -> object:
+    return globals().setdefault(name, lazy_attribute(__name__, _PUBLIC, name))
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Whom we ask: word vectors now; NLI models, encoders and language models as they arrive.
+"""The numerics of what is measured: word vectors, NLI models and language models.
 
-What is measured on a model belongs in `measures`, what changes one in `mitigations`.
+Measures belong in `measures`, changes to models in `mitigations`.
 """

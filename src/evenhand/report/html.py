@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, made from an audit."""
+"""The report: one self-contained HTML file made from an audit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from evenhand import measures, words
-from evenhand.audit.tradeoff import tradeoffs
+from evenhand import measures
+from evenhand.audit import rank
 from evenhand.files import write_text
 from evenhand.report import charts, numbers
-from evenhand.report.charts.axis import extremes, positions
-from evenhand.report.tables import Row, by_family
+from evenhand.report.tables import by_family
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
 
-MANY_METHODS = 3
-TOO_MANY_TO_TELL_APART = 6
-ON_AN_AXIS = ("direct-bias", "ripa")
+KINDS = {"nli": "NLI model", "lm": "language model", "encoder": "encoder", "corpus": "corpus"}
 
 
 def write(audit: Audit, path: Path) -> Path:
@@ -33,7 +30,7 @@ def write(audit: Audit, path: Path) -> Path:
 
 
 def page(audit: Audit) -> str:
-    """The page as text."""
+    """Return the page as text."""
     environment = Environment(
         loader=PackageLoader("evenhand.report"),
         autoescape=True,
@@ -47,60 +44,38 @@ def page(audit: Audit) -> str:
 
 
 def _content(audit: Audit) -> dict[str, Any]:
-    families = by_family(audit)
-    concept = words.concept(audit.manifest["arguments"]["effective"]["concept"])
+    used = dict.fromkeys(result.question.measure for result in audit.results)
     return {
         "manifest": audit.manifest,
-        "vectors": audit.manifest["vectors"],
-        "stages": audit.stages,
-        "families": families,
-        "figures": _figures(audit, [row for rows in families.values() for row in rows]),
-        "infos": [measures.info(name) for name in dict.fromkeys(case.measure for case in audit.cases)],
-        "concept": concept,
+        "stages": audit.stage_names,
+        "mitigated": audit.mitigated,
+        "subjects": [_subject(audit, record) for record in audit.manifest["subjects"]],
+        "ranking": rank(audit) if len(audit.subjects) > 1 else None,
+        "infos": [measures.info(name) for name in used],
+        "concept": audit.manifest["concept"],
         "record": json.dumps(audit.manifest, indent=1),
     }
 
 
-def _figures(audit: Audit, rows: list[Row]) -> list[dict[str, Any]]:
-    figures = [_tradeoff_figure(audit)] if len(audit.stages) > MANY_METHODS else []
-    if len(audit.stages) > TOO_MANY_TO_TELL_APART:
-        return figures
-    weat = [row for row in rows if row.case.measure == "weat"]
-    if any(cell.value is not None for row in weat for cell in row.cells.values()):
-        spec = charts.effect_forest(weat, "WEAT effect size")
-        figures.append(
-            {"title": "Association tests, before and after", "svg": picture(spec), "alt": spec["description"]}
-        )
-    # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
-    on_an_axis = [row for name in ON_AN_AXIS for row in rows if row.case.measure == name and row.original.items]
-    return figures + [_axis_figure(row) for row in on_an_axis[:1]]
-
-
-def _tradeoff_figure(audit: Audit) -> dict[str, Any]:
-    places = tradeoffs(audit)
-    spec = charts.tradeoff(places)
-    shares = [[f"{100 * p.bias_left:.0f} %", f"{100 * p.quality_kept:.0f} %"] for p in places]
+def _subject(audit: Audit, record: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of one subject."""
+    name = record["name"]
+    drawn = [
+        {"title": f.title, "svg": picture(f.spec), "alt": f.alt, "columns": f.columns, "table": f.table}
+        for f in charts.figures(audit, name)
+    ]
+    stages = [stage for stage in audit.stages if stage.subject == name]
     return {
-        "title": "Bias left against quality kept",
-        "svg": picture(spec),
-        "alt": spec["description"],
-        "columns": ["method", "bias left", "quality kept"],
-        "table": [[place.method, *cells] for place, cells in zip(places, shares, strict=True)],
-    }
+        "name": name, "about": _about(record), "sha256": record["sha256"], "families": by_family(audit, name),
+        "figures": drawn, "stages": stages,
+    }  # fmt: skip
 
 
-def _axis_figure(row: Row) -> dict[str, Any]:
-    spec = charts.axis_extremes(row)
-    chosen = extremes(row)
-    values = {(item["word"], item["stage"]): item["value"] for item in positions(row, chosen)}
-    table = [[word, *(numbers.number(values.get((word, stage))) for stage in row.cells)] for word in chosen]
-    return {
-        "title": f"Words at the two ends of an axis ({row.label})",
-        "svg": picture(spec),
-        "alt": spec["description"],
-        "columns": ["word", *row.cells],
-        "table": table,
-    }
+def _about(record: dict[str, Any]) -> str:
+    """Return a subject in a few words."""
+    if "dimensions" in record:
+        return f"{record['words']:,} words, {record['dimensions']} dimensions"
+    return f"{KINDS.get(record['kind'], record['kind'])}, offers {', '.join(record['offers'])}"
 
 
 def picture(spec: dict[str, Any]) -> Markup:

@@ -1,39 +1,50 @@
-"""Numbers as people read them: three significant digits, a p-value that is never 0."""
+"""Numbers as people read them: three significant digits, intervals rounded like their value, p-values never 0."""
 
 from __future__ import annotations
 
 from evenhand.measures import Measurement
 
 
-def number(value: float | None) -> str:
-    """Three significant digits, plain notation where it stays short."""
+def digits_for(size: float) -> int:
+    """Return the decimals that show about three significant digits."""
+    return 3 if size < 1 else 2 if size < 100 else 1
+
+
+def number(value: float | None, digits: int | None = None) -> str:
+    """Format a value in plain notation where that is short; never -0."""
     if value is None:
         return "–"
-    if value == 0 or abs(value) < 5e-7:
-        return "0"
     size = abs(value)
-    if size >= 1000:
+    if size < 5e-7:
+        return "0"
+    if digits is None and size >= 1000:
         return f"{value:,.0f}"
-    digits = 3 if size < 1 else 2 if size < 100 else 1
-    return f"{value:.{digits}f}" if size >= 0.001 else f"{value:.1e}"
+    if digits is None and size < 0.001:
+        return f"{value:.1e}"
+    text = f"{value:.{digits_for(size) if digits is None else digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def interval(measurement: Measurement) -> str:
-    """The 95 % interval, or nothing."""
+    """Format the 95 % interval with the decimals of the value; empty without one."""
     if not measurement.interval:
         return ""
-    digits = 2 if max(map(abs, measurement.interval)) >= 0.1 else 3
-    return f"[{measurement.interval[0]:.{digits}f}, {measurement.interval[1]:.{digits}f}]"
+    size = max(abs(measurement.value or 0.0), *map(abs, measurement.interval))
+    digits = digits_for(abs(measurement.value or size)) if size < 1000 else 0
+    low, high = (number(end, digits) for end in measurement.interval)
+    return f"[{low}, {high}]"
 
 
 def p_value(measurement: Measurement) -> str:
-    """The p-value with its sign, or nothing."""
+    """Format the p-value with its sign; empty without one."""
     p = measurement.p_value
     if p is None:
         return ""
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 
-def words(measurement: Measurement) -> str:
-    """Words found of words asked."""
-    return str(measurement.coverage)
+def cell(measurement: Measurement) -> str:
+    """Format value, interval and p-value on one line."""
+    if measurement.status != "ok":
+        return "undefined"
+    return " ".join(filter(None, (number(measurement.value), interval(measurement), p_value(measurement))))

@@ -1,34 +1,37 @@
-"""An audit as rows: one for each measure and query, one cell for each stage. Every view is made from these."""
+"""An audit as rows: one for each question and score, one cell for each stage. Every view is made from these."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
-from evenhand import measures
-from evenhand.audit import Audit, Case
+from evenhand.audit import Audit, Question
 from evenhand.measures import Info, Measurement
 from evenhand.measures.registry import ARROWS
+from evenhand.report import numbers
 
 FAMILIES = {
-    "association": "Association: which words lie near which",
-    "geometry": "Geometry: what lies along a direction",
-    "inference": "Inference: what a model concludes from who did it",
+    "association": "Association: which words are near which",
+    "geometry": "Geometry: what lies along the concept's direction",
+    "inference": "Inference: does the model draw conclusions from group words?",
+    "likelihood": "Likelihood: what the language model finds probable",
+    "text": "Text: which words occur with which group",
     "quality": "Quality: what a method costs",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measure with one query on every stage."""
+    """One question and score on every stage of one subject."""
 
-    case: Case
-    info: Info
+    label: str
+    question: Question
     cells: dict[str, Measurement]
 
     @property
-    def label(self) -> str:
-        """What the row is called."""
-        return self.case.label
+    def info(self) -> Info:
+        """The description of the measure."""
+        return self.question.info
 
     @property
     def arrow(self) -> str:
@@ -41,17 +44,25 @@ class Row:
         return next(iter(self.cells.values()))
 
 
-def rows(audit: Audit) -> list[Row]:
-    """The rows of an audit, in the order they were measured."""
-    table = []
-    for case in audit.cases:
-        cells = {stage.name: audit.get(case.label, stage.name) for stage in audit.stages}
-        table.append(Row(case, measures.info(case.measure), cells))
-    return table
+def rows(audit: Audit, subject: str = "") -> list[Row]:
+    """Return the rows of one subject, in the order they were measured."""
+    return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
 
 
-def by_family(audit: Audit) -> dict[str, list[Row]]:
-    """The rows under the heading of their family; families without rows are left out."""
-    found = rows(audit)
-    grouped = {title: [row for row in found if row.info.family == name] for name, title in FAMILIES.items()}
+def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
+    """Return the rows under the heading of their family; families without rows are left out."""
+    every = rows(audit, subject)
+    grouped = {title: [row for row in every if row.info.family == name] for name, title in FAMILIES.items()}
     return {title: group for title, group in grouped.items() if group}
+
+
+def html_table(audit: Audit) -> str:
+    """Return a plain HTML table, for notebooks."""
+    head = "".join(f"<th>{escape(stage)}</th>" for stage in audit.stage_names)
+    body = []
+    for subject in audit.subjects:
+        body.append(f"<tr><th colspan='{len(audit.stage_names) + 1}'>{escape(subject)}</th></tr>")
+        for row in rows(audit, subject):
+            cells = "".join(f"<td>{escape(numbers.cell(cell))}</td>" for cell in row.cells.values())
+            body.append(f"<tr><td>{escape(row.label)} {row.arrow}</td>{cells}</tr>")
+    return f"<table><thead><tr><th>measure</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"

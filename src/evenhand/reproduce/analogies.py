@@ -1,6 +1,7 @@
-"""Figure 1 of Ethayarajh, Duvenaud & Hirst 2019: which analogies are left when some words are debiased.
+"""Figure 1 of Ethayarajh, Duvenaud & Hirst 2019: analogies preserved after debiasing a selection of words.
 
-Detection is trained on analogies. The paper tests it on the same ones; here it never sees those it is tested on.
+The proposed rule that selects the words is fitted on analogies. The paper tests it in sample; here it is also tested on
+held-out analogies.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NOTES = (
 
 @dataclass(frozen=True, eq=False)
 class Strengths:
-    """|<a - b, b*>| of each analogy a : b :: woman : man, before and after: one row for each random split."""
+    """|<a - b, b*>| of each analogy a : b :: woman : man before and after debiasing, one row per random split."""
 
     kind: str
     pairs: tuple[tuple[str, str], ...]
@@ -55,14 +56,14 @@ class Strengths:
     after: Mapping[str, Matrix64]
 
     def preserved(self, method: str, threshold: float) -> Vector64:
-        """Analogies at least this strong after, as a share of those before, for each split; NaN where none was."""
+        """Return the share of analogies at least this strong that remain so, for each split; NaN if there were none."""
         before = int((self.before >= threshold).sum())
         return (self.after[method] >= threshold).sum(axis=1) / before if before else np.full(1, np.nan)
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The lists of the experiment; the defaults are those the paper names or stand-ins for them."""
+class AnalogySetting:
+    """The lists of the experiment; the defaults are those of the paper or stand-ins for them."""
 
     defining: Pairs | str = "ethayarajh2019-pairs"
     appropriate: Pairs | str = "ethayarajh2019-appropriate-standin"
@@ -76,8 +77,8 @@ class Setting:
             raise UsageError(f"at least 2 folds and 1 split are needed, got {self.folds} and {self.splits}")
 
 
-def figure_1(vectors: Vectors, *, setting: Setting | None = None, seed: int = 0) -> Table:
-    """Figure 1: the analogies preserved at the paper's threshold and at quantiles, beside the published shares."""
+def figure_1(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: int = 0) -> Table:
+    """Return the analogies preserved at the paper's threshold and at quantiles, next to the published shares."""
     measured = strengths(vectors, setting=setting, seed=seed)
     pooled = np.concatenate([one.before for one in measured])
     thresholds = [(f"{THRESHOLD}", THRESHOLD)]
@@ -93,8 +94,8 @@ def figure_1(vectors: Vectors, *, setting: Setting | None = None, seed: int = 0)
     return Table(title, columns, tuple(rows), NOTES)
 
 
-def curves(vectors: Vectors, *, setting: Setting | None = None, points: int = 41, seed: int = 0) -> Table:
-    """The lines of figure 1: how many analogies have at least that strength, before and after each method."""
+def curves(vectors: Vectors, *, setting: AnalogySetting | None = None, points: int = 41, seed: int = 0) -> Table:
+    """Return the curves of figure 1: the number of analogies with at least each strength, before and after."""
     measured = strengths(vectors, setting=setting, seed=seed)
     top = max(float(one.before.max()) for one in measured)
     rows = [
@@ -107,28 +108,27 @@ def curves(vectors: Vectors, *, setting: Setting | None = None, points: int = 41
     return Table(title, ("analogies", "method", "strength", "number"), tuple(rows), NOTES)
 
 
-def strengths(vectors: Vectors, *, setting: Setting | None = None, seed: int = 0) -> tuple[Strengths, Strengths]:
-    """Strength of the appropriate and of the biased analogies, before and after each way to choose words.
+def strengths(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: int = 0) -> tuple[Strengths, Strengths]:
+    """Return the strengths of the appropriate and the biased analogies, before and after each selection of words.
 
-    Debiasing removes b*, the first uncentred principal direction of the defining pairs, from the words chosen. So the
-    part of a chosen word along b* becomes 0 and that of any other stays: if only one word of an analogy is chosen, its
-    strength changes too.
+    Debiasing removes b*, the first uncentred principal direction of the defining pairs, from the selected words. If
+    only one word of an analogy is selected, its strength changes too.
     """
-    given = setting or Setting()
+    setting = setting or AnalogySetting()
     defining, appropriate, biased = (
-        _present(vectors, words.pairs(p)) for p in (given.defining, given.appropriate, given.biased)
+        _present(vectors, words.pairs(p)) for p in (setting.defining, setting.appropriate, setting.biased)
     )
     kinds = {"appropriate": appropriate, "biased": biased}
     everything = sorted({word for two in (*defining, *appropriate, *biased) for word in two})
-    small = vectors.restrict(everything)  # no rule looks beyond the word itself and the two directions
+    small = vectors.restrict(everything)  # no rule uses more than the word itself and the two directions
     beta = dict(zip(everything, small.matrix @ direction_of_pairs(small, defining).basis[0], strict=True))
-    listed, proposed = ExceptListed(given.listed)(small, None), ExceptDefined(biased, defining)(small, None)
+    listed, proposed = ExceptListed(setting.listed)(small, None), ExceptDefined(biased, defining)(small, None)
     spared = {LISTED: listed, REVERSED: frozenset(everything) - listed, IN_SAMPLE: proposed}
     after: dict[str, dict[str, Matrix64]] = {
         kind: {name: _after(beta, tested, exempt)[None] for name, exempt in spared.items()}
         for kind, tested in kinds.items()
     }
-    for kind, held_out in _held_out(small, beta, defining, kinds, given, seed).items():
+    for kind, held_out in _held_out(small, beta, defining, kinds, setting, seed).items():
         after[kind][HELD_OUT] = held_out
     first, second = (
         Strengths(kind, tested.pairs, _after(beta, tested, frozenset(everything)), after[kind])
@@ -138,9 +138,9 @@ def strengths(vectors: Vectors, *, setting: Setting | None = None, seed: int = 0
 
 
 def folds(pairs: Sequence[tuple[str, str]], k: int, rng: np.random.Generator) -> list[Rows]:
-    """Random parts of about equal size; analogies that share a word stay together."""
+    """Return random folds of similar size; analogies that share a word are in the same fold."""
     group = {word: number for number, two in enumerate(pairs) for word in two}
-    for _ in pairs:  # labels travel along shared words; a chain of n analogies needs at most n rounds
+    for _ in pairs:  # labels spread along shared words; a chain of n analogies needs at most n rounds
         merged = dict(group)
         for a, b in pairs:
             merged[a] = merged[b] = min(merged[a], merged[b])
@@ -155,15 +155,20 @@ def folds(pairs: Sequence[tuple[str, str]], k: int, rng: np.random.Generator) ->
 
 
 def _held_out(
-    v: Vectors, beta: Mapping[str, float], defining: Pairs, kinds: Mapping[str, Pairs], given: Setting, seed: int
+    v: Vectors,
+    beta: Mapping[str, float],
+    defining: Pairs,
+    kinds: Mapping[str, Pairs],
+    setting: AnalogySetting,
+    seed: int,
 ) -> dict[str, Matrix64]:
-    """Strengths after the proposed rule, each analogy judged by directions that were learned without it."""
+    """Return strengths after the proposed rule, with each analogy held out of the directions that judge it."""
     rng = np.random.default_rng(seed)
-    out = {kind: np.full((given.splits, len(tested)), np.nan) for kind, tested in kinds.items()}
-    for split in range(given.splits):
-        parts = {kind: folds(tested.pairs, given.folds, rng) for kind, tested in kinds.items()}
-        for fold in range(given.folds):
-            tested = {kind: _picked(pairs, parts[kind][fold]) for kind, pairs in kinds.items()}
+    out = {kind: np.full((setting.splits, len(tested)), np.nan) for kind, tested in kinds.items()}
+    for split in range(setting.splits):
+        parts = {kind: folds(tested.pairs, setting.folds, rng) for kind, tested in kinds.items()}
+        for fold in range(setting.folds):
+            tested = {kind: _select(pairs, parts[kind][fold]) for kind, pairs in kinds.items()}
             unseen = {word for pairs in tested.values() for two in pairs for word in two}
             exempt = ExceptDefined(_without(kinds["biased"], unseen), _without(defining, unseen))(v, None)
             for kind, pairs in tested.items():
@@ -172,22 +177,22 @@ def _held_out(
 
 
 def _after(beta: Mapping[str, float], pairs: Pairs, exempt: frozenset[str]) -> Vector64:
-    """|<a - b, b*>| once every word that is not exempt has lost b*."""
-    kept = [[beta[word] if word in exempt else 0.0 for word in two] for two in pairs]
-    a, b = np.array(kept, dtype=np.float64).reshape(-1, 2).T
+    """Return |<a - b, b*>| after removing b* from every word that is not exempt."""
+    parts = [[beta[word] if word in exempt else 0.0 for word in two] for two in pairs]
+    a, b = np.array(parts, dtype=np.float64).reshape(-1, 2).T
     return np.asarray(np.abs(a - b))
 
 
 def _present(vectors: Vectors, pairs: Pairs) -> Pairs:
-    """The pairs whose two words the vectors have, in their spelling."""
-    spelt = [(vectors.find(a), vectors.find(b)) for a, b in pairs]
-    kept = [(a, b) for a, b in dict.fromkeys(spelt) if a is not None and b is not None]
-    if len(kept) < 2:
-        raise VocabularyError(f"{vectors.name} has {len(kept)} pairs of {pairs.name}, too few for a direction")
-    return Pairs(pairs.name, kept, pairs.poles, pairs.source)
+    """Return the pairs whose words are in the vocabulary, as it spells them."""
+    spellings = [(vectors.find(a), vectors.find(b)) for a, b in pairs]
+    present = [(a, b) for a, b in dict.fromkeys(spellings) if a is not None and b is not None]
+    if len(present) < 2:
+        raise VocabularyError(f"{vectors.name} has {len(present)} pairs of {pairs.name}, too few for a direction")
+    return Pairs(pairs.name, present, pairs.poles, pairs.source)
 
 
-def _picked(pairs: Pairs, rows: Rows) -> Pairs:
+def _select(pairs: Pairs, rows: Rows) -> Pairs:
     return Pairs(pairs.name, [pairs.pairs[row] for row in rows.tolist()], pairs.poles)
 
 

@@ -1,18 +1,18 @@
-"""Tables 1 to 3 of Bordia & Bowman 2019: strength of the term against bias in generated text, and perplexity."""
+"""Tables 1 to 3 of Bordia & Bowman 2019: strength of the regulariser, bias of generated text, and perplexity."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from evenhand.models.model_files import JSONObject
 from evenhand.reproduce.table import Table
 
 STATISTICS = ("mu", "sigma", "beta")
 CONTEXTS = ("fixed", "infinite")
 COLUMNS = ("lambda", "seeds", *(f"{context} {name}" for context in CONTEXTS for name in STATISTICS), "perplexity")
-# The term as the paper prints it, and as its released code computes it.
-DEFINITIONS: Mapping[str, Mapping[str, Any]] = {
+# The term as printed in the paper, and as computed by the released code.
+DEFINITIONS: Mapping[str, Mapping[str, bool | str]] = {
     "printed": {},
     "released": {"normalise": True, "variant": "released", "detach": False},
 }
@@ -50,7 +50,7 @@ PUBLISHED: Mapping[str, tuple[tuple[float | None, ...], ...]] = {
         (1.0, 0.62, 0.83, 0.21, 1.71, 2.65, 0.31, 120.55),
     ),
 }
-TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # training tokens by which a corpus of the paper is known
+TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # number of training tokens, which identifies a corpus of the paper
 NOTES = (
     "mu: mean |bias| of the scored words; sigma: their standard deviation; beta: slope on the training text's scores.",
     "Ours: mean and, after ±, standard deviation over seeds. Published: one run each.",
@@ -65,100 +65,102 @@ WORDS_NOTES = (
 )
 
 
-def summary(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each strength: every number with mean and standard deviation over the seeds."""
-    by_strength: dict[float, list[Mapping[str, Any]]] = {}
+def summary(records: Iterable[JSONObject]) -> list[JSONObject]:
+    """Return one row per strength, with mean and standard deviation of every number over the seeds."""
+    by_strength: dict[float, list[JSONObject]] = {}
     for record in records:
         by_strength.setdefault(record["strength"], []).append(record)
     return [_row(strength, by_strength[strength]) for strength in sorted(by_strength)]
 
 
-def _row(strength: float, cells: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _row(strength: float, cells: list[JSONObject]) -> JSONObject:
     measured = {
-        context: {name: _spread([cell[context][name]["value"] for cell in cells]) for name in STATISTICS}
+        context: {name: _mean_and_sd([cell[context][name]["value"] for cell in cells]) for name in STATISTICS}
         for context in CONTEXTS
     }
-    rest = {name: _spread([cell[name] for cell in cells]) for name in ("test_perplexity", "valid_perplexity", "energy")}
+    rest = {
+        name: _mean_and_sd([cell[name] for cell in cells]) for name in ("test_perplexity", "valid_perplexity", "energy")
+    }
     seeds = [cell["seed"] for cell in cells]
-    words = {text: _written(cells, side) for text, side in (("training", "first"), ("generated", "second"))}
+    words = {text: _word_counts(cells, side) for text, side in (("training", "first"), ("generated", "second"))}
     return {"strength": strength, "seeds": seeds, **measured, **rest, "training": _training(cells), "words": words}
 
 
-def corpus_of(records: Iterable[Mapping[str, Any]], preset: str) -> str:
-    """Which corpus of the paper the models were trained on; none where it is another text.
+def corpus_of(records: Iterable[JSONObject], preset: str) -> str:
+    """Return the corpus of the paper that the models were trained on; empty for any other text.
 
-    CNN/Daily Mail cannot be known by its size, since the paper's sample of it is not published: there the preset tells.
+    CNN/Daily Mail is identified by the preset, because the paper's sample of it is not published.
     """
     sizes = {record["training_tokens"] for record in records}
-    known = TOKENS.get(sizes.pop(), "") if len(sizes) == 1 else ""
-    return known or (preset if preset == "cnn-dailymail" else "")
+    corpus = TOKENS.get(sizes.pop(), "") if len(sizes) == 1 else ""
+    return corpus or (preset if preset == "cnn-dailymail" else "")
 
 
-def _training(cells: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of the training text at the size of the generated text; its beta is that of one half on the other."""
+def _training(cells: list[JSONObject]) -> JSONObject:
+    """Return the scores of the training text at the size of the generated text; beta is that of its two halves."""
     return {
         context: {
-            **{name: _spread([cell[context]["first"][name] for cell in cells]) for name in ("mu", "sigma")},
-            "beta": _spread([cell[f"{context} ceiling"]["beta"]["value"] for cell in cells]),
+            **{name: _mean_and_sd([cell[context]["first"][name] for cell in cells]) for name in ("mu", "sigma")},
+            "beta": _mean_and_sd([cell[f"{context} ceiling"]["beta"]["value"] for cell in cells]),
         }
         for context in CONTEXTS
     }
 
 
-def _written(cells: list[Mapping[str, Any]], side: str) -> dict[str, Any]:
-    """How often words of the groups occur, how many others have a score, and mu less that of shuffled labels."""
+def _word_counts(cells: list[JSONObject], side: str) -> JSONObject:
+    """Return counts of group words and of scored words, and mu minus that of shuffled labels."""
     texts = [cell["fixed"][side] for cell in cells]
     beyond = [text["mu"] - text["baseline"]["mu"] for text in texts if text["baseline"]]
     return {
-        "groups": {group: _spread([text["hits"][group] for text in texts]) for group in texts[0]["hits"]},
-        "scored": _spread([text["n"] for text in texts]),
-        "beyond_chance": _spread(beyond) if beyond else None,
+        "groups": {group: _mean_and_sd([text["hits"][group] for text in texts]) for group in texts[0]["hits"]},
+        "scored": _mean_and_sd([text["n"] for text in texts]),
+        "beyond_chance": _mean_and_sd(beyond) if beyond else None,
     }
 
 
-def _spread(values: list[float]) -> dict[str, float | None]:
+def _mean_and_sd(values: list[float]) -> dict[str, float | None]:
     sd = statistics.stdev(values) if len(values) > 1 else None
     return {"mean": statistics.fmean(values), "sd": sd}
 
 
-def sweep_table(rows: list[dict[str, Any]], corpus: str = "") -> Table:
-    """Ours, and where the corpus is one of the paper's the published rows below."""
-    body: list[tuple[Any, ...]] = []
+def sweep_table(rows: list[JSONObject], corpus: str = "") -> Table:
+    """Return our rows, followed by the published ones if the corpus is one of the paper's."""
+    body: list[tuple[object, ...]] = []
     if rows:
         first = rows[0]["training"]
-        cells = [shown(first[context][name]) for context in CONTEXTS for name in STATISTICS]
+        cells = [format_value(first[context][name]) for context in CONTEXTS for name in STATISTICS]
         body.append(("training text", len(rows[0]["seeds"]), *cells, None))
     for row in rows:
-        cells = [shown(row[context][name]) for context in CONTEXTS for name in STATISTICS]
-        body.append((f"{row['strength']:g}", len(row["seeds"]), *cells, shown(row["test_perplexity"])))
+        cells = [format_value(row[context][name]) for context in CONTEXTS for name in STATISTICS]
+        body.append((f"{row['strength']:g}", len(row["seeds"]), *cells, format_value(row["test_perplexity"])))
     for strength, *numbers in PUBLISHED.get(corpus, ()):
-        told = "training text" if strength is None else f"{strength:g}"
-        body.append((f"published {told}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
+        label = "training text" if strength is None else f"{strength:g}"
+        body.append((f"published {label}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
     return Table(f"Bordia & Bowman 2019, {corpus or 'own text'}", COLUMNS, tuple(body), NOTES)
 
 
-def words_table(rows: list[dict[str, Any]]) -> Table:
-    """How often the models write words of the groups, without which no two means can be compared."""
+def words_table(rows: list[JSONObject]) -> Table:
+    """Return how often the models write group words; means compare only where these counts are alike."""
     first = rows[0]["words"]["training"]
     groups = list(first["groups"])
     body = []
     for name, text in [("training text", first), *((f"{r['strength']:g}", r["words"]["generated"]) for r in rows)]:
-        counts = [shown(value, 0) for value in (*text["groups"].values(), text["scored"])]
-        body.append((name, *counts, shown(text["beyond_chance"], 3)))
+        counts = [format_value(value, 0) for value in (*text["groups"].values(), text["scored"])]
+        body.append((name, *counts, format_value(text["beyond_chance"], 3)))
     columns = ("lambda", *(f"{group} words" for group in groups), "words scored", "fixed mu - shuffled")
     return Table("Words of the groups in what the models wrote", columns, tuple(body), WORDS_NOTES)
 
 
 def markdown(table: Table) -> str:
-    """The table as Markdown, for a page."""
+    """Return the table as Markdown."""
     rule = [":--", *["--:"] * (len(table.columns) - 1)]
     rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
     lines = [f"| {' | '.join(row)} |" for row in (table.columns, rule, *rows)]
     return "\n".join([f"# {table.title}", "", *lines, "", *(f"- {text}" for text in table.notes), ""])
 
 
-def shown(value: Mapping[str, float | None] | None, digits: int = 2) -> str | None:
-    """A mean over seeds and, where there are several, their standard deviation."""
+def format_value(value: Mapping[str, float | None] | None, digits: int = 2) -> str | None:
+    """Return the text of a mean over seeds and, if there are several, their standard deviation."""
     if value is None or value["mean"] is None:
         return None
     sd = f" ± {value['sd']:.{digits}f}" if value["sd"] is not None else ""

@@ -1,4 +1,4 @@
-"""Tables 5 and 6 of Dawkins 2021: intrinsic measures of a set of embeddings, and how they go with an NLI error."""
+"""Tables 5 and 6 of Dawkins 2021: intrinsic measures of embeddings, and their correlation with an NLI error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from evenhand import measures, mitigations
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures import Measurement
+from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Vectors
 from evenhand.reproduce.table import Table
 from evenhand.stats import pearson, spearman
@@ -22,19 +23,19 @@ ERROR = "E"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of table 6: a measure with the settings of the paper, and which of its numbers is meant."""
+    """A column of table 6: a measure with the settings of the paper, and the detail that is shown."""
 
     measure: str
     query: str
     options: Mapping[str, Any] = field(default_factory=dict)
     detail: str = ""
 
-    def of(self, measured: Measurement) -> float | None:
-        """The number, or None where it is undefined."""
-        return measured.details.get(self.detail) if self.detail else measured.value
+    def of(self, measurement: Measurement) -> float | None:
+        """Return the number, or None if it is undefined."""
+        return measurement.details.get(self.detail) if self.detail else measurement.value
 
 
-# Settings as the notes under table 6 say. Unsaid, and chosen here: 1,500 words are for each side.
+# Settings from the notes under table 6. The paper does not say that 1,500 words are per side; this is our reading.
 COLUMNS = {
     "DB": Column("direct-bias", "vocabulary", {"how": "pair"}),
     "MIDB": Column("midb", "vocabulary", {"d": 4}),
@@ -78,6 +79,7 @@ PUBLISHED_R: tuple[tuple[float, ...], ...] = (
 )
 BASES = ("GloVe", "w2v")
 # The paper's names of our methods.
+PARAMS = {"inlp": {"variant": "released"}}  # the paper runs all iterations
 NAMES = {"hard": "HD", "double-hard": "DHD", "gp": "GP", "bam": "BAM", "oscar": "OSCaR", "ran": "RAN", "inlp": "INLP"}
 OTHER_VECTORS = (
     "The paper's vectors have 300 dimensions (GloVe on Wikipedia 2017, word2vec on Google News) and its words are the "
@@ -99,13 +101,13 @@ EXPLAINED = (
 
 
 def published() -> Table:
-    """Table 6 as printed."""
+    """Return table 6 as printed."""
     rows = tuple((name, *values) for name, values in PUBLISHED.items())
     return Table("Dawkins 2021, table 6: intrinsic measures and NLI error E", ("embedding", *HEADINGS), rows)
 
 
 def table_5(*, seed: int = 0) -> Table:
-    """Table 5 recomputed from the printed table 6, with what the paper does not give: Spearman, intervals, ranges."""
+    """Return table 5 recomputed from the printed table 6, with Spearman correlations, intervals and ranges."""
     return correlations(published(), title="Dawkins 2021, table 5, recomputed from its table 6", seed=seed)
 
 
@@ -117,19 +119,28 @@ def table_6(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Table:
-    """Table 6: the intrinsic measures of embeddings, and of what `methods` make of each, beside the paper's rows.
+    """Return table 6: intrinsic measures of embeddings before and after methods, next to the paper's rows.
 
-    The paper's rows are those of its `base` before and after the same method. About half a minute for each row.
+    Takes about half a minute per row.
+
+    Args:
+        embeddings: vectors by name.
+        methods: ids of mitigations to apply to each.
+        base: the embedding of the paper whose rows are shown.
+        seed: seed of methods and measures.
+        progress: called with (done, total, name).
     """
     if base not in BASES:
         raise UsageError(f"the paper has no base {base!r}", hint=f"use one of {', '.join(BASES)}")
-    made = {
-        f"{name}.{method}": mitigations.get(method)().fit(vectors, "gender")(vectors)
+    debiased = {
+        f"{name}.{method}": mitigations.get(method)()
+        .with_params(PARAMS.get(method, {}))
+        .fit(vectors, "gender", seed=seed)(vectors)
         for name, vectors in embeddings.items()
         for method in methods
     }
     before = {f"{name}.{method}": vectors for name, vectors in embeddings.items() for method in methods}
-    ours = intrinsic({**embeddings, **made}, references=before, seed=seed, progress=progress)
+    ours = intrinsic({**embeddings, **debiased}, references=before, seed=seed, progress=progress)
     theirs: dict[str, str] = dict.fromkeys(embeddings, base)
     theirs |= {f"{name}.{method}": f"{base}.{NAMES.get(method, method)}" for name in embeddings for method in methods}
     rows = [(name, *_beside(PUBLISHED.get(theirs[name]), cells)) for name, *cells in ours.rows]
@@ -146,34 +157,46 @@ def intrinsic(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Table:
-    """Every intrinsic measure over any set of embeddings, and the error of a model that uses them where it is known.
+    """Return every intrinsic measure of a set of embeddings.
 
-    `references` gives for a debiased embedding the vectors it was made from: clustering, recoverability and GIPE choose
-    their words there. `errors` adds a column E, for `correlations`.
+    Args:
+        embeddings: vectors by name.
+        references: for a debiased embedding, the original vectors, from which clustering, recoverability and GIPE
+            choose their words.
+        errors: the error of a model that uses the embedding, as a column E for `correlations`.
+        columns: the columns; those of the paper by default.
+        seed: seed of the measures.
+        progress: called with (done, total, name).
     """
-    wanted = columns or COLUMNS
-    if absent := sorted({column.measure for column in wanted.values()} - set(measures.ids())):
-        raise UsageError(f"no measure {absent[0]!r} is installed", hint="leave its column out: columns={...}")
+    chosen = columns or COLUMNS
+    if missing := sorted({column.measure for column in chosen.values()} - set(measures.ids())):
+        raise UsageError(f"measure {missing[0]!r} is not installed", hint="leave its column out: columns={...}")
     rows: list[tuple[Any, ...]] = []
     notes: list[str] = []
     for number, (name, vectors) in enumerate(embeddings.items()):
         if progress:
             progress(number, len(embeddings), name)
-        cells, undefined = _measured(vectors, (references or {}).get(name), wanted, seed)
+        cells, undefined = _measure(vectors, (references or {}).get(name), chosen, seed)
         notes += [f"{name}: {reason}" for reason in undefined]
         rows.append((name, *cells, *([errors.get(name)] if errors else [])))
-    heads = ("embedding", *wanted, *([ERROR] if errors else []))
+    heads = ("embedding", *chosen, *([ERROR] if errors else []))
     return Table("Intrinsic measures, as in Dawkins 2021, table 6", heads, tuple(rows), tuple(notes))
 
 
 def correlations(table: Table, *, with_: Sequence[str] = (), title: str = "", seed: int = 0) -> Table:
-    """Pearson and Spearman of every two columns of numbers, each over the embeddings that have both.
+    """Return Pearson and Spearman correlations of every two columns, each over the embeddings that have both.
 
-    `with_` keeps the pairs that contain one of these columns, such as the error. Intervals (low, high) are bootstraps
-    over the embeddings; "least" and "most" is the range of Pearson's r when any single embedding is left out.
+    Intervals (low, high) are bootstraps over the embeddings; "least" and "most" are the range of Pearson's r when any
+    single embedding is left out.
+
+    Args:
+        table: a table with one row per embedding.
+        with_: include only pairs with one of these columns, such as the error.
+        title: of the result.
+        seed: seed of the bootstrap.
     """
     columns = {
-        name: [row[place] for row in table.rows] for place, name in enumerate(table.columns) if name != table.columns[0]
+        name: [row[index] for row in table.rows] for index, name in enumerate(table.columns) if name != table.columns[0]
     }
     names = [name for name, cells in columns.items() if any(cell is not None for cell in cells)]
     if unknown := [name for name in with_ if name not in names]:
@@ -183,28 +206,30 @@ def correlations(table: Table, *, with_: Sequence[str] = (), title: str = "", se
         (
             first,
             second,
-            *_correlated(columns[first], columns[second], seed),
+            *_correlate(columns[first], columns[second], seed),
             _printed(first, second) if printed else None,
         )
-        for place, first in enumerate(names)
-        for second in names[place + 1 :]
+        for index, first in enumerate(names)
+        for second in names[index + 1 :]
         if not with_ or {first, second} & set(with_)
     ]
     notes = (CAUTION, *(EXPLAINED if printed else ()))
     return Table(title or f"Correlations: {table.title}", CORRELATION_HEADS, tuple(rows), notes)
 
 
-def _measured(
+def _measure(
     vectors: Vectors, reference: Vectors | None, columns: Mapping[str, Column], seed: int
 ) -> tuple[list[float | None], list[str]]:
-    """One row of table 6, each measure run once however many columns it fills, and the reasons for empty cells."""
+    """Return one row of table 6, with each measure run once, and the reasons for undefined cells."""
     runs: dict[str, Measurement] = {}
     cells: list[float | None] = []
     for column in columns.values():
         key = repr((column.measure, column.query, dict(column.options)))
         if key not in runs:
             function = measures.get(column.measure)
-            runs[key] = function(vectors, column.query, reference=reference, seed=seed, **column.options)
+            (runs[key],) = as_measurements(
+                function(vectors, column.query, reference=reference, seed=seed, **column.options)
+            )
         cells.append(column.of(runs[key]))
     return cells, [f"{run.measure} is undefined: {run.reason}" for run in runs.values() if run.status == "undefined"]
 
@@ -214,8 +239,8 @@ def _beside(printed: Sequence[float | None] | None, ours: Sequence[Any]) -> tupl
     return tuple(cell for both in zip(theirs, ours, strict=False) for cell in both)  # E has no counterpart
 
 
-def _correlated(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple[Any, ...]:
-    """Number of points, r with interval and range, rho with interval; empty where there is no correlation."""
+def _correlate(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple[Any, ...]:
+    """Return the number of points, r with interval and range, and rho with interval; None if undefined."""
     both = [two for two in zip(first, second, strict=True) if None not in two]
     try:
         if len(both) < MIN_POINTS:
@@ -224,9 +249,9 @@ def _correlated(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple
         r, rho = pearson(x, y, seed=seed), spearman(x, y, seed=seed)
     except DegenerateError:
         return (len(both), *(None,) * 8)
-    nothing = (None, None)
-    spread = r.leave_one_out or nothing
-    return (r.n, r.value, *(r.interval or nothing), *spread, rho.value, *(rho.interval or nothing))
+    empty = (None, None)
+    spread = r.leave_one_out or empty
+    return (r.n, r.value, *(r.interval or empty), *spread, rho.value, *(rho.interval or empty))
 
 
 def _printed(first: str, second: str) -> float:

@@ -1,4 +1,4 @@
-"""Ethayarajh, Duvenaud & Hirst 2019: WEAT with single words says what its author wants (table 1)."""
+"""Ethayarajh, Duvenaud & Hirst 2019: single-word WEATs can be made to give any result (table 1, section 4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUBLISHED: Mapping[str, tuple[float, float, float]] = {
     "bowtie-corsage-girly-masculine": (0.054, 2.0, 0.0),
 }
 TARGETS = (("door", "curtain"), ("dog", "cat"), ("bowtie", "corsage"))
-# Attribute words in the spirit of table 1: those it uses itself, beside the group words of the concept.
+# The attribute words of table 1, which are added to the group words of the concept.
 FEMALE = ("feminine", "girlish", "womanly", "girly", "actress")
 MALE = ("masculine", "boyish", "manly", "actor")
 RANDOM_WORDS = 300
@@ -37,7 +37,7 @@ RANDOM_WORDS = 300
 
 @dataclass(frozen=True)
 class Contrived:
-    """Two attribute words, one of each list, that make the first target look more like one of them."""
+    """Two attribute words, one of each list, with which the first target is associated with one of them."""
 
     towards: str
     attributes: tuple[str, str] | None
@@ -47,7 +47,7 @@ class Contrived:
 
 
 def table_1(vectors: Vectors, *, seed: int = 0) -> Table:
-    """Table 1: nine WEATs with single words; the effect size is 2 or -2 and p is 0 or 0.5, whatever the vectors."""
+    """Return table 1: nine single-word WEATs, whose effect size is 2 or -2 and p 0 or 0.5 for any vectors."""
     rows = tuple(_row(vectors, name, *printed, seed=seed) for name, printed in PUBLISHED.items())
     columns = ("targets", "attributes", "statistic (paper)", "statistic", "effect (paper)", "effect", "p (paper)", "p")
     return Table(
@@ -64,13 +64,13 @@ def table_1(vectors: Vectors, *, seed: int = 0) -> Table:
 
 
 def contrived(vectors: Vectors, *, seed: int = 0) -> Table:
-    """Section 4: for each pair of words, attributes that make the first look female and others that do the opposite."""
+    """Return section 4: attributes that make the first word of each pair look female, and others for the opposite."""
     female, male = candidates(vectors)
     rows = []
     for pair in TARGETS:
-        for found in find_attributes(vectors, pair, {"female": female, "male": male}):
-            chosen = " / ".join(found.attributes) if found.attributes else None
-            rows.append((" / ".join(pair), found.towards, chosen, found.statistic, found.share))
+        for result in find_attributes(vectors, pair, {"female": female, "male": male}):
+            attributes = " / ".join(result.attributes) if result.attributes else None
+            rows.append((" / ".join(pair), result.towards, attributes, result.statistic, result.share))
     chance = manipulable_share(vectors, _random_words(vectors, seed), {"female": female, "male": male})
     return Table(
         "Ethayarajh et al. 2019, section 4: contrived attributes",
@@ -87,11 +87,18 @@ def contrived(vectors: Vectors, *, seed: int = 0) -> Table:
 def find_attributes(
     vectors: Vectors, targets: tuple[str, str], candidates: Mapping[str, Words]
 ) -> tuple[Contrived, Contrived]:
-    """The attribute pair that makes the first target lean most to the first list, and the one for the second list.
+    """Return the attribute pair that associates the first target most with the first list, and that for the second.
 
-    With single words the statistic is g(a) - g(b) with g(a) = cos(first target, a) - cos(second target, a): any two
-    attribute words whose order by g can be had either way will do. `candidates` maps two names to lists of words. An
-    outcome that no pair of candidates gives has `attributes=None`.
+    With single words, the statistic is g(a) - g(b) with g(a) = cos(first target, a) - cos(second target, a), so its
+    sign depends on the choice of the two attribute words.
+
+    Args:
+        vectors: the vectors.
+        targets: two target words.
+        candidates: two named lists of attribute words.
+
+    Returns:
+        One result per list; `attributes` is None if no pair of candidates gives that outcome.
     """
     names, words, unit = _candidate_rows(vectors, candidates)
     first, second = unit_rows(np.stack([_row_of(vectors, word) for word in targets]))
@@ -104,7 +111,7 @@ def find_attributes(
 
 
 def manipulable_share(vectors: Vectors, words: Iterable[str], candidates: Mapping[str, Words]) -> float:
-    """Of all pairs among the words, the share for which some candidate attributes give each of the two outcomes."""
+    """Return the share of all pairs of words for which candidate attributes exist for both outcomes."""
     rows, _ = vectors.take(words)
     _, _, (first, second) = _candidate_rows(vectors, candidates)
     near, far = (unit_rows(rows) @ side.T for side in (first, second))
@@ -115,7 +122,7 @@ def manipulable_share(vectors: Vectors, words: Iterable[str], candidates: Mappin
 
 
 def candidates(vectors: Vectors) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Female and male attribute words that these vectors have: the groups of the concept and the words of table 1."""
+    """Return the female and male attribute words in the vocabulary: the concept's groups and the words of table 1."""
     groups = concept("gender").groups
     lists = ((*groups["female"], *FEMALE), (*groups["male"], *MALE))
     female, male = (tuple(dict.fromkeys(word for word in words if vectors.find(word))) for words in lists)
@@ -123,11 +130,11 @@ def candidates(vectors: Vectors) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _row(vectors: Vectors, name: str, statistic: float, effect: float, p_value: float, *, seed: int) -> tuple[Any, ...]:
-    asked = query(f"ethayarajh2019-{name}")
-    ours = measures.weat(vectors, asked, ddof=0, ties="gt", seed=seed)
-    targets, attributes = (" / ".join(group.words[0] for group in sets) for sets in (asked.targets, asked.attributes))
-    measured = ours.details.get("statistic")
-    return targets, attributes, statistic, measured, effect, ours.value, p_value, ours.p_value
+    item = query(f"ethayarajh2019-{name}")
+    ours = measures.weat(vectors, item, ddof=0, ties="gt", seed=seed)
+    targets, attributes = (" / ".join(group.words[0] for group in sets) for sets in (item.targets, item.attributes))
+    value = ours.details.get("statistic")
+    return targets, attributes, statistic, value, effect, ours.value, p_value, ours.p_value
 
 
 def _candidate_rows(
@@ -138,7 +145,7 @@ def _candidate_rows(
     taken = [vectors.take(words) for words in lists.values()]
     for name, (rows, _) in zip(lists, taken, strict=True):
         if not len(rows):
-            raise VocabularyError(f"no candidate of {name!r} is in {vectors.name}", hint="give other words")
+            raise VocabularyError(f"no candidate of {name!r} is in {vectors.name}", hint="use other words")
     return tuple(lists), [account.found for _, account in taken], [unit_rows(rows) for rows, _ in taken]
 
 
@@ -147,7 +154,7 @@ def _row_of(vectors: Vectors, word: str) -> Any:
 
 
 def _strongest(towards: str, own: tuple[str, ...], other: tuple[str, ...], statistics: Matrix64) -> Contrived:
-    """The own attribute is named first: a positive statistic says that the first target goes with it."""
+    """Return the strongest pair, own attribute first: a positive statistic associates the first target with it."""
     share = float((statistics > 0).mean())
     if share == 0:
         return Contrived(towards, None, None, 0.0)
@@ -156,7 +163,7 @@ def _strongest(towards: str, own: tuple[str, ...], other: tuple[str, ...], stati
 
 
 def _largest(cosines: Matrix64, pairs: tuple[Any, ...]) -> Matrix64:
-    """For each pair of words the largest cos(first, a) - cos(second, a), one candidate at a time to save memory."""
+    """Return the largest cos(first, a) - cos(second, a) of each pair, one candidate at a time to save memory."""
     best = np.full(len(pairs[0]), -np.inf)
     for column in cosines.T:
         np.maximum(best, column[pairs[0]] - column[pairs[1]], out=best)

@@ -1,14 +1,10 @@
-"""The statistics under the measures: permutation tests, bootstrap intervals, slopes, correlations, corrected p-values.
+"""Statistics on arrays: permutation tests, bootstrap intervals, slopes, correlations, adjusted p-values."""
 
-All whole-array and seeded. What a number means belongs in `measures`; here are only procedures on arrays.
-"""
-
-from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples
+from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples, wilson
 from evenhand.stats.clusters import cluster_weights, clustered_means
 from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
-from evenhand.stats.share import wilson
 from evenhand.stats.slope import Slope, theil_sen
 
 __all__ = [

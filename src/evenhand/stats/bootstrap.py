@@ -1,4 +1,4 @@
-"""Percentile bootstrap: resample the units, recompute, read off the middle share."""
+"""Bootstrap intervals (percentile and BCa), and the Wilson interval of a proportion."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from evenhand.arrays import Rows, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
 
 RESAMPLES = 2_000
 LEVEL = 0.95
 CELLS_AT_ONCE = 4 << 20
-ENOUGH = 0.9  # share of resamples that must leave the quantity defined
+ENOUGH = 0.9  # share of resamples in which the statistic must be defined
 
-# From (draws, units) row numbers to one value for each draw; NaN where a draw leaves it undefined.
+# Maps (draws, units) row indices to one value per draw; NaN where the statistic is undefined.
 Statistic: TypeAlias = Callable[[Rows], Vector64]
 Interval: TypeAlias = tuple[float, float] | None
 
 
 def resamples(units: int, count: int = RESAMPLES, *, seed: int = 0) -> Rows:
-    """(count, units) rows drawn with replacement."""
+    """Return (count, units) row indices drawn with replacement."""
     if units < 1 or count < 1:
-        raise UsageError(f"a bootstrap needs units to draw and draws to make, got {units} and {count}")
+        raise UsageError(f"a bootstrap needs at least 1 unit and 1 resample, got {units} and {count}")
     return np.random.default_rng(seed).integers(units, size=(count, units))
 
 
 def interval(values: Vector64, level: float = LEVEL) -> Interval:
-    """The middle share of bootstrap values, or None where too many resamples left the quantity undefined."""
+    """Return the central quantiles of bootstrap values, or None if too many of them are undefined."""
     if not 0 < level < 1:
-        raise UsageError(f"the level of an interval lies between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
     defined = values[np.isfinite(values)]
     if len(defined) < ENOUGH * len(values) or not len(defined):
         return None
@@ -40,9 +41,9 @@ def interval(values: Vector64, level: float = LEVEL) -> Interval:
 
 
 def drawn_values(statistic: Statistic, units: int, count: int = RESAMPLES, *, seed: int = 0) -> Vector64:
-    """The statistic of each draw of `resamples`, computed in blocks: thousands of units never fill the memory."""
+    """Return the statistic of each draw of `resamples`, computed in blocks of bounded memory."""
     if units < 1 or count < 1:
-        raise UsageError(f"a bootstrap needs units to draw and draws to make, got {units} and {count}")
+        raise UsageError(f"a bootstrap needs at least 1 unit and 1 resample, got {units} and {count}")
     rng = np.random.default_rng(seed)
     step = max(1, CELLS_AT_ONCE // units)
     counts = [min(step, count - done) for done in range(0, count, step)]
@@ -52,7 +53,7 @@ def drawn_values(statistic: Statistic, units: int, count: int = RESAMPLES, *, se
 def percentile_interval(
     statistic: Statistic, units: int, *, count: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Interval:
-    """The percentile interval of a statistic over its units.
+    """Return the percentile interval of a statistic over its units.
 
     >>> import numpy as np
     >>> x = np.arange(10.0)
@@ -69,17 +70,17 @@ NORMAL = NormalDist()
 def bca_interval(
     statistic: Statistic, units: int, *, count: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Interval:
-    """The bias-corrected and accelerated interval (Efron 1987); None where the bootstrap leaves it undefined.
+    """Return the bias-corrected and accelerated interval (Efron 1987), or None if it is undefined.
 
-    It reads other quantiles of the same bootstrap values than the percentile interval: z0 says how far the observed
-    value is from their median, the acceleration a (from leaving out one unit at a time) how the spread grows with the
-    value. The statistic must accept draws of any width, since leaving one out draws one unit less.
+    It uses different quantiles of the same bootstrap values than the percentile interval: z0 measures how far the
+    observed value is from their median, and the acceleration a (from the jackknife) how the spread changes with the
+    value. The statistic must accept draws of any width, because the jackknife has one unit less.
 
-    What it does not tell you: with a handful of units, or a statistic at the edge of its range, no bootstrap covers
-    what it says; and it is undefined when all bootstrap values lie on one side of the observed one.
+    Limitation: with few units, or a statistic at the edge of its range, no bootstrap interval has its nominal coverage.
+    The interval is undefined if all bootstrap values lie on one side of the observed value.
     """
     if not 0 < level < 1:
-        raise UsageError(f"the level of an interval lies between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
     if units < 2:
         return None
     observed = float(statistic(np.arange(units)[None])[0])
@@ -94,13 +95,13 @@ def bca_interval(
 
 
 def leave_one_out(units: int) -> Rows:
-    """(units, units - 1) row numbers: row i has every unit but i."""
+    """Return (units, units - 1) row indices: row i has every unit except i."""
     columns = np.arange(units - 1)[None]
     return np.asarray(columns + (columns >= np.arange(units)[:, None]), dtype=np.int64)
 
 
 def _bias(drawn: Vector64, observed: float) -> float:
-    """z0: the normal quantile of the share of bootstrap values below the observed one, ties counted half."""
+    """Return z0: the normal quantile of the share of bootstrap values below the observed one, ties counted half."""
     if not len(drawn) or not np.isfinite(observed):
         return np.nan
     share = float(((drawn < observed).mean() + (drawn <= observed).mean()) / 2)
@@ -108,7 +109,7 @@ def _bias(drawn: Vector64, observed: float) -> float:
 
 
 def _acceleration(left_out: Vector64) -> float:
-    """A sixth of the skewness of the leave-one-out values; their mean over n ** 1.5 is part of the definition."""
+    """Return the acceleration: sum(d ** 3) / (6 sum(d ** 2) ** 1.5) over the jackknife deviations d."""
     away = left_out.mean() - left_out
     spread = float((away**2).sum())
     if not np.isfinite(spread):
@@ -119,3 +120,22 @@ def _acceleration(left_out: Vector64) -> float:
 def _corrected(probability: float, shift: float, rate: float) -> float:
     z = shift + NORMAL.inv_cdf(probability)
     return NORMAL.cdf(shift + z / (1 - rate * z))
+
+
+def wilson(share: ArrayLike, n: ArrayLike, *, quantile: float | None = None) -> Matrix64:
+    """Return the lower and upper bound of the Wilson score interval (Wilson 1927) of a proportion of `n` cases.
+
+    `quantile` is the number of standard errors, by default that of the normal distribution for 95 %. Unlike the Wald
+    interval it stays within [0, 1] and has positive width at 0 and 1. NaN where `n` is NaN.
+
+    >>> wilson(0.8, 10).round(4).tolist()
+    [0.4902, 0.9433]
+    """
+    z = NORMAL.inv_cdf((1 + LEVEL) / 2) if quantile is None else quantile
+    p, cases = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    scale = 1 + z * z / cases
+    centre = (p + z * z / (2 * cases)) / scale
+    half = z / scale * np.sqrt(p * (1 - p) / cases + z * z / (4 * cases * cases))
+    # At 0 and 1 the formula is exact except for rounding.
+    low, high = np.where(p == 0, 0 * half, centre - half), np.where(p == 1, 1 + 0 * half, centre + half)
+    return np.stack([low, high])

@@ -1,4 +1,4 @@
-"""Clustered bootstrap: resample whole words or whole templates, because values that share one are not independent."""
+"""Cluster bootstrap: resample whole words or templates, because values that share one are not independent."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from evenhand.arrays import Floats, Matrix64, Rows
 from evenhand.errors import UsageError
 from evenhand.stats.bootstrap import RESAMPLES
 
-MOST_CELLS = 50_000_000  # of the table with one cell for each combination of clusters: 400 MB
+MAX_CELLS = 50_000_000  # of the table of cluster combinations: 400 MB
 CELLS_AT_ONCE = 4 << 20
 
 
 def cluster_weights(
     clusters: Sequence[Sequence[Hashable]], count: int = RESAMPLES, *, seed: int = 0
 ) -> tuple[Matrix64, ...]:
-    """How often each cluster is drawn, for each clustering: (count, clusters) weights in order of first appearance.
+    """Return how often each cluster is drawn: (count, clusters) weights per clustering, in order of appearance.
 
-    The weight of a value is the product of the weights of its clusters, one from each clustering (the pigeonhole
-    bootstrap, Owen 2007). With one clustering this is the usual bootstrap of whole clusters, and with every value its
-    own cluster the plain one.
+    The weight of a value is the product of the weights of its clusters, one per clustering (pigeonhole bootstrap, Owen
+    2007). With one clustering this is the usual cluster bootstrap; if every value is its own cluster, it is the
+    ordinary bootstrap.
     """
     rng = np.random.default_rng(seed)
     sizes = [int(codes.max()) + 1 for codes in _coded(clusters)]
@@ -32,12 +32,11 @@ def cluster_weights(
 def clustered_means(
     values: Floats, clusters: Sequence[Sequence[Hashable]], *, count: int = RESAMPLES, seed: int = 0
 ) -> Matrix64:
-    """The mean of the values in each bootstrap draw of their clusters: (count,), or (count, columns) for a matrix.
+    """Return the mean of the values in each cluster bootstrap draw: (count,), or (count, columns) for a matrix.
 
-    `clusters` has one label for each value in each clustering: `[words]`, or `[words, templates]` when both are drawn
-    anew. Columns are resampled together, so that differences between them (before and after) stay paired. A draw that
-    leaves no value has mean NaN. Values are first added up by combination of clusters: the cost is that of the table
-    of combinations, not of the values.
+    `clusters` has one label per value in each clustering: `[words]`, or `[words, templates]` to resample both. Columns
+    are resampled together, so differences between them (before and after) stay paired. A draw without any value has
+    mean NaN. Values are first summed by combination of clusters, so the cost depends on the number of combinations.
     """
     columns = np.asarray(values, dtype=np.float64)
     matrix = columns.reshape(len(columns), -1)
@@ -51,9 +50,9 @@ def clustered_means(
 
 
 def _coded(clusters: Sequence[Sequence[Hashable]]) -> tuple[Rows, ...]:
-    """Labels as numbers from 0, in order of first appearance."""
+    """Return the labels as integers from 0, in order of appearance."""
     if not clusters or isinstance(clusters[0], str) or not len(clusters[0]):
-        raise UsageError("clusters must be one or more lists of labels, one label for each value", hint="use [words]")
+        raise UsageError("clusters must be one or more lists of labels, one label per value", hint="use [words]")
     return tuple(_codes(labels) for labels in clusters)
 
 
@@ -63,9 +62,9 @@ def _codes(labels: Sequence[Hashable]) -> Rows:
 
 
 def _table(columns: Matrix64, codes: tuple[Rows, ...]) -> Matrix64:
-    """Sums of each column over each combination of clusters: (clusters, ..., columns)."""
+    """Sum each column over each combination of clusters: (clusters, ..., columns)."""
     shape = tuple(int(code.max()) + 1 for code in codes)
-    if math.prod(shape) * columns.shape[1] > MOST_CELLS:
+    if math.prod(shape) * columns.shape[1] > MAX_CELLS:
         raise UsageError(
             f"{' x '.join(map(str, shape))} combinations of clusters are too many", hint="use fewer clusterings"
         )
@@ -75,7 +74,7 @@ def _table(columns: Matrix64, codes: tuple[Rows, ...]) -> Matrix64:
 
 
 def _contracted(table: Matrix64, weights: tuple[Matrix64, ...]) -> Matrix64:
-    """The table summed with the product of the weights, one clustering after the other, in blocks of draws."""
+    """Contract the table with the weights, one clustering after the other, in blocks of draws."""
     draws, columns = len(weights[0]), table.shape[-1]
     first = table.reshape(table.shape[0], -1)
     step = max(1, CELLS_AT_ONCE // first.shape[1])

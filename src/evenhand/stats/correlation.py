@@ -1,4 +1,4 @@
-"""Pearson and Spearman correlation with what a reader of few points needs: an interval, and each point left out."""
+"""Pearson and Spearman correlation with a bootstrap interval and leave-one-out range."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 from evenhand.arrays import Floats, Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import bootstrap
-from evenhand.stats import bootstrap as bca
 
-FLAT = 1e-12  # a spread below this share of the largest value is rounding
+FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """A correlation, its bootstrap interval over the points, and the range it takes when one point is left out."""
+    """A correlation, its bootstrap interval, and its range when one point is left out."""
 
     kind: Literal["pearson", "spearman"]
     value: float
@@ -29,19 +28,19 @@ class Correlation:
 def pearson(
     x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
 ) -> Correlation:
-    """Pearson's r: how near the points are to a line."""
+    """Return Pearson's r."""
     return _correlation("pearson", x, y, count, level, seed)
 
 
 def spearman(
     x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
 ) -> Correlation:
-    """Spearman's rho: Pearson's r of the ranks, equal values sharing their mean rank."""
+    """Return Spearman's rho, Pearson's r of the ranks; ties get their mean rank."""
     return _correlation("spearman", x, y, count, level, seed)
 
 
 def pearson_rows(x: Matrix64, y: Matrix64) -> Vector64:
-    """Pearson's r of each row of x with the same row of y; NaN where either does not vary."""
+    """Return Pearson's r of each row of x with the same row of y; NaN if either is constant."""
     away_x, away_y = _centred(x), _centred(y)
     square = (away_x**2).sum(axis=-1) * (away_y**2).sum(axis=-1)
     products = (away_x * away_y).sum(axis=-1)
@@ -50,12 +49,12 @@ def pearson_rows(x: Matrix64, y: Matrix64) -> Vector64:
 
 
 def spearman_rows(x: Matrix64, y: Matrix64) -> Vector64:
-    """Spearman's rho of each row of x with the same row of y; NaN where either does not vary."""
+    """Return Spearman's rho of each row of x with the same row of y; NaN if either is constant."""
     return pearson_rows(mean_ranks(x), mean_ranks(y))
 
 
 def _centred(values: Matrix64) -> Matrix64:
-    """Minus the mean; a row that varies by rounding alone becomes exactly zero."""
+    """Subtract the mean; a row that varies only by rounding error becomes exactly zero."""
     away = values - values.mean(axis=-1, keepdims=True)
     flat = np.abs(away).max(axis=-1, keepdims=True) <= FLAT * np.abs(values).max(axis=-1, keepdims=True)
     return np.where(flat, 0.0, away)
@@ -68,14 +67,14 @@ def _correlation(
     rows_of = pearson_rows if kind == "pearson" else spearman_rows
     value = float(rows_of(first[None], second[None])[0])
     if not np.isfinite(value):
-        raise DegenerateError(f"{kind}: one of the two does not vary, so that no correlation is defined")
+        raise DegenerateError(f"{kind}: one of the two variables is constant, so the correlation is undefined")
 
     def drawn(rows: Rows) -> Vector64:
         return rows_of(first[rows], second[rows])
 
     n = len(first)
     bounds = bootstrap.percentile_interval(drawn, n, count=count, level=level, seed=seed) if n > 3 else None
-    left = drawn(bca.leave_one_out(n)) if n > 2 else np.array([])
+    left = drawn(bootstrap.leave_one_out(n)) if n > 2 else np.array([])
     left = left[np.isfinite(left)]
     extremes = (float(left.min()), float(left.max())) if len(left) else None
     return Correlation(kind, value, bounds, extremes, n)
@@ -84,16 +83,16 @@ def _correlation(
 def _checked(x: Floats, y: Floats) -> tuple[Vector64, Vector64]:
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a correlation takes two lists of the same length, got {first.shape} and {second.shape}")
+        raise UsageError(f"a correlation needs two arrays of the same length, got {first.shape} and {second.shape}")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a correlation takes numbers, got NaN or infinity", hint="leave undefined points out")
+        raise UsageError("a correlation needs finite numbers, got NaN or infinity", hint="leave out undefined points")
     if len(first) < 2:
         raise DegenerateError(f"a correlation needs at least 2 points, got {len(first)}")
     return first, second
 
 
 def mean_ranks(values: Floats) -> Matrix64:
-    """Ranks from 1 along the last axis; equal values get the mean of the ranks they take up.
+    """Return ranks from 1 along the last axis; ties get their mean rank.
 
     >>> import numpy as np
     >>> mean_ranks(np.array([10.0, 30.0, 10.0, 20.0])).tolist()
@@ -102,13 +101,13 @@ def mean_ranks(values: Floats) -> Matrix64:
     order = np.argsort(values, axis=-1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=-1)
     width = values.shape[-1]
-    place = np.broadcast_to(np.arange(width), values.shape)
+    position = np.broadcast_to(np.arange(width), values.shape)
     new = np.ones(values.shape, dtype=bool)
     new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     last = np.ones(values.shape, dtype=bool)
     last[..., :-1] = new[..., 1:]
-    start = np.maximum.accumulate(np.where(new, place, 0), axis=-1)
-    end = np.minimum.accumulate(np.where(last, place, width)[..., ::-1], axis=-1)[..., ::-1]
+    start = np.maximum.accumulate(np.where(new, position, 0), axis=-1)
+    end = np.minimum.accumulate(np.where(last, position, width)[..., ::-1], axis=-1)[..., ::-1]
     ranks = np.empty(values.shape)
     np.put_along_axis(ranks, order, (start + end) / 2 + 1, axis=-1)
     return ranks

@@ -1,4 +1,4 @@
-"""Many tests at once: p-values adjusted so that the share of false alarms stays what it says."""
+"""P-values adjusted for multiple testing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from evenhand.errors import UsageError
 
 
 def holm(p_values: Sequence[float] | Vector64) -> Vector64:
-    """Adjusted p-values after Holm (1979): rejecting those below alpha risks any false alarm with at most alpha.
+    """Return p-values adjusted by Holm (1979), which controls the family-wise error rate.
 
-    The k-th smallest of m is multiplied by m - k + 1, then made not smaller than the one before. It needs no
-    independence.
+    The k-th smallest of m is multiplied by m - k + 1, then a running maximum is taken. No independence is assumed.
 
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
@@ -25,10 +24,10 @@ def holm(p_values: Sequence[float] | Vector64) -> Vector64:
 
 
 def benjamini_hochberg(p_values: Sequence[float] | Vector64) -> Vector64:
-    """Adjusted p-values after Benjamini & Hochberg (1995): of those below alpha a share alpha at most is false alarm.
+    """Return p-values adjusted by Benjamini & Hochberg (1995), which controls the false discovery rate.
 
-    The k-th smallest of m is multiplied by m / k, then made not larger than the one after. It holds for independent
-    tests and for those that are positively dependent.
+    The k-th smallest of m is multiplied by m / k, then a running minimum from the largest is taken. It is valid for
+    independent and for positively dependent tests.
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.04, 0.04]
@@ -40,12 +39,12 @@ def benjamini_hochberg(p_values: Sequence[float] | Vector64) -> Vector64:
 
 
 def _sorted(p_values: Sequence[float] | Vector64) -> tuple[Vector64, Rows, Rows]:
-    """The values, the order that sorts them, and the order that puts them back."""
+    """Return the values, the order that sorts them, and its inverse."""
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1:
-        raise UsageError(f"p-values must be one list, got shape {p.shape}")
-    wrong = p[~((p >= 0) & (p <= 1))]
-    if len(wrong):
-        raise UsageError(f"a p-value lies between 0 and 1, got {wrong[0]}", hint="leave undefined tests out")
+        raise UsageError(f"p-values must be one-dimensional, got shape {p.shape}")
+    invalid = p[~((p >= 0) & (p <= 1))]
+    if len(invalid):
+        raise UsageError(f"a p-value must be between 0 and 1, got {invalid[0]}", hint="leave out undefined tests")
     order = np.argsort(p, kind="stable").astype(np.int64)
     return p, order, np.argsort(order, kind="stable").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Permutation test for the difference of two means over a re-partition of the pooled values."""
+"""Permutation test for the difference of two means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ties = Literal["ge", "gt"]
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """The outcome: the p-value, how many partitions it counts, and whether these are all there are."""
+    """The p-value, the number of partitions, and whether these are all partitions."""
 
     p_value: float
     partitions: int
@@ -37,24 +37,24 @@ def permutation_test(
     exact_up_to: int = EXACT_UP_TO,
     seed: int = 0,
 ) -> PermutationTest:
-    """How often a random re-partition, each side keeping its size, beats the observed mean(first) - mean(second).
+    """Test mean(first) - mean(second) against random partitions of the pooled values into groups of the same sizes.
 
-    With sides of equal size that is Caliskan's difference of sums. With unequal ones the one-sided tests are still the
-    same, but a difference of sums is not centred at 0 under the null, so that its size would be no two-sided test.
-    `two-sided` counts differences of at least the observed size in either direction.
+    For groups of equal size this is equivalent to the difference of sums of Caliskan et al. For unequal groups the
+    one-sided tests are equivalent too, but a difference of sums is not centred at 0 under the null hypothesis, so it
+    has no two-sided test. `two-sided` counts differences of at least the observed magnitude.
 
-    All partitions are counted when there are at most `exact_up_to`, the observed one among them, so that with
-    `ties="ge"` p is never 0. Otherwise `samples` partitions are drawn (words without replacement) and p is
-    (b + 1) / (m + 1), which counts the observed one too (Phipson & Smyth 2010). `ties="gt"` counts strictly larger
-    values only, as Caliskan et al. 2017 and Ethayarajh et al. 2019 print it.
+    If there are at most `exact_up_to` partitions, all are counted, including the observed one, so p > 0 with
+    `ties="ge"`. Otherwise `samples` partitions are drawn and p = (b + 1) / (m + 1), which also counts the observed one
+    (Phipson & Smyth 2010). `ties="gt"` counts strictly larger values only, as in Caliskan et al. 2017 and Ethayarajh et
+    al. 2019.
     """
     _check(first, second, samples)
-    # Around their mean, so that the common part of the values costs no precision: it cancels in every difference.
+    # Centred for precision; the mean cancels in every difference.
     values = np.concatenate([first, second]).astype(np.float64)
     pooled = values - values.mean()
     count = math.comb(len(pooled), len(first))
     sums = _all_sums(pooled, len(first)) if count <= exact_up_to else _drawn_sums(pooled, len(first), samples, seed)
-    # The other side has minus this sum: sum(X') says all about mean(X') - mean(Y') = sum(X') (1 / |X| + 1 / |Y|).
+    # The sums of the two groups add up to 0, so mean(X') - mean(Y') = sum(X') (1 / |X| + 1 / |Y|).
     hits = _hits(sums, float(pooled[: len(first)].sum()), alternative, ties, float(np.abs(values).sum()))
     if count <= exact_up_to:
         return PermutationTest(hits / count, count, exact=True)
@@ -63,15 +63,17 @@ def permutation_test(
 
 def _check(first: Vector64, second: Vector64, samples: int) -> None:
     if not len(first) or not len(second):
-        raise UsageError("a permutation test needs values on both sides")
+        raise UsageError("a permutation test needs values in both groups")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a permutation test takes numbers, got NaN or infinity", hint="leave undefined values out")
+        raise UsageError(
+            "a permutation test needs finite numbers, got NaN or infinity", hint="leave out undefined values"
+        )
     if samples < 1:
         raise UsageError(f"a sampled permutation test needs at least 1 sample, got {samples}")
 
 
 def _hits(statistics: Vector64, observed: float, alternative: str, ties: str, scale: float) -> int:
-    """Partitions at least as extreme. Equal sums differ by rounding with the order of adding, hence the tolerance."""
+    """Count partitions at least as extreme; the tolerance absorbs rounding in the order of summation."""
     if alternative == "two-sided":
         statistics, observed = np.abs(statistics), abs(observed)
     elif alternative == "less":

@@ -1,4 +1,4 @@
-"""Theil-Sen slope: the median of the slopes between all pairs of points, which a few outliers do not move."""
+"""Theil-Sen slope: the median of the slopes between all pairs of points, robust to outliers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evenhand.arrays import Floats, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats.bootstrap import LEVEL
 
-ROUNDING = 1e-12  # of the largest value: what is nearer is the same number, computed in another order
-PAIRS_AT_MOST = 20_000_000  # 160 MB of slopes; more points than about 6,300 have their pairs sampled
+ROUNDING = 1e-12  # relative to the largest value: smaller differences are rounding error
+PAIRS_AT_MOST = 20_000_000  # 160 MB of slopes; pairs are sampled above about 6,300 points
 
 
 @dataclass(frozen=True)
 class Slope:
-    """The line y = intercept + slope * x, an interval for the slope, and how many pairs of points gave it."""
+    """The line y = intercept + slope * x, the interval of the slope, and the number of pairs of points."""
 
     slope: float
     intercept: float
@@ -31,19 +31,17 @@ class Slope:
 def theil_sen(
     x: Floats, y: Floats, *, level: float = LEVEL, pairs_at_most: int = PAIRS_AT_MOST, seed: int = 0
 ) -> Slope:
-    """Median slope over all pairs with different x (Theil 1950, Sen 1968); the line passes through both medians.
+    """Return the median slope over all pairs with different x (Theil 1950, Sen 1968), through both medians.
 
-    The interval is Sen's: the slopes whose ranks lie as far from the middle as Kendall's statistic may under no
-    association, with its variance corrected for ties. Values that differ only by rounding are ties too: the slope
-    between two equal scores that were added up in another order is a quotient of rounding errors. Beyond
-    `pairs_at_most` pairs a seeded sample of them is taken.
+    The interval is Sen's, from the null distribution of Kendall's statistic with the variance corrected for ties.
+    Values that differ only by rounding error count as ties. Above `pairs_at_most` pairs a seeded sample is used.
     """
     first, second = _checked(x, y, level)
     left, right, exact = _pairs(len(first), pairs_at_most, seed)
     run = first[right] - first[left]
     slopes = np.sort((second[right] - second[left])[run != 0] / run[run != 0])
     if not len(slopes):
-        raise DegenerateError("theil-sen: all x are the same, so that no slope is defined")
+        raise DegenerateError("theil-sen: all x are equal, so no slope is defined")
     slope = float(np.median(slopes))
     low, high = _ranks(first, second, len(slopes), len(left) / math.comb(len(first), 2), level)
     return Slope(
@@ -67,7 +65,7 @@ def _pairs(n: int, most: int, seed: int) -> tuple[Rows, Rows, bool]:
 
 
 def _ranks(x: Vector64, y: Vector64, slopes: int, sampled: float, level: float) -> tuple[int, int]:
-    """Places of the two bounds among the sorted slopes; `sampled` is the share of all pairs that was looked at."""
+    """Return the ranks of the two bounds among the sorted slopes; `sampled` is the share of pairs used."""
     variance = (_tied(len(x)) - sum(map(_tied, _repeats(x))) - sum(map(_tied, _repeats(y)))) / 18
     reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(max(variance, 0.0)) * sampled
     return max(round((slopes - reach) / 2) - 1, 0), min(round((slopes + reach) / 2), slopes - 1)
@@ -85,18 +83,18 @@ def _repeats(values: Vector64) -> list[int]:
 def _checked(x: Floats, y: Floats, level: float) -> tuple[Vector64, Vector64]:
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if not 0 < level < 1:
-        raise UsageError(f"the level of an interval lies between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
     if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a slope takes two lists of the same length, got {first.shape} and {second.shape}")
+        raise UsageError(f"a slope needs two arrays of the same length, got {first.shape} and {second.shape}")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a slope takes numbers, got NaN or infinity", hint="leave undefined points out")
+        raise UsageError("a slope needs finite numbers, got NaN or infinity", hint="leave out undefined points")
     if len(first) < 2:
         raise DegenerateError(f"a slope needs at least 2 points, got {len(first)}")
     return _without_rounding(first), _without_rounding(second)
 
 
 def _without_rounding(values: Vector64) -> Vector64:
-    """The same values, those that only rounding tells apart made equal to the least of them."""
+    """Replace values that differ only by rounding error by the smallest of them."""
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     begins = np.concatenate([[True], np.diff(ranked) > ROUNDING * np.abs(ranked).max()])

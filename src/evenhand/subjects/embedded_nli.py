@@ -1,4 +1,4 @@
-"""The embedded NLI models, each over the vectors it was trained on, and which of them some vectors call for."""
+"""The embedded NLI models, each over the vectors it was trained on, and which of them can read given vectors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenhand.models.nli import NLIEnsemble
 from evenhand.models.nli.embedded import Condition, read
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.vectors import Vectors
@@ -22,10 +23,10 @@ ROUNDING = 1e-5  # of single precision, in coordinates of size 1
 
 
 def projected(vectors: Vectors) -> Vectors:
-    """Every vector without its part along she/|she| - he/|he|, as Dev et al. 2020 train their models.
+    """Remove the direction she/|she| - he/|he| from every vector, as Dev et al. 2020 do before training.
 
-    These are the vectors that the embedded models of the condition `projected` were trained on, and those that the
-    method `linear` makes for the concept `gender`.
+    The embedded models of the condition `projected` were trained on these vectors; the method `linear` makes the same
+    for the concept `gender`.
     """
     direction = learn(vectors, concept("gender"))
     step = {"method": "linear", "concept": "gender", "subspace": direction.how}
@@ -35,42 +36,40 @@ def projected(vectors: Vectors) -> Vectors:
 def embedded(
     condition: Condition = "original", *, vectors: Vectors | None = None, device: str = "auto"
 ) -> tuple[ModelOverVectors, ...]:
-    """Three training seeds of a condition: `original`, or `projected` (trained and read without the he-she direction).
+    """Load the three training seeds of a condition: `original`, or `projected` (trained without the he-she direction).
 
-    `vectors` are others to read instead of the embedded ones, of which the models know nothing.
+    `vectors` replaces the embedded vectors; the models were not trained on any others.
     """
     base = vectors if vectors is not None else Vectors.default()
     return read(condition, projected(base) if condition == "projected" else base, device=device)
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Which embedded models can read some vectors, and what a reader of their answers must know."""
+class EmbeddedModels:
+    """Which embedded models can read given vectors, and what a reader of their scores must know."""
 
     condition: Condition
     note: str
 
-    def models(self, vectors: Vectors) -> tuple[ModelOverVectors, ...]:
-        """The models, over these very vectors, by numpy: an audit says the same with a GPU as without."""
-        return read(self.condition, vectors, device="numpy")
+    def ensemble(self, vectors: Vectors) -> NLIEnsemble:
+        """Return the models over these vectors. They run on numpy: an audit gives the same with and without a GPU."""
+        return NLIEnsemble(read(self.condition, vectors, device="numpy"), self.note)
 
 
-def fit(vectors: Vectors) -> Fit | str:
-    """The models for the embedded vectors or a mitigated version of them; for other vectors, why there are none.
+def find_models(vectors: Vectors) -> EmbeddedModels | None:
+    """Return the models for the embedded vectors or a mitigated version of them; None for other vectors.
 
-    A model reads coordinates. Only the embedded vectors, and what a method made of them, have coordinates that ours
-    were trained on; only the he-she projection has models that were trained after it.
+    A model reads coordinates. Only the embedded vectors, and what a method made of them, have coordinates that the
+    embedded models were trained on; only the he-she projection has models that were trained after it.
     """
     own = Vectors.default()
     if vectors.dim != own.dim or vectors.words != own.words:
-        return f"the embedded NLI models read the embedded vectors or a mitigated version of them, not {vectors.name}"
+        return None
     if _same(vectors, own):
-        return Fit("original", "")
+        return EmbeddedModels("original", "")
     if _same(vectors, projected(own)):
-        return Fit("projected", RETRAINED)
-    if not vectors.history:
-        return f"{vectors.name} has the words of the embedded vectors but other coordinates, and no history"
-    return Fit("original", AT_TEST_TIME)
+        return EmbeddedModels("projected", RETRAINED)
+    return EmbeddedModels("original", AT_TEST_TIME) if vectors.history else None
 
 
 def _same(one: Vectors, other: Vectors) -> bool:

@@ -1,129 +1,250 @@
-"""The two kinds of language models that the command knows, behind one face: a folder of ours, or of `transformers`."""
+"""Causal language models as subjects: our AWD-LSTM folders, Hugging Face folders and GGUF files."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from evenhand.errors import UsageError
-from evenhand.files import writing
+from evenhand.files import existing, writing
+from evenhand.models.vectors import Vectors
+from evenhand.progress import Progress
+from evenhand.subjects.opening import open_subject
+from evenhand.subjects.subject import (
+    AWD_LSTM,
+    SUBJECTS,
+    Address,
+    Subject,
+    TextView,
+    ViewName,
+    files_digest,
+    folder_kind,
+)
+
+if TYPE_CHECKING:
+    from evenhand.models.lm.likelihood import Likelihood
+
+SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
 
-class Opened(Protocol):
-    """A model that draws texts and predicts one."""
+class LanguageModel(Protocol):
+    """A model that writes texts and predicts them."""
 
-    tokenised: bool  # whether its texts are words parted by blanks, as its training text is
+    whitespace: bool
+    """Whether its texts are whitespace-separated tokens, as its training text is."""
 
-    def texts(self, samples: int, tokens: int, *, seed: int, progress: Any, **options: Any) -> list[str]:
-        """Texts drawn from the model."""
+    def texts(
+        self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
+    ) -> list[str]:
+        """Sample texts; reproducible for a given seed."""
 
-    def perplexity(self, path: str) -> dict[str, Any]:
-        """How well it predicts a text file."""
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model as a source of log-probabilities."""
+
+    def perplexity(self, path: str | Path) -> dict[str, Any]:
+        """Return the perplexity of a text file, by word and where it differs by token."""
 
     def describe(self) -> dict[str, Any]:
-        """What a record keeps of it."""
+        """Return what a record keeps of the model."""
 
 
-class WordLevel:
-    """An AWD-LSTM of `evenhand lm train`."""
+class WordLevelModel:
+    """An AWD-LSTM that `evenhand lm train` wrote."""
 
-    tokenised = True
+    whitespace = True
 
     def __init__(self, folder: Path, device: str) -> None:
         from evenhand.models import lm
-        from evenhand.models.device import device_of
+        from evenhand.models.device import resolve_device
 
-        self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(device_of(device)))
+        self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(resolve_device(device)))
 
-    def texts(self, samples: int, tokens: int, *, seed: int, progress: Any, **options: Any) -> list[str]:
-        """One line each, with `<eos>` where a line of the training text would end."""
+    def texts(
+        self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
+    ) -> list[str]:
+        """Sample texts of one line each, with `<eos>` where a line of the training text would end."""
         from evenhand.models import lm
 
-        chosen = {**options, "start": options.get("start") or "uniform"}
-        drawn = lm.generate(
-            self.model, self.vocabulary, samples=samples, tokens=tokens, seed=seed, progress=progress, **chosen
+        settings = {**options, "start": options.get("start") or "uniform"}
+        rows = lm.generate(
+            self.model, self.vocabulary, samples=samples, tokens=tokens, seed=seed, progress=progress, **settings
         )
-        return [" ".join(self.vocabulary.decode(row)) for row in drawn]
+        return [" ".join(self.vocabulary.decode(row)) for row in rows]
 
-    def perplexity(self, path: str) -> dict[str, Any]:
-        """By word, which is by token here."""
+    @property
+    def likelihood(self) -> Likelihood:
+        """Log-probabilities of whitespace-separated text."""
+        from evenhand.models.lm.likelihood import WordLikelihood
+
+        return WordLikelihood(self.model, self.vocabulary)
+
+    def perplexity(self, path: str | Path) -> dict[str, Any]:
+        """By word, which is the token of this model."""
         from evenhand.models import lm
         from evenhand.models.lm.vocabulary import tokens_of
 
-        numbers = self.vocabulary.encode(tokens_of(Path(path)))
-        return {"word": lm.perplexity(self.model, numbers), "tokens": len(numbers) - 1}  # the first is not predicted
+        ids = self.vocabulary.encode(tokens_of(Path(path)))
+        return {"word": lm.perplexity(self.model, ids), "tokens": len(ids) - 1}  # the first token is not predicted
 
     def describe(self) -> dict[str, Any]:
-        """Its settings are in its own config."""
-        return {"kind": "awd-lstm", "seed": self.manifest.get("seed"), "regulariser": self.manifest.get("regulariser")}
+        """Kind, seed and regulariser; the settings are in the model's own config."""
+        return {"kind": AWD_LSTM, "seed": self.manifest.get("seed"), "regulariser": self.manifest.get("regulariser")}
 
 
-class Causal:
-    """A causal language model of `transformers`."""
+class SubwordModel:
+    """A causal language model of `transformers`, from a folder or a GGUF file."""
 
-    tokenised = False
+    whitespace = False
 
-    def __init__(self, folder: Path, device: str, precision: str) -> None:
+    def __init__(self, source: Path, device: str, precision: str) -> None:
         from evenhand.models.lm.causal import CausalLM
 
-        self.model = CausalLM(folder, device=device, precision=precision)
+        self.model = CausalLM(source, device=device, precision=precision)
 
-    def texts(self, samples: int, tokens: int, *, seed: int, progress: Any, **options: Any) -> list[str]:
-        """Texts as they are, line ends included."""
+    def texts(
+        self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
+    ) -> list[str]:
+        """Sample texts as they are, line ends included."""
         if options.get("burn_in"):
-            raise UsageError(
-                "--burn-in is for models of words", hint="leave it out: texts begin as the model begins them"
-            )
-        kept = {name: options[name] for name in ("temperature", "start", "batch") if options.get(name)}
-        return self.model.generate(samples, tokens, seed=seed, progress=progress, **kept)
+            raise UsageError("--burn-in applies to word-level models only", hint="leave it out")
+        settings = {name: options[name] for name in ("temperature", "start", "batch") if options.get(name)}
+        return self.model.generate(samples, tokens, seed=seed, progress=progress, **settings)
 
-    def perplexity(self, path: str) -> dict[str, Any]:
+    @property
+    def likelihood(self) -> Likelihood:
+        """The model itself."""
+        return self.model
+
+    def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By token and by word."""
-        from evenhand.files import existing
-
         text = existing(Path(path)).read_text(encoding="utf-8")
         return self.model.perplexity([text]).to_dict()
 
     def describe(self) -> dict[str, Any]:
-        """Kind, size and arithmetic."""
+        """Kind, size and precision."""
         return self.model.describe()
 
 
-def opened(model: str, *, device: str, precision: str) -> Opened:
-    """The model of a folder or file, or of an id of the catalog that was fetched."""
+@SUBJECTS.register("lm")
+class LanguageModelSubject(Subject):
+    """A causal language model. It offers `likelihood`, `text` (what it writes) and its input table as `vectors`."""
+
+    kind = "lm"
+    title = "a causal language model"
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
+
+    def __init__(
+        self,
+        path: Path,
+        address: str = "",
+        *,
+        model_kind: str,
+        device: str | None = None,
+        precision: str | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
+        seed: int | None = None,
+        temperature: float | None = None,
+        batch: int | None = None,
+    ) -> None:
+        super().__init__(path.name, address)
+        self.path, self.model_kind = path, model_kind
+        self._device, self._precision = device or "auto", precision or "auto"
+        self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
+        self.sampling |= {"temperature": temperature} if temperature else {}
+        self._batch = {"batch": batch} if batch else {}
+
+    @cached_property
+    def model(self) -> LanguageModel:
+        """The model itself, loaded on first use."""
+        if self.model_kind == AWD_LSTM:
+            return WordLevelModel(self.path, self._device)
+        return SubwordModel(self.path, self._device, self._precision)
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """Likelihood, text and vectors."""
+        return ("vectors", "likelihood", "text")
+
+    def _open_view(self, name: ViewName) -> Any:
+        if name == "likelihood":
+            return self.model.likelihood
+        return self._sampled_text() if name == "text" else self._input_table()
+
+    def _input_table(self) -> Vectors:
+        from evenhand.models.input_table import input_table
+
+        return input_table(self.path)
+
+    def _sampled_text(self, progress: Progress | None = None) -> TextView:
+        texts = self.model.texts(**self.sampling, **self._batch, progress=progress)
+        self._folder = tempfile.TemporaryDirectory(prefix="evenhand-text-")  # removed with the subject
+        file = Path(self._folder.name) / "samples.jsonl"
+        write_texts(file, texts)
+        tokenizer = "whitespace" if self.model.whitespace else "words"
+        return TextView(f"text by {self.name}", (str(file),), {"tokenizer": tokenizer}, dict(self.sampling))
+
+    def _content_digest(self) -> str:
+        files = [self.path] if self.path.is_file() else [file for file in self.path.iterdir() if file.is_file()]
+        return hashlib.sha256(f"{files_digest(iter(files))} {sorted(self.sampling.items())}".encode()).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Name, hash, kind of model and how its texts are sampled."""
+        return super().describe() | {"model": self.model_kind, "sampling": dict(self.sampling)}
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """A GGUF file, a folder of `evenhand lm train`, or a Hugging Face folder of a causal language model."""
+        if address.scheme in ("lm", "gguf"):
+            return f"it begins with {address.scheme}:"
+        if address.named(".gguf"):
+            return "its name ends in .gguf"
+        reasons = {AWD_LSTM: "its config names an AWD-LSTM", "causal-lm": "its config names a causal language model"}
+        return reasons.get(folder_kind(address), "") if address.path.is_dir() or address.scheme == "hf" else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
+        """Open the model; weights are read when a view needs them."""
+        path = existing(address.path, what="language model")
+        if path.is_file() and not address.named(".gguf"):
+            raise UsageError(
+                f"{address.text} is a file, not a language model",
+                hint="name a folder of `evenhand lm train` or of transformers, or a .gguf file",
+            )
+        kind = "gguf" if address.named(".gguf") else folder_kind(address)
+        return cls(path, address.text, model_kind=kind, **options)
+
+
+def open_language_model(address: str, *, device: str = "auto", precision: str = "auto") -> LanguageModel:
+    """Open the model at an address."""
+    subject = open_subject(address, device=device, precision=precision)
+    if not isinstance(subject, LanguageModelSubject):
+        raise UsageError(f"{address} is {subject.title}, not a causal language model")
+    return subject.model
+
+
+def is_model(address: str) -> bool:
+    """Return whether an address means a model rather than a text: a folder, a GGUF file or a catalog id."""
     from evenhand import data
-    from evenhand.models.lm.model_folder import is_saved
 
-    place = Path(model)
-    if not place.exists() and model in data.catalog():
-        place = data.locate(model) or place
-        if not place.exists():
-            raise UsageError(f"{model} is not here yet", hint=f"evenhand fetch {model}")
-    if place.is_file() and not is_model(model):
-        raise UsageError(
-            f"{model} is a file, but no model", hint="name a folder of `lm train` or of transformers, or a .gguf file"
-        )
-    return WordLevel(place, device) if is_saved(place) else Causal(place, device, precision)
+    path = Path(address)
+    in_catalog = not path.exists() and address in data.catalog()
+    return path.is_dir() or address.startswith(("hf:", "lm:")) or path.suffix.lower() == ".gguf" or in_catalog
 
 
-def is_model(model: str) -> bool:
-    """Whether a name means a model rather than a text."""
-    from evenhand import data
-
-    return (
-        Path(model).is_dir()
-        or model.lower().endswith(".gguf")
-        or (not Path(model).exists() and model in data.catalog())
-    )
-
-
-def write_texts(path: Path, texts: list[str]) -> None:
-    """One text a line, line ends as blanks; or as JSON lines, where they stay."""
-    as_json = path.name.lower().removesuffix(path.suffix if path.suffix in (".gz", ".zst", ".xz", ".bz2") else "")
+def write_texts(path: Path, texts: Sequence[str]) -> None:
+    """Write one text per line with line ends as blanks; or JSON lines, which keep them."""
+    name = path.name.lower()
+    for packed in (".gz", ".zst", ".xz", ".bz2"):
+        name = name.removesuffix(packed)
     with writing(path) as out:
         for text in texts:
-            line = (
-                json.dumps({"text": text}, ensure_ascii=False) if as_json.endswith(".jsonl") else " ".join(text.split())
-            )
+            record: Mapping[str, str] = {"text": text}
+            line = json.dumps(record, ensure_ascii=False) if name.endswith(".jsonl") else " ".join(text.split())
             out.write(f"{line}\n".encode())

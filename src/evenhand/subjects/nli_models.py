@@ -1,163 +1,275 @@
-"""Which models the words after `evenhand probe` mean."""
+"""NLI models as subjects: our model files, prediction files, Hugging Face classifiers and the embedded models."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from evenhand.cli.options import load
-from evenhand.errors import UsageError
-
-if TYPE_CHECKING:
-    from evenhand.models.vectors import Vectors
-
+from evenhand.errors import EvenhandError, UsageError
+from evenhand.models.nli import NLIEnsemble, NLIModel
+from evenhand.models.nli.model_file import is_model_file
+from evenhand.models.nli.protocol import RecordedModel
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import SUBJECTS, Address, Subject, VectorChange, ViewName, files_digest, folder_kind
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
-PREDICTIONS = tuple(name + packed for name in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
-HUGGING_FACE = "hf:"
+DEFAULT_VECTORS = "glove-embedded"
 LETTERS = {"e": "entailment", "n": "neutral", "c": "contradiction"}
+AT_TEST_TIME = "the vectors are mapped at test time only: the models were not trained on vectors mapped this way"
+PERHAPS_AT_TEST_TIME = "the vectors are mapped at test time only, unless the models were trained so: no file says"
+TRAINED_SO = "the models were trained on vectors mapped by the same map"
+OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The models of one condition, and what a reader must know of what they read."""
+@SUBJECTS.register("nli")
+class NLISubject(Subject):
+    """One NLI model, or several training seeds of one. It offers `inference`, and `vectors` where it reads some."""
 
-    condition: str
-    models: tuple[Any, ...]
-    reading: str = ""
+    kind = "nli"
+    title = "an NLI model"
+    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels")
 
+    def __init__(
+        self,
+        models: Sequence[NLIModel | RecordedModel],
+        *,
+        name: str = "",
+        address: str = "",
+        note: str = "",
+        digest: str = "",
+        folder: Path | None = None,
+    ) -> None:
+        self.ensemble = NLIEnsemble(tuple(models), note)
+        super().__init__(name or self.ensemble.name, address)
+        self._given_digest = digest
+        self._folder = folder
 
-def chosen(texts: list[str], *, vectors: str, map_file: Path | None, device: str, labels: str | None) -> Chosen:
-    """The models that the arguments name, in their order; vectors are loaded where a model reads some."""
-    read = Reading(vectors, map_file)
-    models = [model for text in texts for model in _models(text, read, device, labels)]
-    read.refuse_unused()
-    if labels and not any(map(_is_hugging_face, texts)):
-        raise UsageError(f"labels {labels}: the outputs of a Hugging Face model are ordered so, and none is asked")
-    named = ", ".join(f"embedded:{EMBEDDED[text]}" if text in EMBEDDED else Path(text).name for text in texts)
-    return Chosen(named, tuple(models), "; ".join(dict.fromkeys(read.notes)))
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """Inference; vectors where every member reads the same ones."""
+        return ("inference",) if self._folder is None and self._vectors() is None else ("inference", "vectors")
 
+    def _vectors(self) -> Vectors | None:
+        if self._folder is not None:
+            from evenhand.models.input_table import input_table
 
-def refuse_compare(compare: bool, given: list[str] | None) -> None:
-    """An error where there is nothing to compare with: only the embedded models come in two kinds."""
-    if compare and (given or ["embedded"]) not in (["embedded"], ["embedded:original"]):
+            return input_table(self._folder)
+        tables = {id(table): table for model in self.ensemble.members if (table := getattr(model, "vectors", None))}
+        only = next(iter(tables.values())) if len(tables) == 1 else None
+        return only if isinstance(only, Vectors) else None
+
+    def _open_view(self, name: ViewName) -> NLIEnsemble | Vectors:
+        vectors = self._vectors()
+        return vectors if name == "vectors" and vectors is not None else self.ensemble
+
+    def _content_digest(self) -> str:
+        if self._given_digest:
+            return self._given_digest
         raise UsageError(
-            f"--compare is for the embedded models, not for {', '.join(given or [])}",
-            hint="probe your own models before and after, with --json, and compare the scores",
+            f"{self.name} is a model in memory and has no digest",
+            hint="give one: eh.open(model, digest='a name that changes when the model does')",
         )
+
+    def describe(self) -> dict[str, Any]:
+        """Name, members and what is known of the vectors they read."""
+        return super().describe() | {
+            "models": [model.name for model in self.ensemble.members],
+            "note": self.ensemble.note,
+        }
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """Our model files, the embedded models, predictions, and Hugging Face classifiers with NLI labels."""
+        if address.scheme == cls.kind:
+            return "it begins with nli:"
+        if address.text in EMBEDDED:
+            return "it names the embedded models"
+        if address.named(".safetensors") and address.path.is_file() and is_model_file(address.path):
+            return "its metadata names an evenhand NLI model"
+        if folder_kind(address) == "nli-classifier":
+            return "its config names an NLI classifier"
+        return "it holds predictions" if has_predictions(address) else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> NLISubject:
+        """Open one model."""
+        return open_models([address.text], **options)
+
+
+def open_models(
+    addresses: Sequence[str],
+    *,
+    vectors: str | None = None,
+    change: VectorChange | None = None,
+    device: str = "auto",
+    labels: str | None = None,
+) -> NLISubject:
+    """Open several training seeds of one model as one subject.
+
+    Args:
+        addresses: model files, `hf:FOLDER`, prediction files, `embedded` or `embedded:projected`.
+        vectors: the vectors that models over vectors read.
+        change: a fitted map that is applied to the vectors first.
+        device: where models run.
+        labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
+    """
+    reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
+    models = [model for address in addresses for model in _models(address, reader, device, labels)]
+    reader.require_used()
+    if labels and not any(map(_is_hugging_face, addresses)):
+        raise UsageError(f"--labels {labels} applies to a Hugging Face model, and none was given")
+    name = ", ".join(
+        f"embedded:{EMBEDDED[text]}" if text in EMBEDDED else Path(_without_scheme(text)).name for text in addresses
+    )
+    digest = hashlib.sha256(repr([_file_digest(text) for text in addresses] + [reader.digest, labels]).encode())
+    return NLISubject(
+        models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
+        digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
+    )  # fmt: skip
+
+
+def _without_scheme(text: str) -> str:
+    for scheme in ("nli:", "hf:"):
+        text = text.removeprefix(scheme)
+    return text
+
+
+def _file_digest(text: str) -> str:
+    if text in EMBEDDED:
+        return text
+    path = Path(_without_scheme(text))
+    return files_digest(iter([file for file in path.glob("*") if file.is_file()] if path.is_dir() else [path]))
+
+
+def _is_one_folder(addresses: Sequence[str]) -> bool:
+    return len(addresses) == 1 and addresses[0] not in EMBEDDED and _is_hugging_face(addresses[0])
 
 
 def _is_hugging_face(text: str) -> bool:
-    return text.startswith(HUGGING_FACE) or (Path(text) / "config.json").is_file()
+    return text.startswith("hf:") or (Path(_without_scheme(text)) / "config.json").is_file()
 
 
-def _models(text: str, read: Reading, device: str, labels: str | None) -> tuple[Any, ...]:
+def _models(
+    text: str, reader: VectorsForModels, device: str, labels: str | None
+) -> tuple[NLIModel | RecordedModel, ...]:
+    text = text.removeprefix("nli:")
     if text in EMBEDDED:
-        from evenhand.measures.inference import embedded
+        from evenhand.subjects.embedded_nli import embedded
 
-        return embedded(EMBEDDED[text], vectors=read.by_embedded(), device=device)  # type: ignore[arg-type]
+        return embedded(EMBEDDED[text], vectors=reader.for_embedded(), device=device)  # type: ignore[arg-type]
     if _is_hugging_face(text):
         from evenhand.models.nli.transformer.model import from_text
 
-        return (from_text(text, device=device, labels=_order(labels) if labels else None),)
-    if text.lower().endswith(PREDICTIONS):
+        return (from_text(text, device=device, labels=parse_labels(labels) if labels else None),)
+    path = Path(text)
+    if path.name.lower().endswith(PREDICTIONS):
         from evenhand.models.nli import PredictionsFile
 
-        return (PredictionsFile(Path(text)),)
-    if text.lower().endswith(".safetensors"):
-        from evenhand.models.nli.loading import built
+        return (PredictionsFile(path),)
+    if path.name.lower().endswith(".safetensors"):
+        from evenhand.models.nli.loading import build
         from evenhand.models.nli.model_file import read as read_file
 
-        found = read_file(Path(text))
-        return (built(found, read.by_model_of(found.config), path=Path(text), device=device),)
+        file = read_file(path)
+        return (build(file, reader.for_model(file.config), path=path, device=device),)
     raise UsageError(
-        f"{text!r} is no model file",
+        f"{text!r} is not a model file",
         hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded"
         + ("; a probe is named by --probe" if text.lower().endswith((".toml", ".json")) else ""),
     )
 
 
-def _order(text: str) -> tuple[str, ...]:
-    """`c,n,e` or the three names, in the order of the model's outputs."""
+PREDICTIONS = tuple(name + packed for name in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
+
+
+def has_predictions(address: Address) -> bool:
+    """Whether a .jsonl or .csv file holds probabilities of the three labels, judged by its first line."""
+    from evenhand.files import open_bytes
+
+    if not address.named(".jsonl", ".csv") or not address.path.is_file():
+        return False
+    try:
+        with open_bytes(address.path) as file:
+            first = file.readline(1 << 16).lower()
+    except (OSError, ValueError, EOFError, EvenhandError):
+        return False
+    return all(label in first for label in (b"entailment", b"neutral", b"contradiction"))
+
+
+def parse_labels(text: str) -> tuple[str, ...]:
+    """Parse `c,n,e` or the three names, in the order of the model's outputs."""
     names = [part.strip().lower() for part in text.split(",")]
     order = tuple(LETTERS.get(name, name) for name in names)
     if sorted(order) != sorted(LETTERS.values()):
-        raise UsageError(f"{text!r} is no order of labels", hint="name each once, such as --labels c,n,e")
+        raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as --labels c,n,e")
     return order
 
 
-DEFAULT_VECTORS = "glove-embedded"
-AT_TEST_TIME = "the vectors are mapped at test time only: the models were not trained on vectors mapped so"
-PERHAPS_AT_TEST_TIME = "the vectors are mapped at test time only, unless the models were trained so: no file tells"
-TRAINED_SO = "the models were trained on vectors mapped by the same map"
-OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
+class VectorsForModels:
+    """The vectors that models read, loaded when the first model needs them, with notes on how the two fit."""
 
-
-def mapped(source: str, map_file: Path | None) -> Vectors:
-    """Vectors from a file or id, behind a fitted map where one is given."""
-    found = load(source)
-    if map_file is None:
-        return found
-    from evenhand.mitigations import VectorMap
-
-    return VectorMap.load(map_file)(found)
-
-
-class Reading:
-    """The vectors to read, loaded when the first model asks for them, and what is to be said of reading them."""
-
-    def __init__(self, source: str, map_file: Path | None) -> None:
-        self.source, self.map_file = source, map_file
+    def __init__(self, source: str, change: VectorChange | None) -> None:
+        self.source, self.change = source, change
         self.notes: list[str] = []
-        self._mapped: Vectors | None = None
+        self._vectors: Vectors | None = None
 
-    def vectors(self) -> Vectors:
-        """The vectors, mapped where a map was given."""
-        if self._mapped is None:
-            self._mapped = mapped(self.source, self.map_file)
-        return self._mapped
+    @property
+    def digest(self) -> str:
+        """Hash of the vectors read; empty when no model reads any."""
+        if self._vectors is None:
+            return ""
+        from evenhand.subjects.vectors import VectorsSubject
 
-    def by_embedded(self) -> Vectors:
-        """For models of ours, which were trained on the embedded vectors."""
-        self.notes += [AT_TEST_TIME] if self.map_file else []
+        return VectorsSubject(self._vectors).digest
+
+    def load(self) -> Vectors:
+        """Return the vectors, mapped where a map was given."""
+        if self._vectors is None:
+            loaded = Vectors.load(self.source)
+            self._vectors = self.change(loaded) if self.change else loaded
+        return self._vectors
+
+    def for_embedded(self) -> Vectors:
+        """Return the vectors for the embedded models, which were trained on the embedded vectors."""
+        self.notes += [AT_TEST_TIME] if self.change else []
         self.notes += [OTHER_VECTORS] if self.source != DEFAULT_VECTORS else []
-        return self.vectors()
+        return self.load()
 
-    def by_model_of(self, config: dict[str, Any]) -> Vectors:
-        """For a model whose file may say which methods had been applied to the vectors it was trained on."""
-        found, trained = self.vectors(), config.get("words")
+    def for_model(self, config: dict[str, Any]) -> Vectors:
+        """Return the vectors for a model whose file may name the methods its training vectors had gone through."""
+        vectors, trained = self.load(), config.get("words")
         if not isinstance(trained, dict) or "history" not in trained:
-            self.notes += [PERHAPS_AT_TEST_TIME] if self.map_file else []
-            return found
-        steps = _steps(found.history)
-        if _steps(trained["history"]) == steps:
-            self.notes += [TRAINED_SO] if self.map_file else []
-            if trained.get("name", found.name) != found.name:
-                self.notes.append(f"a model was trained on the vectors {trained['name']}, and reads {found.name}")
+            self.notes += [PERHAPS_AT_TEST_TIME] if self.change else []
+            return vectors
+        steps = _plain(vectors.history)
+        if _plain(trained["history"]) == steps:
+            self.notes += [TRAINED_SO] if self.change else []
+            if trained.get("name", vectors.name) != vectors.name:
+                self.notes.append(f"a model was trained on the vectors {trained['name']} and reads {vectors.name}")
         elif steps:
             self.notes.append(AT_TEST_TIME)
         else:
             methods = ", ".join(str(step.get("method", "a map")) for step in trained["history"])
-            self.notes.append(f"a model was trained on vectors after {methods}, and reads others: give the same --map")
-        return found
+            self.notes.append(f"a model was trained on vectors after {methods} and reads others: give the same --map")
+        return vectors
 
-    def refuse_unused(self) -> None:
-        """An error for vectors or a map that no model reads: the scores would not be those asked for."""
+    def require_used(self) -> None:
+        """Raise if vectors or a map were given that no model reads."""
         given = [
-            name for name, here in (("--map", self.map_file), ("--vectors", self.source != DEFAULT_VECTORS)) if here
+            name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
         ]
-        if given and self._mapped is None:
+        if given and self._vectors is None:
             raise UsageError(
-                f"{' and '.join(given)} changes nothing: none of the models reads word vectors",
-                hint="leave it out; vectors are read by .safetensors models and by embedded",
+                f"{' and '.join(given)} has no effect: none of the models reads word vectors",
+                hint="leave it out; .safetensors models and the embedded models read vectors",
             )
 
 
-def _steps(history: Any) -> Any:
-    """A history as it comes back from a file, where tuples and numpy's numbers have become JSON."""
-    import json
-
+def _plain(history: Any) -> Any:
+    """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
     from evenhand.models.vectors.history import as_json
 
     return json.loads(as_json(list(history)))

@@ -1,7 +1,4 @@
-"""Directions and subspaces of a concept, learned from words: how each is estimated, how stable it is, random controls.
-
-What is then done to vectors along a subspace belongs in `mitigations`; how much of it a word has, in `measures`.
-"""
+"""Directions and subspaces of a concept estimated from words, their stability, and random controls."""
 
 from evenhand.subspaces.allpairs import names
 from evenhand.subspaces.differences import pair, pairs, span

@@ -1,4 +1,4 @@
-"""The name subspace of Dawkins 2021: principal components of every difference between two lists of names."""
+"""The name subspace of Dawkins 2021: principal components of all differences between two lists of names."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def names(
     centre: bool = True,
     normalise: bool = False,
 ) -> Subspace:
-    """The first k principal components of all differences f - m, f in `first` and m in `second`.
+    """Return the first k principal components of all differences f - m, f in `first` and m in `second`.
 
-    MISP and MIDB (Dawkins 2021) use 100 x 100 names, k=4, with the weights a_i = lambda_i / sum of all lambda, which
-    are `explained` here. The differences are never formed: their covariance is Cov(first) + Cov(second) exactly, and
-    their uncentred second moment adds d d', d the difference of the two means.
+    MISP and MIDB (Dawkins 2021) use 100 x 100 names, k=4, and the weights a_i = lambda_i / sum of all lambda, available
+    as `explained`. The differences are never formed: their covariance equals Cov(first) + Cov(second), and their
+    uncentred second moment adds d d', where d is the difference of the two means.
 
-    `centre=True`, a standard PCA and what the paper's numbers suggest, removes d itself: the directions left are those
-    in which names of one group differ among themselves (age, origin, frequency). `centre=False` keeps it. Look at
-    `params["cos_mean_difference"]` before you call the result a gender subspace.
+    `centre=True`, standard PCA and consistent with the numbers of the paper, removes d: the remaining directions are
+    those in which names of one group differ from each other (age, origin, frequency). `centre=False` keeps d. Check
+    `params["cos_mean_difference"]` before interpreting the result as a gender subspace.
     """
-    f, found_first = word_rows(v, first, what="the first list of names", normalise=normalise)
-    m, found_second = word_rows(v, second, what="the second list of names", normalise=normalise)
+    f, first_coverage = word_rows(v, first, what="the first list of names", normalise=normalise)
+    m, second_coverage = word_rows(v, second, what="the second list of names", normalise=normalise)
     between = f.mean(axis=0) - m.mean(axis=0)
     rows = _square_root(f, m, None if centre else between)
     if np.abs(rows).max() <= SAME_WORD * max(np.abs(f).max(), np.abs(m).max()):
-        raise DegenerateError("names: all differences are equal, so that nothing is left to find a direction in")
+        raise DegenerateError("names: all differences are equal, so no direction is defined")
     learned = principal(
-        # The scale makes `strength` the singular values of the matrix of all differences, which is never formed.
+        # With this scale, `strength` holds the singular values of the matrix of all differences.
         rows * np.sqrt(len(f) * len(m)),
         k=k,
         how="names",
         towards=between,
-        coverage=found_first + found_second,
+        coverage=first_coverage + second_coverage,
         poles=("first", "second"),
     )
     params = {"centre": centre, "normalise": normalise, "n": [len(f), len(m)]}
@@ -54,7 +54,7 @@ def names(
 
 
 def _square_root(f: Matrix64, m: Matrix64, between: Vector64 | None) -> Matrix64:
-    """Rows R with R'R = Cov(f) + Cov(m) [+ d d'] (both with divisor n): an SVD of R loses no digits to squaring."""
+    """Return rows R with R'R = Cov(f) + Cov(m) [+ d d'] (divisor n), to avoid squaring before the SVD."""
     parts = [(group - group.mean(axis=0)) / np.sqrt(len(group)) for group in (f, m)]
     return np.vstack([*parts, between[None]] if between is not None else parts)
 

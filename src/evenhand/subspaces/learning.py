@@ -1,4 +1,4 @@
-"""The subspace of a concept, by the recipe its source published or by the nearest thing its words allow."""
+"""Estimate the subspace of a concept, by its published recipe or by a default for its words."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A recipe made ready to run: which estimator, on which words, with which options, and who chose it."""
+class EstimationPlan:
+    """An estimator with its words and options, and the reason for the choice."""
 
     how: str
     chosen: str
     words: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, bool | int] = field(default_factory=dict)
 
 
 def learn(
@@ -36,18 +36,18 @@ def learn(
     centre: bool | None = None,
     normalise: bool | None = None,
 ) -> Subspace:
-    """The subspace of a concept.
+    """Estimate the subspace of a concept.
 
     `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "words", "classifier",
-    "names") to run with its own defaults on the concept's words. Without one, the concept's published direction is
-    used; where it has none, its pairs (first principal direction); where it has no pairs either, the two means of its
-    positive group and of the rest. `params["chosen"]` says which of these it was. `k`, `centre` and `normalise`
-    override what the recipe says.
+    "names") to apply to the concept's words with its default options. By default, the concept's published direction is
+    used; without one, its pairs (first principal direction); without pairs, the means of its positive group and of all
+    other groups. `params["chosen"]` records the choice. `k`, `centre` and `normalise` override the recipe.
     """
-    asked = _plan(concept, recipe)
+    plan = _plan(concept, recipe)
     overrides = {"k": k, "centre": centre, "normalise": normalise}
-    given = {name: value for name, value in overrides.items() if value is not None}
-    plan = replace(asked, options={**asked.options, **given})
+    plan = replace(
+        plan, options={**plan.options, **{name: value for name, value in overrides.items() if value is not None}}
+    )
     learned = _estimator(plan.how)(v, concept, plan)
     return replace(
         learned,
@@ -56,53 +56,53 @@ def learn(
     )
 
 
-def _plan(concept: Concept, recipe: Recipe | str | None) -> Plan:
+def _plan(concept: Concept, recipe: Recipe | str | None) -> EstimationPlan:
     if isinstance(recipe, str):
-        return Plan(recipe, chosen="asked for")
+        return EstimationPlan(recipe, chosen="asked for")
     if recipe is not None:
         return _from_recipe(recipe, "asked for")
     if concept.direction is not None:
         return _from_recipe(concept.direction, "published")
     if len(concept.pairs):
-        return Plan("pairs", chosen="no published direction: the concept's pairs")
-    return Plan("two-means", chosen="no published direction and no pairs: the means of its groups")
+        return EstimationPlan("pairs", chosen="no published direction: the concept's pairs")
+    return EstimationPlan("two-means", chosen="no published direction and no pairs: the means of its groups")
 
 
-def _from_recipe(recipe: Recipe, chosen: str) -> Plan:
+def _from_recipe(recipe: Recipe, chosen: str) -> EstimationPlan:
     options = {"k": recipe.k, "centre": recipe.centre, "normalise": recipe.normalise}
-    return Plan(recipe.how, chosen, tuple(recipe.words), options)
+    return EstimationPlan(recipe.how, chosen, tuple(recipe.words), options)
 
 
-def _pair(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _pair(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     both = plan.words or next(iter(_pairs_of(concept)))
     if len(both) != 2:
         raise UsageError(f"a direction from one pair needs (positive, negative), got {both!r}")
     return pair(v, both[0], both[1], **_options(plan, "normalise"))
 
 
-def _pairs(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _pairs(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return pairs(v, _pairs_of(concept), **_options(plan, "k", "centre", "normalise"))
 
 
-def _span(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _span(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return span(v, _pairs_of(concept), **_options(plan, "normalise"))
 
 
-def _two_means(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _two_means(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     learned = two_means(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
     return replace(learned, poles=(concept.positive, "rest"))
 
 
-def _classifier(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _classifier(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     learned = classifier(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
     return replace(learned, poles=(concept.positive, "rest"))
 
 
-def _names(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _names(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return names(v, *_sides(concept.names, concept), **_options(plan, "k", "centre", "normalise"))
 
 
-def _words(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
+def _words(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     every = plan.words or tuple(word for group in concept.groups.values() for word in group)
     learned = words(v, every, **_options(plan, "k", "centre", "normalise"))
     poles = _poles(concept)
@@ -112,7 +112,7 @@ def _words(v: Vectors, concept: Concept, plan: Plan) -> Subspace:
     return learned.towards(ends[0].mean(axis=0) - ends[1].mean(axis=0), poles=poles)
 
 
-ESTIMATORS: dict[str, Callable[[Vectors, Any, Plan], Subspace]] = {
+ESTIMATORS: dict[str, Callable[[Vectors, Any, EstimationPlan], Subspace]] = {
     "pair": _pair,
     "pairs": _pairs,
     "span": _span,
@@ -123,17 +123,17 @@ ESTIMATORS: dict[str, Callable[[Vectors, Any, Plan], Subspace]] = {
 }
 
 
-def _estimator(how: str) -> Callable[[Vectors, Any, Plan], Subspace]:
+def _estimator(how: str) -> Callable[[Vectors, Any, EstimationPlan], Subspace]:
     if how not in ESTIMATORS:
-        raise unknown_name("way to learn a direction", how, ESTIMATORS)
+        raise unknown_name("estimator", how, ESTIMATORS)
     return ESTIMATORS[how]
 
 
-def _options(plan: Plan, *accepted: str) -> dict[str, Any]:
-    """The options that the estimator takes; one that it cannot take must not be dropped in silence."""
+def _options(plan: EstimationPlan, *accepted: str) -> dict[str, Any]:
+    """Return the options that the estimator accepts; raise `UsageError` for any other option."""
     for name, value in plan.options.items():
         if name not in accepted and value not in (False, 1):
-            raise UsageError(f"{name}={value!r} means nothing for a direction by {plan.how!r}")
+            raise UsageError(f"the estimator {plan.how!r} has no option {name}={value!r}")
     return {name: value for name, value in plan.options.items() if name in accepted}
 
 
@@ -144,7 +144,7 @@ def _pairs_of(concept: Concept) -> Iterable[tuple[str, str]]:
 
 
 def _sides(groups: Mapping[str, Iterable[str]], concept: Concept) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of the positive group, and those of all others together."""
+    """Return the words of the positive group, and those of all other groups."""
     if len(groups) < 2 or concept.positive not in groups:
         raise UsageError(
             f"concept {concept.name!r} needs two lists of words, one for {concept.positive!r}; it has {list(groups)}",
@@ -154,6 +154,6 @@ def _sides(groups: Mapping[str, Iterable[str]], concept: Concept) -> tuple[tuple
 
 
 def _poles(concept: Concept) -> tuple[str, str] | None:
-    """Names of the two ends, where the concept has exactly two groups."""
+    """Return the pole names if the concept has exactly two groups."""
     others = [name for name in concept.groups if name != concept.positive]
     return (concept.positive, others[0]) if len(others) == 1 else None

@@ -1,10 +1,9 @@
-"""How stable a learned direction is: Tables 7 and 12 of Dev et al. 2019."""
+"""Stability of a direction (Tables 7 and 12 of Dev et al. 2019), and random control directions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,21 +17,21 @@ from evenhand.subspaces.subspace import Subspace
 
 @dataclass(frozen=True)
 class Stability:
-    """One row of the table: how one-dimensional the full list is, and how near its axis the removed direction lies."""
+    """How one-dimensional a full list of words is, and how close its first direction is to the removed one."""
 
     ratios: tuple[float, ...]
-    """2nd, 3rd, 4th: singular value over the first one; fewer where the list is shorter."""
+    """2nd, 3rd and 4th singular value divided by the first; fewer for short lists."""
     variance_ratios: tuple[float, ...]
-    """The same of the squared singular values. The paper does not say which of the two it prints."""
+    """Ratios of the squared singular values. The paper does not specify which of the two it reports."""
     cosine: float
-    """|cos| of the first direction of the full list with the first direction removed."""
+    """|cos| of the first direction of the full list with the first removed direction."""
     cosine_subspace: float
-    """The same with the whole subspace removed (length of the projection); equal when only one was removed."""
+    """|cos| with the removed subspace (norm of the projection); equals `cosine` for one direction."""
     how: str
     coverage: Coverage
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with the column names of the paper."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, with the column names of the paper."""
         columns = dict(zip(("2nd", "3rd", "4th"), self.ratios, strict=False))
         return asdict(self) | columns | {"coverage": self.coverage.to_dict()}
 
@@ -44,11 +43,11 @@ def stability(
     *,
     normalise: bool = False,
 ) -> Stability:
-    """Compare the direction removed with the principal directions of a fuller list of the same concept.
+    """Compare a removed direction with the principal directions of a longer list of the same concept.
 
-    `full` is a list of pairs (their differences, uncentred: the paper's Gendered), a list of words (centred PCA:
-    Demonyms, Adherents), or a subspace learned otherwise. A second ratio well below 1 says that one direction holds
-    most of what the list varies in; a cosine well below 1 says that the removed one is another.
+    `full` is a list of pairs (uncentred differences: Gendered in the paper), a list of words (centred PCA: Demonyms,
+    Adherents), or another subspace. A second ratio well below 1 means that one direction explains most of the variation
+    of the list; a cosine well below 1 means that the removed direction is a different one.
     """
     learned = full if isinstance(full, Subspace) else _principal(v, tuple(full), normalise=normalise)
     spectrum = np.asarray(learned.spectrum)
@@ -63,34 +62,34 @@ def stability(
     )
 
 
-def _principal(v: Vectors, full: tuple[Any, ...], *, normalise: bool) -> Subspace:
+def _principal(v: Vectors, full: tuple[str | Sequence[str], ...], *, normalise: bool) -> Subspace:
     if full and not isinstance(full[0], str):
         return pairs(v, full, normalise=normalise)
-    return words(v, full, normalise=normalise)
+    return words(v, (str(word) for word in full), normalise=normalise)
 
 
 def gaussian(dim: int, seed: int = 0, *, k: int = 1) -> Subspace:
-    """Random directions, uniform over the sphere (normal coordinates, orthonormalised).
+    """Return random directions, uniform on the sphere (normal coordinates, orthonormalised).
 
-    The control of Dev et al. 2019 for BERT. It ignores where the vectors lie: in a space with a few strong directions
-    most random ones carry almost no variance, so that removing one of them changes little.
+    The control of Dev et al. 2019 for BERT. It ignores the distribution of the vectors: in a space with a few strong
+    directions most random ones have almost no variance, so removing one changes little.
     """
     if dim < 1 or not 1 <= k <= dim:
-        raise UsageError(f"{k} random directions in {dim} dimensions make no sense", hint="1 <= k <= dim")
+        raise UsageError(f"cannot draw k={k} directions in {dim} dimensions", hint="use 1 <= k <= dim")
     rows = np.random.default_rng(seed).standard_normal((k, dim))
     return principal(rows, k=k, how="gaussian", params={"seed": seed})
 
 
 def random_words(v: Vectors, seed: int = 0, *, n: int = 20, k: int = 1) -> Subspace:
-    """The first k centred principal components of n words drawn at random from the vocabulary.
+    """Return the first k centred principal components of n random words of the vocabulary.
 
-    The control of Dev et al. 2019 for GloVe (n=20, k=1): it does follow where the vectors lie. The draw is uniform
-    over the vocabulary, so that a long tail of rare words makes up most of it.
+    The control of Dev et al. 2019 for GloVe (n=20, k=1), which follows the distribution of the vectors. Words are drawn
+    uniformly, so most of them are rare.
     """
     if not 2 <= n <= len(v):
-        raise UsageError(f"cannot draw {n} random words from {len(v):,}", hint="2 <= n <= size of the vocabulary")
-    chosen = np.random.default_rng(seed).choice(len(v), size=n, replace=False)
-    rows = v.matrix[chosen].astype(np.float64)
-    found = tuple(v.words[int(row)] for row in chosen)
+        raise UsageError(f"cannot draw {n} random words from {len(v):,}", hint="use 2 <= n <= size of the vocabulary")
+    sample = np.random.default_rng(seed).choice(len(v), size=n, replace=False)
+    rows = v.matrix[sample].astype(np.float64)
+    words_drawn = tuple(v.words[int(row)] for row in sample)
     params = {"seed": seed, "n": n, "centre": True}
-    return principal(rows - rows.mean(axis=0), k=k, how="random-words", params=params, coverage=Coverage(found))
+    return principal(rows - rows.mean(axis=0), k=k, how="random-words", params=params, coverage=Coverage(words_drawn))

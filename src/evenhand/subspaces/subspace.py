@@ -1,4 +1,4 @@
-"""`Subspace`: an oriented orthonormal basis, how strong each direction is, and where it came from."""
+"""`Subspace`: an oriented orthonormal basis with singular values and provenance."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from evenhand.arrays import Floats, Matrix64, Vector64, as_float64
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Coverage
 
-ORTHONORMAL_ATOL = 1e-6  # a basis that went through a float32 file still passes; anything coarser is a mistake
+ORTHONORMAL_ATOL = 1e-6  # a basis stored as float32 still passes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subspace:
-    """A k-dimensional subspace of R^d, as the estimators of this folder return it.
+    """A k-dimensional subspace of R^d, as returned by the estimators of this package.
 
-    `strength` holds singular values of the matrix that the estimator factorised, whose rows are: the one difference
+    `strength` holds singular values of the matrix that the estimator factorises. Its rows are the single difference
     (`pair`, `two_means`), the pair differences (`pairs`, `span`), the words (`words`), all differences between two
-    name lists (`names`), the weight vector (`classifier`). They are of that matrix after centring and normalising,
-    where asked for, and are not divided by the number of rows. `explained` is each squared strength as a share of the
-    sum of squares of that whole matrix; a single direction explains 1 of itself.
+    name lists (`names`) or the weight vector (`classifier`), after optional centring and normalising. The values are
+    not divided by the number of rows. `explained` is each squared strength divided by the sum of squares of the matrix.
 
-    Every direction points to the first pole: the mean of <b, positive - negative> is positive. Where there are no
-    poles, or that mean is zero, the coordinate of largest size is positive.
+    Every direction points to the first pole: the mean of <b, positive - negative> is positive. Without poles, or if the
+    mean is zero, the coordinate of largest magnitude is positive.
     """
 
     basis: Matrix64
@@ -36,25 +35,25 @@ class Subspace:
     explained: Vector64
     """(k,), shares of the sum of squares."""
     spectrum: Vector64 | None = None
-    """All singular values, those of the directions left out included; `strength` where not given."""
+    """All singular values, including those of omitted directions; defaults to `strength`."""
     how: str = "given"
     params: Mapping[str, Any] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=lambda: Coverage(()))
     poles: tuple[str, str] = ("", "")
-    """Names of the positive and the negative end; empty where the directions have none."""
+    """Names of the positive and the negative pole; empty if there are none."""
 
     def __post_init__(self) -> None:
         for name in ("basis", "strength", "explained", "spectrum"):
-            given = getattr(self, name)
-            array = np.array(self.strength if given is None else given, dtype=np.float64)
+            value = getattr(self, name)
+            array = np.array(self.strength if value is None else value, dtype=np.float64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         _check(self.basis, self.strength, self.explained)
 
     @classmethod
     def given(cls, directions: Floats | Iterable[Iterable[float]]) -> Subspace:
-        """The span of directions you already have, one a row, orthonormalised by an SVD."""
-        from evenhand.subspaces.principal import principal  # it builds subspaces, so it imports this module
+        """Return the span of existing directions, one per row, orthonormalised by an SVD."""
+        from evenhand.subspaces.principal import principal  # circular at import time
 
         return principal(np.atleast_2d(as_float64(np.asarray(directions))), k=None, how="given")
 
@@ -65,40 +64,40 @@ class Subspace:
 
     @property
     def dim(self) -> int:
-        """Dimension of the space around it."""
+        """Dimension of the ambient space."""
         return int(self.basis.shape[1])
 
     def coordinates(self, x: Floats) -> Matrix64:
-        """Coordinates along each direction: shape (..., k)."""
+        """Return the coordinates along each direction, shape (..., k)."""
         return self._rows(x) @ self.basis.T
 
     def project(self, x: Floats) -> Matrix64:
-        """The part of each row that lies in the subspace."""
+        """Project each row onto the subspace."""
         return self.coordinates(x) @ self.basis
 
     def reject(self, x: Floats) -> Matrix64:
-        """The part of each row that is orthogonal to the subspace: what is left when it is removed."""
+        """Return the component of each row orthogonal to the subspace."""
         return self._rows(x) - self.project(x)
 
     def soft(self, weights: Floats | Iterable[float] | None = None) -> Matrix64:
-        """The symmetric matrix I - B'diag(a)B that shrinks direction i by (1 - a_i); a = `explained` by default."""
+        """Return the symmetric matrix I - B'diag(a)B, which scales direction i by 1 - a_i (default: `explained`)."""
         a = np.asarray(self.explained if weights is None else weights, dtype=np.float64)
         if a.shape != (self.k,):
             raise UsageError(f"{self.k} directions need {self.k} weights, got shape {a.shape}")
         return np.asarray(np.eye(self.dim) - (self.basis.T * a) @ self.basis, dtype=np.float64)
 
     def first(self, k: int) -> Subspace:
-        """Only the k strongest directions."""
+        """Return the subspace of the k strongest directions."""
         if not 1 <= k <= self.k:
-            raise UsageError(f"this subspace has {self.k} directions, {k} asked for")
+            raise UsageError(f"k={k}, but the subspace has {self.k} directions")
         return replace(self, basis=self.basis[:k], strength=self.strength[:k], explained=self.explained[:k])
 
     def towards(self, direction: Floats, *, poles: tuple[str, str]) -> Subspace:
-        """The same subspace, each direction turned to agree with `direction`, its ends named by `poles`."""
+        """Return the subspace with each direction oriented to agree with `direction`, and with these poles."""
         return replace(self, basis=oriented(self.basis, self._rows(direction)), poles=poles)
 
     def cos(self, other: Subspace | Floats) -> float:
-        """Signed cosine between the first directions of the two (or with a plain vector)."""
+        """Return the signed cosine between the first direction and that of another subspace, or a vector."""
         vector = other.basis[0] if isinstance(other, Subspace) else self._rows(other)
         length = float(np.linalg.norm(self._rows(vector)))
         if length == 0:
@@ -106,12 +105,12 @@ class Subspace:
         return float(self.basis[0] @ vector / length)
 
     def principal_cosines(self, other: Subspace) -> Vector64:
-        """Cosines of the principal angles between the two subspaces, largest first."""
+        """Return the cosines of the principal angles between the two subspaces, largest first."""
         return np.clip(np.linalg.svd(self.basis @ self._rows(other.basis).T, compute_uv=False), 0.0, 1.0)
 
-    def to_dict(self, *, basis: bool = True) -> dict[str, Any]:
-        """Plain data for JSON; `basis=False` leaves the directions themselves out."""
-        record: dict[str, Any] = {"how": self.how, "k": self.k, "dim": self.dim, "poles": list(self.poles)}
+    def to_dict(self, *, basis: bool = True) -> dict[str, object]:
+        """Return plain data for JSON; `basis=False` omits the directions."""
+        record: dict[str, object] = {"how": self.how, "k": self.k, "dim": self.dim, "poles": list(self.poles)}
         arrays = {"strength": self.strength, "explained": self.explained, "spectrum": self.spectrum}
         arrays |= {"basis": self.basis} if basis else {}
         record |= {name: np.asarray(array).tolist() for name, array in arrays.items()}
@@ -131,26 +130,26 @@ class Subspace:
         wide = as_float64(x)
         if wide.ndim == 0 or wide.shape[-1] != self.dim:
             raise UsageError(
-                f"this subspace lives in {self.dim} dimensions, got an array of shape {wide.shape}",
-                hint="learn it from the vectors it is used with",
+                f"the subspace has dimension {self.dim}, got an array of shape {wide.shape}",
+                hint="estimate the subspace from the same vectors",
             )
         return wide
 
 
 def _check(basis: Matrix64, strength: Vector64, explained: Vector64) -> None:
     if basis.ndim != 2 or 0 in basis.shape or not np.isfinite(basis).all():
-        raise UsageError(f"a basis is a finite (k, d) matrix with k >= 1, got shape {basis.shape}")
+        raise UsageError(f"a basis must be a finite (k, d) matrix with k >= 1, got shape {basis.shape}")
     if not np.allclose(basis @ basis.T, np.eye(len(basis)), atol=ORTHONORMAL_ATOL):
         raise UsageError("the rows of a basis must be orthonormal", hint="use Subspace.given(directions)")
     if strength.shape != explained.shape or strength.shape != (len(basis),):
-        raise UsageError(f"{len(basis)} directions need as many strengths and shares, got {strength.shape}")
+        raise UsageError(f"{len(basis)} directions need {len(basis)} strengths and shares, got {strength.shape}")
 
 
-UNDECIDED = 1e-9  # a cosine below this is rounding, so that it must not choose a sign
+UNDECIDED = 1e-9  # a cosine below this is rounding error and must not decide a sign
 
 
 def oriented(basis: Matrix64, towards: Vector64 | None = None) -> Matrix64:
-    """Each row with the sign that gives <row, towards> > 0; where that is undecided, its largest coordinate is > 0."""
+    """Orient each row so that <row, towards> > 0, or its largest coordinate > 0 if that is undecided."""
     signs = np.sign(_largest_coordinate(basis))
     if towards is not None:
         agreement = basis @ towards
@@ -160,7 +159,7 @@ def oriented(basis: Matrix64, towards: Vector64 | None = None) -> Matrix64:
 
 
 def _largest_coordinate(basis: Matrix64) -> Vector64:
-    """The first coordinate among those of largest size: equal sizes must not be decided by their last bit."""
+    """Return the first of the coordinates of largest magnitude, with a tolerance for ties."""
     sizes = np.abs(basis)
     first = np.argmax(sizes >= sizes.max(axis=1, keepdims=True) * (1 - UNDECIDED), axis=1)
     return np.asarray(basis[np.arange(len(basis)), first], dtype=np.float64)

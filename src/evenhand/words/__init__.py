@@ -1,6 +1,6 @@
-"""What we ask: words, pairs, concepts, queries and sentence templates, each with its source.
+"""Word sets, pairs, concepts, queries and sentence templates, each with its source.
 
-The lists themselves are in `data/*.toml`, one cited file for each paper or list; nothing here knows about models.
+The lists are in `data/*.toml`, one cited file per paper or list.
 """
 
 from evenhand.words.articles import article
@@ -18,6 +18,7 @@ from evenhand.words.catalog import (
     wordset,
 )
 from evenhand.words.concept import Concept, Recipe
+from evenhand.words.generic import concept_query, generic_ids
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query
 from evenhand.words.source import Source
@@ -40,6 +41,8 @@ __all__ = [
     "as_concept",
     "as_wordset",
     "concept",
+    "concept_query",
+    "generic_ids",
     "ids",
     "listing",
     "load_file",

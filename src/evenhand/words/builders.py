@@ -57,10 +57,11 @@ def build_table(entry: Entry, shelf: Shelf) -> Table:
 
 def build_query(entry: Entry, shelf: Shelf) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
-    entry.only("name", "targets", "attributes", "note", "source")
+    entry.only("name", "targets", "attributes", "concept", "note", "source")
     sets = {key: _sets(entry, key, shelf) for key in ("targets", "attributes")}
     with entry.at(""):
-        return Query(entry.text("name", entry.id), **sets, source=shelf.source_of(entry), note=entry.prose("note"))
+        about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
+        return Query(entry.text("name", entry.id), **sets, concept=entry.text("concept", ""), **about)
 
 
 def build_template(entry: Entry, shelf: Shelf) -> Template:
@@ -74,7 +75,8 @@ def build_template(entry: Entry, shelf: Shelf) -> Template:
 
 def build_concept(entry: Entry, shelf: Shelf) -> Concept:
     """A concept with its groups, pairs, names and recipe."""
-    entry.only("name", "groups", "pairs", "positive", "direction", "names", "equalize", "specific", "limits", "source")
+    lists = ("groups", "pairs", "names", "equalize", "specific", "neutral")
+    entry.only("name", *lists, "positive", "direction", "language", "limits", "source")
     with entry.at("positive" if "positive" in entry else ""):
         return Concept(
             entry.text("name", entry.id),
@@ -87,6 +89,8 @@ def build_concept(entry: Entry, shelf: Shelf) -> Concept:
             _specific(entry, shelf),
             shelf.source_of(entry),
             entry.prose("limits"),
+            language=entry.text("language", "en"),
+            neutral=_group(entry, "neutral", shelf) if "neutral" in entry else (),
         )
 
 

@@ -116,7 +116,15 @@ def _from_file(kind: str, path: Path, name: str) -> Any:
     known = library.ids(kind)
     if not name and len(known) != 1:
         raise UsageError(f"{path} holds {len(known)} records of the kind {kind}", hint=_choices(path, kind, known))
-    return library.get(kind, name or known[0])
+    record = library.get(kind, name or known[0])
+    return _with_questions_of(library, record, path) if isinstance(record, Concept) else record
+
+
+def _with_questions_of(library: Library, concept: Concept, path: Path) -> Concept:
+    """A concept with the queries and probes of its file, save those that name another concept."""
+    queries = [library.get("query", id) for id in library.ids("query")]
+    own = [query for query in queries if query.concept in ("", concept.name)]
+    return concept.with_questions(own, [f"{path}#{id}" for id in library.probe_ids])
 
 
 def _choices(path: Path, kind: str, known: tuple[str, ...]) -> str:

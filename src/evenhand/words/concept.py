@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from evenhand.errors import UsageError, few, shown
-from evenhand.words.source import Cited, Source, source_dict
+from evenhand.words.query import Query
+from evenhand.words.source import Cited, Source, digest_of, source_dict
 from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
 
 How = Literal["pair", "pairs", "two-means", "words", "span"]
@@ -51,7 +53,9 @@ class Concept(Cited):
     `positive` names the group at the positive end of a direction (the first group unless said). `pairs` are
     counterparts, positive member first; `names` are first names for each group; `equalize` are pairs that a method may
     make equidistant; `specific` are words rightly about the concept, exempt from neutralising; `limits` says what
-    these lists do not cover. Plain lists are welcome everywhere.
+    these lists do not cover. `language` is the code of the language (en). `neutral` are words that should carry none
+    of the concept, `queries` and `probes` (ids or files) the questions that an audit asks about it; without queries it
+    asks generic ones built from the groups. Plain lists are accepted everywhere.
     """
 
     name: str
@@ -64,6 +68,10 @@ class Concept(Cited):
     specific: WordSet
     source: Source | None
     limits: str
+    language: str
+    neutral: WordSet
+    queries: tuple[Query, ...]
+    probes: tuple[str, ...]
 
     def __init__(
         self,
@@ -77,6 +85,11 @@ class Concept(Cited):
         specific: Words = (),
         source: Source | None = None,
         limits: str = "",
+        *,
+        language: str = "en",
+        neutral: Words = (),
+        queries: Iterable[Query] = (),
+        probes: Iterable[str | Path] = (),
     ) -> None:
         kept = _groups(groups, pairs, name, source)
         first = positive or next(iter(kept))
@@ -94,7 +107,22 @@ class Concept(Cited):
             specific=specific if isinstance(specific, WordSet) else WordSet(f"{name} specific", specific, source),
             source=source,
             limits=limits,
+            language=language,
+            neutral=neutral if isinstance(neutral, WordSet) else WordSet(f"{name} neutral", neutral, source),
+            queries=tuple(queries),
+            probes=tuple(str(probe) for probe in probes),
         )
+
+    def with_questions(self, queries: Iterable[Query], probes: Iterable[str | Path]) -> Concept:
+        """Return the same concept with questions of its own."""
+        copy = object.__new__(Concept)
+        vars(copy).update(vars(self), queries=tuple(queries), probes=tuple(str(probe) for probe in probes))
+        return copy
+
+    @property
+    def digest(self) -> str:
+        """Hash of the words and of the questions that come with them."""
+        return digest_of([self.to_dict(), [query.to_dict() for query in self.queries], list(self.probes)])
 
     def __repr__(self) -> str:
         return f"Concept({self.name!r}, groups: {few(self.groups)}, positive: {self.positive}, {len(self.pairs)} pairs)"
@@ -108,6 +136,8 @@ class Concept(Cited):
         plain["equalize"] = self.equalize.to_dict() if len(self.equalize) else {}
         plain["specific"] = self.specific.to_dict() if len(self.specific) else {}
         plain["direction"] = self.direction.to_dict() if self.direction else {}
+        plain["language"] = self.language if self.language != "en" else ""
+        plain["neutral"] = self.neutral.to_dict() if len(self.neutral) else {}
         plain["limits"] = self.limits
         return {key: value for key, value in plain.items() if value} | source_dict(self.source)
 

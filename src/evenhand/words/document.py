@@ -1,4 +1,4 @@
-"""A TOML or JSON file as plain data, with errors that name file, key and line."""
+"""Parse TOML and JSON word files; errors name the file, the key and the line."""
 
 from __future__ import annotations
 
@@ -18,30 +18,34 @@ SUFFIXES = (".toml", ".json")
 
 @dataclass(frozen=True)
 class Document:
-    """The text of a word file and what it parses to."""
+    """The text of a word file and its parsed content."""
 
     path: Path
     text: str
     data: Mapping[str, Any]
 
     def error(self, keys: Sequence[str], message: str, *, hint: str = "") -> FormatError:
-        """An error about one key of this file."""
+        """Return an error about a key of this file."""
         find = json_line if self.path.suffix.lower() == ".json" else toml_line
         where = f"{self.path}:{find(self.text, keys)}"
         return FormatError(": ".join(filter(None, (where, ".".join(keys), message))), hint=hint)
 
 
 def read_document(path: Path) -> Document:
-    """Read and parse a word file; whatever is wrong with it is a `FormatError` that says where."""
+    """Read and parse a word file; raise `FormatError` with the position of any problem."""
     if path.suffix.lower() not in SUFFIXES:
-        raise FormatError(f"{path}: a word file is TOML or JSON", hint=f"name it {path.stem}.toml or {path.stem}.json")
+        raise FormatError(
+            f"{path}: a word file must be TOML or JSON", hint=f"name it {path.stem}.toml or {path.stem}.json"
+        )
     text = _decoded(existing(path, what="word file"))
     try:
         data = _parse_json(path, text) if path.suffix.lower() == ".json" else _parse_toml(path, text)
     except RecursionError as error:
-        raise FormatError(f"{path}: nested too deeply", hint="a word file needs four levels at the most") from error
+        raise FormatError(f"{path}: nested too deeply", hint="a word file needs at most four levels") from error
     if not isinstance(data, dict):
-        raise FormatError(f"{path}:1: a word file holds named records", hint='begin with {"wordset": {"my-list": ...}}')
+        raise FormatError(
+            f"{path}:1: a word file contains named records", hint='begin with {"wordset": {"my-list": ...}}'
+        )
     return Document(path, text, data)
 
 
@@ -54,22 +58,22 @@ def _decoded(path: Path) -> str:
         raise FormatError(f"{path}:{line}: not UTF-8 text ({error.reason})", hint="save the file as UTF-8") from error
 
 
-def _parse_toml(path: Path, text: str) -> Any:
+def _parse_toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        place = re.search(r"at line (\d+)", str(error))
-        line = int(place[1]) if place else line_at(text, len(text))
+        position = re.search(r"at line (\d+)", str(error))
+        line = int(position[1]) if position else line_at(text, len(text))
         twice = re.search("twice|overwrite|already", str(error))
-        hint = "each id and each key may stand only once" if twice else "see https://toml.io for the syntax"
+        hint = "each id and each key may occur only once" if twice else "see https://toml.io for the syntax"
         raise FormatError(f"{path}:{line}: not valid TOML: {error}", hint=hint) from error
 
 
 class _DuplicateKeyError(ValueError):
-    """Two members of one JSON object have the same name."""
+    """Two members of a JSON object have the same name."""
 
 
-def _parse_json(path: Path, text: str) -> Any:
+def _parse_json(path: Path, text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -78,14 +82,14 @@ def _parse_json(path: Path, text: str) -> Any:
     except _DuplicateKeyError as error:
         key = str(error)
         last = max(text.rfind(json.dumps(key, ensure_ascii=False)), 0)
-        message = f"{path}:{line_at(text, last)}: {key}: stands twice in one object"
-        raise FormatError(message, hint="each id and each key may stand only once") from error
-    except ValueError as error:  # an integer of more digits than Python converts
+        message = f"{path}:{line_at(text, last)}: {key}: occurs twice in one object"
+        raise FormatError(message, hint="each id and each key may occur only once") from error
+    except ValueError as error:  # an integer with too many digits
         raise FormatError(f"{path}: not valid JSON: {error}") from error
 
 
-def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    seen: dict[str, Any] = {}
+def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
+    seen: dict[str, object] = {}
     for key, value in members:
         if key in seen:
             raise _DuplicateKeyError(key)
@@ -100,36 +104,36 @@ ASSIGNMENT = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=")
 
 
 def toml_line(text: str, keys: Sequence[str]) -> int:
-    """The line of the key, or of the nearest key above it that has a line of its own (inline tables have none)."""
+    """Return the line of a key, or of its nearest parent that has a line of its own (inline tables have none)."""
     table: tuple[str, ...] = ()
-    depth, found = 0, 1
+    depth, result = 0, 1
     for number, line in enumerate(text.splitlines(), start=1):
         if header := HEADER.match(line):
-            table = here = _parts(header[1])
+            table = path = _parts(header[1])
         elif assignment := ASSIGNMENT.match(line):
-            here = table + _parts(assignment[1])
+            path = table + _parts(assignment[1])
         else:
             continue
-        if len(here) > depth and here == tuple(keys[: len(here)]):
-            depth, found = len(here), number
-    return found
+        if len(path) > depth and path == tuple(keys[: len(path)]):
+            depth, result = len(path), number
+    return result
 
 
 def json_line(text: str, keys: Sequence[str]) -> int:
-    """The line of the key in JSON text: each key is sought after the one above it."""
-    place = 0
+    """Return the line of a key in JSON text, searching each key after its parent."""
+    position = 0
     for key in keys:
         spelling = re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:"
-        hit = re.compile(spelling).search(text, place)
-        if hit is None:
+        match = re.compile(spelling).search(text, position)
+        if match is None:
             break
-        place = hit.start()
-    return line_at(text, place)
+        position = match.start()
+    return line_at(text, position)
 
 
-def line_at(text: str, place: int) -> int:
-    """The number of the line that holds a position in the text."""
-    return text.count("\n", 0, place) + 1
+def line_at(text: str, position: int) -> int:
+    """Return the line number of a position in the text."""
+    return text.count("\n", 0, position) + 1
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ class Library:
         self._elsewhere = elsewhere
         self._built: dict[tuple[str, str], Any] = {}
         top = Entry(document, (), document.data)
-        top.only(*BUILDERS)
+        top.only(*BUILDERS, "probe")
+        self.probe_ids = tuple(top.child("probe").table)  # `words.probes` builds them
         self._tables = {kind: top.child(kind) for kind in BUILDERS}
 
     def ids(self, kind: str) -> tuple[str, ...]:

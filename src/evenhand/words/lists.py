@@ -1,4 +1,4 @@
-"""Lists of words and pairs in a word file: written out, or included from another list by `@id`."""
+"""Lists of words and pairs in a word file, written out or included from another list by `@id`."""
 
 from __future__ import annotations
 
@@ -13,70 +13,70 @@ Item = TypeVar("Item", str, tuple[str, str])
 
 
 class Shelf(Protocol):
-    """What a record may refer to while it is built."""
+    """Resolves the references of a record to other records."""
 
     def source_of(self, entry: Entry) -> Source | None:
-        """The source that an entry names, or the only one of its file."""
+        """Return the source that an entry names, or the only source of its file."""
 
     def words(self, reference: str) -> WordSet:
-        """The word set, or the side of a pair list (`id/first`, `id/second`), that a reference includes."""
+        """Return the word set, or the side of a pair list (`id/first`, `id/second`), of a reference."""
 
     def pairs(self, reference: str) -> Pairs:
-        """The pairs that a reference includes."""
+        """Return the pairs of a reference."""
 
 
-def reference_in(item: Any) -> str:
-    """The id after the @ of an including item; empty for any other, `@@word` being the word `@word`."""
+def reference_in(item: object) -> str:
+    """Return the id of an item `@id`, or the empty string; `@@word` stands for the word `@word`."""
     return item[1:] if isinstance(item, str) and item.startswith("@") and not item.startswith("@@") else ""
 
 
-def only_reference(value: Any) -> str:
-    """The id when a list consists of one included list and nothing else."""
+def only_reference(value: object) -> str:
+    """Return the id if a list consists of a single included list, or the empty string."""
     return reference_in(value[0]) if isinstance(value, list) and len(value) == 1 else ""
 
 
 def word_list(entry: Entry, key: str, shelf: Shelf) -> tuple[str, ...]:
-    """The words under a key, included lists spelt out.
+    """Return the words under a key, with included lists expanded.
 
-    A repeated word or a stray blank is an error unless the list is marked `verbatim`; an included list adds only words
-    that are not there yet.
+    A repeated word or surrounding white space is an error unless the list is marked `verbatim`; an included list adds
+    only new words.
     """
 
-    def written(item: Any) -> str:
+    def parse(item: Any) -> str:
         word = item[1:] if isinstance(item, str) and item.startswith("@") else item
         return checked_words([word], what="the list")[0]
 
-    return _collected(entry, key, shelf.words, written)
+    return _collect(entry, key, shelf.words, parse)
 
 
 def pair_list(entry: Entry, key: str, shelf: Shelf) -> tuple[tuple[str, str], ...]:
-    """The pairs under a key, included lists spelt out, with the same rules as for words."""
-    return _collected(entry, key, shelf.pairs, lambda item: checked_pairs([item], what="the list")[0])
+    """Return the pairs under a key, with the same rules as `word_list`."""
+    return _collect(entry, key, shelf.pairs, lambda item: checked_pairs([item], what="the list")[0])
 
 
-def _collected(
-    entry: Entry, key: str, included: Callable[[str], Iterable[Item]], written: Callable[[Any], Item]
+def _collect(
+    entry: Entry, key: str, include: Callable[[str], Iterable[Item]], parse: Callable[[Any], Item]
 ) -> tuple[Item, ...]:
     verbatim = entry.flag("verbatim")
-    kept: list[Item] = []
+    items: list[Item] = []
     seen: set[Item] = set()
     for raw in entry.items(key):
         with entry.at(key):
             if reference := reference_in(raw):
-                kept += (new := [item for item in dict.fromkeys(included(reference)) if item not in seen])
+                items += (new := [item for item in dict.fromkeys(include(reference)) if item not in seen])
                 seen.update(new)
             else:
-                item = written(raw)
+                item = parse(raw)
                 if not verbatim:
-                    _refuse_slips(entry, key, item, repeated=item in seen)
-                kept.append(item)
+                    _check_item(entry, key, item, repeated=item in seen)
+                items.append(item)
                 seen.add(item)
-    return tuple(kept)
+    return tuple(items)
 
 
-def _refuse_slips(entry: Entry, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
-    remedy = "or add verbatim = true to keep the list as its source prints it"
+def _check_item(entry: Entry, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
+    remedy = "or add verbatim = true to keep the list as published"
     if repeated:
-        raise entry.error(key, f"{item!r} stands twice", hint=f"remove one, {remedy}")
+        raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")
     if any(word != word.strip() for word in ((item,) if isinstance(item, str) else item)):
-        raise entry.error(key, f"{item!r} has blanks around it", hint=f"remove them, {remedy}")
+        raise entry.error(key, f"{item!r} has surrounding white space", hint=f"remove them, {remedy}")

@@ -18,7 +18,8 @@ class Query(Cited):
     """Target sets and attribute sets; in the letters of WEAT the targets are X and Y, the attributes A and B.
 
     A positive value of a measure says that the first target goes with the first attribute. Sets may be word sets,
-    plain lists, or a mapping from the name of each set to its words.
+    plain lists, or a mapping from the name of each set to its words. `concept` is the id of the concept that the query
+    is about; an audit asks the queries of its own concept, and those without one as controls.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Query(Cited):
     attributes: tuple[WordSet, ...]
     source: Source | None
     note: str
+    concept: str
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class Query(Cited):
         source: Source | None = None,
         *,
         note: str = "",
+        concept: str = "",
     ) -> None:
         vars(self).update(
             name=name,
@@ -42,6 +45,7 @@ class Query(Cited):
             attributes=_sets(attributes, "attribute", name, source),
             source=source,
             note=note,
+            concept=concept,
         )
 
     def __repr__(self) -> str:
@@ -63,6 +67,8 @@ class Query(Cited):
         plain: dict[str, Any] = {"name": self.name}
         plain["targets"] = [group.to_dict() for group in self.targets]
         plain["attributes"] = [group.to_dict() for group in self.attributes]
+        if self.concept:
+            plain["concept"] = self.concept
         return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
 
 

@@ -1,4 +1,4 @@
-"""Sentences with slots, filled one at a time so that millions of them never sit in memory."""
+"""Sentence templates with slots, expanded lazily."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from evenhand.errors import UsageError
 from evenhand.words.articles import article, with_articles
@@ -21,8 +20,8 @@ SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class Template(Cited):
     """A sentence with `{slots}`, and word sets for some or all of them.
 
-    `a/an` before a slot becomes the article its filler needs: `articles="letter"` goes by the first letter, as the code
-    of Dev et al. (2020) does, "phonetic" knows its exceptions. Slots without fillers are free: the caller fills them.
+    `a/an` before a slot becomes the article of its filler: by first letter with `articles="letter"`, as in the code of
+    Dev et al. (2020), or by sound with "phonetic". Slots without fillers are free; the caller fills them.
 
     Example:
         >>> t = Template("demo", "The {subject} ate a/an {food}.", {"food": ["apple", "meal"]})
@@ -51,58 +50,58 @@ class Template(Cited):
         slots = set(SLOT.findall(text))
         if not slots or "{" in SLOT.sub("", text) or "}" in SLOT.sub("", text):
             raise UsageError(f"template {name!r}: {text!r} has no slot or a stray brace", hint="write slots as {word}")
-        kept = {slot: w if isinstance(w, WordSet) else WordSet(slot, w, source) for slot, w in (fillers or {}).items()}
-        for slot, words in kept.items():
+        sets = {slot: w if isinstance(w, WordSet) else WordSet(slot, w, source) for slot, w in (fillers or {}).items()}
+        for slot, words in sets.items():
             if slot not in slots or not len(words):
                 raise UsageError(f"template {name!r}: fillers for {slot!r} are empty, or the text has no such slot")
-        vars(self).update(name=name, text=text, fillers=FrozenMap(kept), articles=articles, source=source, note=note)
+        vars(self).update(name=name, text=text, fillers=FrozenMap(sets), articles=articles, source=source, note=note)
 
     def __repr__(self) -> str:
         return f"Template({self.name!r}, {self.text!r}, {self.size} sentences)"
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The slots in the order in which they stand in the text."""
+        """The slots in the order of the text."""
         return tuple(dict.fromkeys(SLOT.findall(self.text)))
 
     @property
     def free(self) -> tuple[str, ...]:
-        """The slots that have no fillers."""
+        """The slots without fillers."""
         return tuple(slot for slot in self.slots if slot not in self.fillers)
 
     @property
     def size(self) -> int:
-        """How many sentences the fillers make, with one word in each free slot."""
+        """Number of sentences, with one word per free slot."""
         return math.prod(len(words) for words in self.fillers.values())
 
-    def fill(self, /, **chosen: str) -> str:
-        """One sentence; every slot needs its word."""
-        missing, unknown = set(self.slots) - set(chosen), set(chosen) - set(self.slots)
+    def fill(self, /, **words: str) -> str:
+        """Return one sentence; every slot needs a word."""
+        missing, unknown = set(self.slots) - set(words), set(words) - set(self.slots)
         if missing or unknown:
             raise UsageError(f"template {self.name!r}: missing {sorted(missing)}, not a slot {sorted(unknown)}")
-        return with_articles(SLOT.sub(lambda slot: chosen[slot[1]], self.text), self.articles)
+        return with_articles(SLOT.sub(lambda slot: words[slot[1]], self.text), self.articles)
 
     def combinations(self, /, **chosen: str | Words) -> Iterator[dict[str, str]]:
-        """Every way to fill the slots, lazily; the last slot of the text varies fastest.
+        """Yield every assignment of words to slots; the last slot of the text varies fastest.
 
-        A keyword gives a free slot its word or words, or narrows the fillers of another.
+        A keyword gives the word or words of a free slot, or restricts the fillers of another slot.
         """
-        given = {slot: (words,) if isinstance(words, str) else tuple(words) for slot, words in chosen.items()}
-        for slot, words in given.items():
+        pools = {slot: (words,) if isinstance(words, str) else tuple(words) for slot, words in chosen.items()}
+        for slot, words in pools.items():
             if not checked_words(words, what=f"slot {slot!r}"):
-                raise UsageError(f"template {self.name!r}: no word is given for the slot {slot!r}")
-        pools: dict[str, Iterable[str]] = {**self.fillers, **given}
-        self.fill(**dict.fromkeys(pools, "x"))
-        ways = product(*(pools[slot] for slot in self.slots))
-        return (dict(zip(self.slots, words, strict=True)) for words in ways)
+                raise UsageError(f"template {self.name!r}: the slot {slot!r} has no word")
+        choices: dict[str, Iterable[str]] = {**self.fillers, **pools}
+        self.fill(**dict.fromkeys(choices, "x"))
+        assignments = product(*(choices[slot] for slot in self.slots))
+        return (dict(zip(self.slots, words, strict=True)) for words in assignments)
 
     def expand(self, /, **chosen: str | Words) -> Iterator[str]:
-        """Every sentence, lazily, in the order of `combinations`."""
+        """Yield every sentence, in the order of `combinations`."""
         return (self.fill(**words) for words in self.combinations(**chosen))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name, "text": self.text, "articles": self.articles}
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, in the form of a word file."""
+        plain: dict[str, object] = {"name": self.name, "text": self.text, "articles": self.articles}
         plain["fillers"] = {slot: words.to_dict() for slot, words in self.fillers.items()}
-        kept = {key: value for key, value in plain.items() if value}
-        return kept | ({"note": self.note} if self.note else {}) | source_dict(self.source)
+        filled = {key: value for key, value in plain.items() if value}
+        return filled | ({"note": self.note} if self.note else {}) | source_dict(self.source)

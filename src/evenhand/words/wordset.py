@@ -1,4 +1,4 @@
-"""The two plain lists that everything else is made of: words, and pairs of words."""
+"""`WordSet` and `Pairs`: named lists of words and of word pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evenhand.errors import UsageError, few, shown
 from evenhand.words.source import Cited, Source, source_dict
@@ -19,8 +19,8 @@ PairList: TypeAlias = "Pairs | Iterable[Sequence[str]]"
 class WordSet(Cited):
     """A named list of words in the order of its source.
 
-    A printed list may hold a word twice; it is kept as it is and `duplicates` says so. `scores` are columns of numbers
-    that the source gives beside the words, one number for each word.
+    A published list may contain a word twice; it is kept unchanged, and `duplicates` lists such words. `scores` are
+    columns of numbers that the source gives with the words, one number per word.
     """
 
     name: str
@@ -38,14 +38,14 @@ class WordSet(Cited):
         note: str = "",
         scores: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        kept = checked_words(words, what=f"word set {name!r}")
+        items = checked_words(words, what=f"word set {name!r}")
         columns = FrozenMap(
             {column: checked_scores(s, what=f"{name!r}, {column!r}") for column, s in (scores or {}).items()}
         )
         for column, values in columns.items():
-            if len(values) != len(kept):
-                raise UsageError(f"word set {name!r}: {len(values)} scores {column!r} for {len(kept)} words")
-        vars(self).update(name=name, words=kept, source=source, note=note, scores=columns)
+            if len(values) != len(items):
+                raise UsageError(f"word set {name!r}: {len(values)} scores {column!r} for {len(items)} words")
+        vars(self).update(name=name, words=items, source=source, note=note, scores=columns)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.words)
@@ -64,9 +64,9 @@ class WordSet(Cited):
         """Words that occur more than once."""
         return tuple(word for word, count in Counter(self.words).items() if count > 1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name}
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, in the form of a word file."""
+        plain: dict[str, object] = {"name": self.name}
         if self.scores:
             plain["columns"] = list(self.scores)
             plain["rows"] = [[word, *values] for word, *values in zip(self.words, *self.scores.values(), strict=True)]
@@ -79,7 +79,7 @@ class WordSet(Cited):
 
 @dataclass(frozen=True, init=False)
 class Pairs(Cited):
-    """A named list of word pairs; the first member of each belongs to the first pole, which is the positive one."""
+    """A named list of word pairs; the first member of each belongs to the first, positive pole."""
 
     name: str
     pairs: tuple[tuple[str, str], ...]
@@ -98,8 +98,8 @@ class Pairs(Cited):
     ) -> None:
         if isinstance(poles, str) or len(poles) != 2:
             raise UsageError(f"pairs {name!r}: poles must be two names, got {poles!r}")
-        kept = checked_pairs(pairs, what=f"pairs {name!r}")
-        vars(self).update(name=name, pairs=kept, poles=(poles[0], poles[1]), source=source, note=note)
+        items = checked_pairs(pairs, what=f"pairs {name!r}")
+        vars(self).update(name=name, pairs=items, poles=(poles[0], poles[1]), source=source, note=note)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.pairs)
@@ -112,12 +112,12 @@ class Pairs(Cited):
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The members on the positive side, in order, repeats included."""
+        """The first members in order, with repeats."""
         return tuple(a for a, _ in self.pairs)
 
     @property
     def second(self) -> tuple[str, ...]:
-        """The members on the other side, in order, repeats included."""
+        """The second members in order, with repeats."""
         return tuple(b for _, b in self.pairs)
 
     @property
@@ -126,13 +126,13 @@ class Pairs(Cited):
         return tuple(pair for pair, count in Counter(self.pairs).items() if count > 1)
 
     def flipped(self) -> Pairs:
-        """The same pairs with the other pole first."""
-        turned = tuple((b, a) for a, b in self.pairs)
-        return Pairs(self.name, turned, (self.poles[1], self.poles[0]), self.source, note=self.note)
+        """Return the pairs with the other pole first."""
+        flipped = tuple((b, a) for a, b in self.pairs)
+        return Pairs(self.name, flipped, (self.poles[1], self.poles[0]), self.source, note=self.note)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name, "poles": list(self.poles)}
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, in the form of a word file."""
+        plain: dict[str, object] = {"name": self.name, "poles": list(self.poles)}
         plain["pairs"] = [[a, b] for a, b in self.pairs]
         if self.duplicates or any(word != word.strip() for pair in self.pairs for word in pair):
             plain["verbatim"] = True
@@ -140,34 +140,36 @@ class Pairs(Cited):
 
 
 def escaped(word: str) -> str:
-    """A word as a file holds it: an @ in front would mean "include that list", so it is doubled."""
+    """Escape a word for a word file: a leading @, which includes another list, is doubled."""
     return "@" + word if word.startswith("@") else word
 
 
 def checked_words(words: Words, *, what: str) -> tuple[str, ...]:
-    """The words as a tuple, or an error that shows the one that is no word."""
+    """Return the words as a tuple; raise `UsageError` for an invalid word."""
     if isinstance(words, str):
-        raise UsageError(f"{what} must be a list of words, got the text {shown(words)}", hint=f"write [{shown(words)}]")
+        raise UsageError(
+            f"{what} must be a list of words, got the string {shown(words)}", hint=f"write [{shown(words)}]"
+        )
     if not isinstance(words, Iterable):
         raise UsageError(f"{what} must be a list of words, got {shown(words)}")
     return tuple(_checked_word(word, what) for word in words)
 
 
 def checked_pairs(pairs: PairList, *, what: str) -> tuple[tuple[str, str], ...]:
-    """The pairs as tuples, or an error that shows the one that is not two words."""
+    """Return the pairs as tuples; raise `UsageError` for an invalid pair."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise UsageError(f"{what} must be a list of (first, second), got {shown(pairs)}")
     return tuple(_checked_pair(pair, what) for pair in pairs)
 
 
 def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
-    """The scores as floats; what is no finite number is an error."""
+    """Return the scores as floats; raise `UsageError` if a score is not finite."""
     try:
         numbers = tuple(map(float, scores))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"scores {what}: must be numbers, got {shown(scores)}") from error
     if not all(map(math.isfinite, numbers)):
-        raise UsageError(f"scores {what}: holds a number that is not finite")
+        raise UsageError(f"scores {what}: contains a number that is not finite")
     return numbers
 
 
@@ -182,11 +184,11 @@ def _checked_pair(pair: Sequence[str], what: str) -> tuple[str, str]:
 
 def _checked_word(word: object, what: str) -> str:
     if not isinstance(word, str):
-        raise UsageError(f"{what}: {shown(word)} is not a word", hint="words are texts: put quotes around them")
+        raise UsageError(f"{what}: {shown(word)} is not a word", hint="put quotes around words")
     if not word.strip():
-        raise UsageError(f"{what}: holds an empty word")
+        raise UsageError(f"{what}: contains an empty word")
     if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
-        raise UsageError(f"{what}: {word!r} holds half of a character", hint="save the list as UTF-8")
+        raise UsageError(f"{what}: {word!r} contains a lone surrogate", hint="save the list as UTF-8")
     return word
 
 
@@ -194,7 +196,7 @@ V = TypeVar("V")
 
 
 class FrozenMap(Mapping[str, V]):
-    """A mapping in fixed order that cannot change, hashes and pickles; `types.MappingProxyType` does neither."""
+    """An immutable ordered mapping that can be hashed and pickled, unlike `types.MappingProxyType`."""
 
     __slots__ = ("_entries",)
 
@@ -211,7 +213,7 @@ class FrozenMap(Mapping[str, V]):
         return len(self._entries)
 
     def __hash__(self) -> int:
-        # Equality of mappings ignores order, so the hash must too.
+        # Equality of mappings ignores order, and so does the hash.
         return hash(frozenset(self._entries.items()))
 
     def __repr__(self) -> str:

@@ -50,8 +50,12 @@ def test_the_order_of_the_sets_does_not_matter_if_both_are_turned(seed):
 
 def test_its_p_value_for_two_sets_is_that_of_weat(lab):
     vectors, query = lab.planted(7)
-    exact = measures.weat(vectors, query).p_value
-    assert gweat(vectors, query, samples=20_000).p_value == pytest.approx(exact, abs=0.02)
+    for alternative in ("two-sided", "greater", "less"):
+        exact = measures.weat(vectors, query, alternative=alternative).p_value
+        m = gweat(vectors, query, samples=20_000, alternative=alternative)
+        assert m.p_value == pytest.approx(exact, abs=0.02)
+        assert m.params["alternative"] == alternative
+        assert ("one-sided" in m.reading) == (alternative != "two-sided")
 
 
 def test_names_that_go_with_their_words_are_found():
@@ -65,7 +69,10 @@ def test_undefined_and_wrong():
     vectors, query = three_sets(0)
     m = gweat(vectors, Query("q", {"X": ["gone"], "Y": ["x0"]}, {"A": ["a0"], "B": ["b0"]}))
     assert (m.status, m.reason) == ("undefined", "no word of X is in the vocabulary")
-    with pytest.raises(UsageError, match="3 and 2"):
-        gweat(vectors, Query("q", query.targets, query.attributes[:2]))
-    with pytest.raises(UsageError, match="at least 1 sample"):
+    uneven = gweat(vectors, Query("q", query.targets, query.attributes[:2], concept="colour"))
+    assert uneven.status == "undefined"
+    assert "q about colour has 3 and 2" in uneven.reason
+    with pytest.raises(UsageError, match="samples must be at least 1, got 0"):
         gweat(vectors, query, samples=0)
+    with pytest.raises(UsageError, match="'both'"):
+        gweat(vectors, query, alternative="both")

@@ -1,4 +1,4 @@
-"""RIPA: by hand, both relations, the pole, and the two bootstraps."""
+"""RIPA: by hand, both relations, the pole, and the intervals over words and over pairs."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from evenhand import Concept, Vectors, measures, subspaces
 from evenhand.errors import UsageError
-from evenhand.measures.association.ripa import associations, relations
+from evenhand.measures.association.pair_intervals import relation_weights
+from evenhand.measures.association.ripa import associations
 
 seeds = st.integers(0, 10_000)
 TWO = Vectors(["she", "he", "w", "u"], [[0.0, 3.0], [0.0, 1.0], [2.0, -5.0], [1.0, 0.5]])
@@ -71,25 +72,27 @@ def test_rotation_does_not_matter_and_scale_is_passed_on(lab, seed, factor):
 
 
 @given(seeds)
-def test_each_draw_of_pairs_is_the_direction_of_the_drawn_pairs(seed):
+def test_the_weights_of_counted_pairs_make_their_principal_direction(seed):
     """Brute force: the first right singular vector of the repeated rows, turned towards their mean."""
     rng = np.random.default_rng(seed)
     apart = rng.normal(size=(5, 7)) + 0.8
     drawn = rng.integers(5, size=(6, 5))
-    for rows, weights in zip(drawn, relations(apart, "pc", drawn), strict=True):
+    counts = np.stack([np.bincount(rows, minlength=5) for rows in drawn]).astype(float)
+    for rows, weights in zip(drawn, relation_weights(apart @ apart.T, counts, "pc"), strict=True):
         _, _, right = np.linalg.svd(apart[rows])
         expected = right[0] * np.sign(right[0] @ apart[rows].mean(axis=0))
         assert weights @ apart == pytest.approx(expected, abs=1e-8)
 
 
-def test_the_interval_over_pairs_says_which_leanings_do_not_hang_on_single_pairs():
+def test_the_interval_over_pairs_shows_which_associations_depend_on_single_pairs():
     m = measures.ripa(Vectors.default(), ["captain", "table"])
     low, high = m.details["interval_over_pairs"]
-    assert low < m.value < high
+    assert low < m.details["population_mean"] < high
+    assert 0 < m.details["pair_agreement"] < 1
     captain, table = m.items
-    assert captain["interval"][0] < captain["value"] < captain["interval"][1] < 0
+    assert captain["interval"][0] < captain["population"] < captain["value"] < 0  # errors of the direction shrink beta
+    assert captain["interval"][1] < 0
     assert table["interval"][0] < 0 < table["interval"][1]
-    assert m.details["pair_draws"] == 1_000
     assert measures.ripa(Vectors.default(), ["captain", "table"]) == m
 
 
@@ -97,9 +100,12 @@ def test_pairs_that_agree_exactly_leave_no_doubt():
     vectors = Vectors(
         ["a1", "b1", "a2", "b2", "a3", "b3", "w"], [[2, 0], [0, 0], [3, 1], [1, 1], [5, 0], [1, 0], [7, 9]]
     )
-    about = Concept("same", pairs=[("a1", "b1"), ("a2", "b2"), ("a3", "b3")])
-    m = measures.ripa(vectors, ["w"], concept=about)
+    pairs = [("a1", "b1"), ("a2", "b2"), ("a3", "b3"), ("a3", "b1"), ("a1", "b3")]
+    m = measures.ripa(vectors, ["w"], concept=Concept("same", pairs=pairs))
     assert m.items[0]["interval"] == pytest.approx([7.0, 7.0])
+    few = measures.ripa(vectors, ["w"], concept=Concept("few", pairs=pairs[:3]))
+    assert "interval" not in few.items[0]
+    assert few.details["interval_over_pairs"] is None
 
 
 def test_lost_pairs_are_named_and_pairs_of_equal_words_left_out():
@@ -123,7 +129,7 @@ def test_associations_of_no_pair_in_particular():
     ("words", "pairs", "reason"),
     [
         (["gone"], [("she", "he")], "no word of words"),
-        (["w"], [("she", "hers")], "no complete pair"),
+        (["w"], [("she", "hers")], "no pair of c pairs"),
         (["w"], [("she", "twin")], "same vectors"),
     ],
 )

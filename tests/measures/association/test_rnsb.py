@@ -97,7 +97,11 @@ def test_sentiment_words_from_another_query():
     [
         ([["p0"], ["gone"]], [["g0"] * 6, ["b0"] * 6], "no word of target 2"),
         ([["p0", "p1"]], [["g0", "g1", "g2", "g3"], ["b0", "b1", "b2", "b3", "b4"]], "attribute 1 has fewer than 5"),
-        ([["p0"]], [[f"g{i}" for i in range(5)], [f"b{i}" for i in range(5)]], "nothing to be uneven with"),
+        (
+            [["p0"]],
+            [[f"g{i}" for i in range(5)], [f"b{i}" for i in range(5)]],
+            "single target word cannot be rated unevenly",
+        ),
     ],
 )
 def test_undefined_says_why(targets, attributes, reason):
@@ -108,7 +112,7 @@ def test_undefined_says_why(targets, attributes, reason):
 
 def test_wrong_arguments_are_named():
     vectors, query = sentiment_lab(0.0)
-    with pytest.raises(UsageError, match="at least 1 split"):
+    with pytest.raises(UsageError, match="splits must be at least 1"):
         rnsb(vectors, query, splits=0)
     with pytest.raises(UsageError, match="2 attribute sets"):
         rnsb(vectors, Query("q", query.targets, query.attributes[:1]))

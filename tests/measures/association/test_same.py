@@ -126,5 +126,8 @@ def test_undefined_says_why(words, groups, reason):
 def test_wrong_arguments_are_named():
     with pytest.raises(UsageError, match="mean"):
         same(V, ["w1"], concept=TWO, combine="mean")
-    with pytest.raises(UsageError, match="at least two groups"):
-        same(V, ["w1"], concept=Concept("c", groups={"a": ["f"]}))
+
+
+def test_one_group_is_undefined_and_names_the_concept():
+    m = same(V, ["w1"], concept=Concept("c", groups={"a": ["f"]}))
+    assert (m.status, m.reason) == ("undefined", "concept 'c' has one group; SAME compares two or more")

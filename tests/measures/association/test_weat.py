@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import Query, Vectors, measures
+from evenhand import query as eh_query
 from evenhand.errors import UsageError
+from evenhand.measures.association.weat import largest_effect
 
 seeds = st.integers(0, 10_000)
 # cosines with a = (1, 0) and b = (0, 1): s is the first coordinate minus the second, over the length
@@ -38,7 +40,8 @@ def test_by_hand():
     m = measures.weat(BY_HAND, QUERY)
     assert m.value == pytest.approx(1.2 / math.sqrt(0.4), abs=1e-6)
     assert m.details["statistic"] == pytest.approx(2.4, abs=1e-6)
-    assert m.p_value == 1 / 6  # the observed partition has the largest sum of the six
+    assert m.p_value == 2 / 6  # the observed partition has the largest sum of the six, its mirror image the smallest
+    assert measures.weat(BY_HAND, QUERY, alternative="greater").p_value == 1 / 6
     assert [item["value"] for item in m.items] == pytest.approx([-0.2, 0.2, -1.0, -1.4], abs=1e-6)
     assert (m.n, m.interval, m.positive) == (4, None, "X with A")
     assert m.reading == "X nearer to A, Y to B"
@@ -52,7 +55,7 @@ def test_the_sample_deviation_is_smaller_by_the_known_ratio():
 @given(seeds, st.sampled_from([0, 1]))
 def test_is_the_definition_with_sets_of_unequal_size(lab, seed, ddof):
     vectors, query = lab.planted(seed)
-    m = measures.weat(vectors, query, ddof=ddof)
+    m = measures.weat(vectors, query, ddof=ddof, alternative="greater")
     effect, statistic, p = brute_force(vectors, query, lab.cosine, ddof)
     assert m.value == pytest.approx(effect, rel=1e-6)
     assert m.details["statistic"] == pytest.approx(statistic, abs=1e-6)
@@ -62,7 +65,7 @@ def test_is_the_definition_with_sets_of_unequal_size(lab, seed, ddof):
 @given(seeds)
 def test_swapping_targets_or_attributes_turns_the_sign(lab, seed):
     vectors, query = lab.planted(seed)
-    plain = measures.weat(vectors, query)
+    plain = measures.weat(vectors, query, alternative="greater")
     targets = measures.weat(vectors, Query("t", query.targets[::-1], query.attributes))
     attributes = measures.weat(vectors, Query("a", query.targets, query.attributes[::-1]), alternative="less")
     assert targets.value == pytest.approx(-plain.value)
@@ -88,14 +91,14 @@ def test_equal_targets_stay_within_two(lab, seed):
 def test_single_words_always_give_two_and_nothing_or_a_half(lab, seed):
     """Ethayarajh et al. 2019, proposition 2 and table 1."""
     vectors, query = lab.planted(seed, sizes=(1, 1, 1, 1))
-    m = measures.weat(vectors, query, ties="gt")
+    m = measures.weat(vectors, query, ties="gt", alternative="greater")
     assert m.value in (pytest.approx(2.0, abs=1e-9), pytest.approx(-2.0, abs=1e-9))
     assert m.p_value == (0.0 if m.value > 0 else 0.5)
     assert abs(measures.weat(vectors, query, ddof=1).value) == pytest.approx(math.sqrt(2))
 
 
 def test_eight_and_eight_are_counted_exactly():
-    m = measures.weat(Vectors.default(), "weat-6")
+    m = measures.weat(Vectors.default(), "weat-6", alternative="greater")
     assert (m.details["partitions"], m.details["exact"]) == (12_870, True)
     assert m.p_value == 1 / 12_870  # every male name before every female one: the observed partition alone
     low, high = m.interval
@@ -106,8 +109,51 @@ def test_more_words_are_sampled_with_the_seed():
     first, again, other = (measures.weat(Vectors.default(), "weat-2", samples=50, seed=s) for s in (0, 0, 1))
     assert not first.details["exact"]
     assert first == again
-    assert first.interval != other.interval
+    assert first.interval == other.interval  # no random numbers in it
+    assert first != other
     assert first.p_value >= 1 / 51
+
+
+@given(seeds)
+def test_two_sided_counts_both_directions_and_does_not_depend_on_the_sign(lab, seed):
+    vectors, query = lab.planted(seed)
+    greater, less = (measures.weat(vectors, query, alternative=name).p_value for name in ("greater", "less"))
+    plain = measures.weat(vectors, query)
+    swapped = measures.weat(vectors, Query("t", query.targets[::-1], query.attributes))
+    assert plain.params["alternative"] == "two-sided"
+    assert min(greater, less) <= plain.p_value <= 1
+    assert swapped.p_value == pytest.approx(plain.p_value)
+
+
+def test_a_strong_opposite_association_is_significant():
+    """One-sided, it would have p = 1, which reads as no association at all."""
+    query = eh_query("weat-6")
+    opposite = Query("opposite", query.targets[::-1], query.attributes)
+    m = measures.weat(Vectors.default(), opposite)
+    assert m.value < -1.5
+    assert m.p_value == 2 / 12_870
+    assert "one-sided" not in m.reading
+    one_sided = measures.weat(Vectors.default(), opposite, alternative="greater")
+    assert one_sided.p_value == 1
+    assert one_sided.reading.endswith("the p-value is one-sided (greater)")
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 6), st.sampled_from([0, 1]))
+def test_no_value_is_beyond_the_bound_of_the_sizes(lab, seed, n_x, n_y, ddof):
+    vectors, query = lab.planted(seed, sizes=(n_x, n_y, 2, 2))
+    m = measures.weat(vectors, query, ddof=ddof)
+    assert abs(m.value) <= m.details["bound"] + 1e-9
+    assert m.details["bound"] == pytest.approx(largest_effect(n_x, n_y, ddof))
+
+
+def test_the_bound_is_reached_and_explained_when_sets_are_unequal():
+    # one word of X at the pole of A, four words of Y at that of B: s = 1 | -1 -1 -1 -1
+    vectors = Vectors(["x", "p", "q", "r", "s", "a", "b"], [[2, 0], *[[0, k] for k in (1, 2, 3, 4)], [1, 0], [0, 1]])
+    query = Query("q", {"X": ["x"], "Y": ["p", "q", "r", "s"]}, {"A": ["a"], "B": ["b"]})
+    m = measures.weat(vectors, query)
+    assert m.value == pytest.approx(2.5)
+    assert m.details["bound"] == pytest.approx(2.5)
+    assert m.reading.endswith("beyond 2 because 1 and 4 targets allow up to 2.50")
 
 
 def test_lost_words_leave_unequal_sets_and_say_so():

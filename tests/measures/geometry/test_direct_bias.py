@@ -67,7 +67,7 @@ def test_the_vocabulary_as_a_query_names_its_restriction() -> None:
     m = direct_bias(V, "vocabulary", concept=GENDER)
     assert m.n == 4  # without she and he
     assert m.details["sizes"]["plain"] == 6
-    assert m.params["exclude"] == "dawkins2021-gender-specific"
+    assert m.params["exclude"] == "gender words"
 
 
 def test_undefined_and_wrong() -> None:
@@ -75,11 +75,11 @@ def test_undefined_and_wrong() -> None:
     assert (nothing.status, nothing.value, nothing.coverage.missing) == ("undefined", None, ("nowhere",))
     assert direct_bias(V, WORDS, concept=eh.Concept("x", pairs=[("p", "q")])).status == "undefined"
     with pytest.raises(UsageError, match="negative, got -1"):
-        direct_bias(V, WORDS, c=-1)
+        direct_bias(V, WORDS, c=-1, concept=GENDER)
     with pytest.raises(UsageError, match="use own or original"):
-        direct_bias(V, WORDS, direction="other")
+        direct_bias(V, WORDS, direction="other", concept=GENDER)
     with pytest.raises(UsageError, match="use pairs or pair"):
-        direct_bias(V, WORDS, how="other")
+        direct_bias(V, WORDS, how="other", concept=GENDER)
     with pytest.raises(UsageError, match="2 dimensions, toy has 3"):
         direct_bias(V, WORDS, reference=Vectors(["she", "he"], [[1, 0], [0, 1]]), direction="original")
 

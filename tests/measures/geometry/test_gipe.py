@@ -9,7 +9,7 @@ import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.measures import get
 from evenhand.measures.geometry import graph as graph_module
-from evenhand.measures.geometry.bias_score import axis
+from evenhand.measures.geometry.bias_score import concept_direction
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 
@@ -82,29 +82,30 @@ def test_a_word_that_is_nobodys_neighbour_weighs_one_or_nothing() -> None:
 
 def test_a_sample_sends_edges_and_the_pool_stays_whole(planted) -> None:
     v = planted()
-    m = gipe(v, sample=10, k=5)
+    m = gipe(v, sample=10, k=5, min_share=0.3)
     assert (m.n, m.details["pool"]["used"]) == (10, 40)
     assert (m.params["sample"], m.params["pool"]) == (10, "vocabulary")
-    assert gipe(v, sample=10, k=5) == m
-    assert gipe(v, sample=None, k=5).n == 40
+    assert gipe(v, sample=10, k=5, min_share=0.3) == m
+    assert gipe(v, sample=None, k=5, min_share=0.3).n == 40
 
 
 def test_a_sample_estimates_the_whole(planted) -> None:
     v = planted(n=150, first=0.5, second=0.0)
-    assert gipe(v, sample=150, k=10).value == pytest.approx(gipe(v, sample=None, k=10).value, abs=0.03)
+    drawn, whole = (gipe(v, sample=sample, k=10, min_share=0.3).value for sample in (150, None))
+    assert drawn == pytest.approx(whole, abs=0.03)
 
 
 def test_blocks_do_not_change_the_answer(planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = gipe(planted(), k=5)
+    whole = gipe(planted(), k=5, min_share=0.3)
     monkeypatch.setattr(graph_module, "CELLS_AT_ONCE", 100)
-    assert gipe(planted(), k=5) == whole
+    assert gipe(planted(), k=5, min_share=0.3) == whole
 
 
 def test_the_direction_is_that_of_the_reference(planted) -> None:
     before = planted(first=0.4, second=0.0)
     scattered = before.with_matrix(np.random.default_rng(5).normal(size=before.matrix.shape))
-    old, new = (axis(table, eh.concept("gender")) for table in (before, scattered))
-    m = gipe(scattered, k=5, reference=before)
+    old, new = (concept_direction(table, eh.concept("gender")) for table in (before, scattered))
+    m = gipe(scattered, k=5, reference=before, min_share=0.3)
     assert m.value == gipe(scattered, k=5, reference=before, subspace=old).value
     assert m.value != pytest.approx(gipe(scattered, k=5, reference=before, subspace=new).value, abs=0.01)
 
@@ -120,7 +121,8 @@ def test_nothing_along_the_direction_means_no_illicit_neighbour() -> None:
 def test_undefined_and_wrong(planted) -> None:
     v = planted()
     for function in (gipe, proximity_bias):
-        assert "no neighbours" in function(v, ["nowhere"]).reason
+        assert "no word of words" in function(v, ["nowhere"]).reason
+        assert "pairs 3 of 10" in function(v, "vocabulary", k=5).reason  # most pairs of the concept are missing
         assert function(v.restrict(v.words[6:])).status == "undefined"  # no pair to learn the direction from
     alone = Vectors(["a", "b"], np.eye(2))
     along = Subspace.given([[1.0, 0.0]])
@@ -129,7 +131,7 @@ def test_undefined_and_wrong(planted) -> None:
     with pytest.raises(UsageError, match="1 or 0, got 2"):
         gipe(v, unvisited=2)
     with pytest.raises(UsageError, match="got 0"):
-        gipe(v, sample=0)
+        gipe(v, sample=0, min_share=0.3)
 
 
 @pytest.mark.data

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.errors import UsageError
 from evenhand.measures import get
 from evenhand.models.vectors import Vectors
 
@@ -75,14 +74,15 @@ def test_too_few_names_are_undefined_with_the_numbers_in_the_reason() -> None:
     few = V.restrict([*F[:3], *M, *WORDS])
     m = midb(few, WORDS, concept=GENDER)
     assert m.status == "undefined"
-    assert "3/8 and 6/6" in m.reason
-    assert midb(few, WORDS, concept=GENDER, least_names=0.3).status == "ok"
+    assert "gender names, female 3 of 8" in m.reason
+    assert midb(few, WORDS, concept=GENDER, min_share=0.3).status == "ok"
     assert midb(V, ["nowhere"], concept=GENDER).status == "undefined"
 
 
-def test_a_concept_without_names_is_misuse() -> None:
-    with pytest.raises(UsageError, match="no names of two groups"):
-        midb(V, WORDS, concept="nationality")
+def test_a_concept_without_names_is_undefined() -> None:
+    m = midb(V, WORDS, concept="nationality")
+    assert m.status == "undefined"
+    assert "concept 'nationality' has no first names of two groups" in m.reason
 
 
 def test_own_names_or_those_before_mitigation() -> None:

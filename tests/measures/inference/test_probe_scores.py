@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from evenhand.errors import FormatError, UnknownNameError, UsageError
 from evenhand.measures.inference import error, gender_gap, over_seeds, probe, summary
-from evenhand.measures.inference.accumulator import Gathered
+from evenhand.measures.inference.accumulator import Accumulator
 from evenhand.measures.inference.mab_scores import gap_test
 from evenhand.measures.inference.pair_statistics import Columns
 from evenhand.measures.inference.resampling import PhraseWeights
-from evenhand.measures.inference.sampling_error import worth
+from evenhand.measures.inference.sampling_error import effective_size
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
 from evenhand.words.probes import Filler, Points, Probe, stratified
@@ -181,8 +181,8 @@ def test_always_neutral_is_perfect_and_the_controls_tell():
     assert found.marked.error.value == pytest.approx(np.sqrt(2))
 
 
-def gathered(asked, table, *, draws=0, thresholds=(0.5, 0.7), seed=0):
-    found = Gathered(asked, Columns(thresholds), draws=draws, seed=seed)
+def accumulate(asked, table, *, draws=0, thresholds=(0.5, 0.7), seed=0):
+    found = Accumulator(asked, Columns(thresholds), draws=draws, seed=seed)
     found.add_grid(Grid(np.arange(asked.shape[0]), table))
     return found
 
@@ -194,7 +194,7 @@ triples = st.lists(st.tuples(*[st.floats(0.001, 1)] * 3), min_size=8, max_size=8
 
 @given(triples, st.floats(0, 0.99))
 def test_what_holds_on_any_answers(table, tau):
-    found = gathered(small(), table, thresholds=(0.5, tau))
+    found = accumulate(small(), table, thresholds=(0.5, tau))
     for scores in (summary.neutrality(found), summary.word_pair_neutrality(found)):
         assert 0 <= scores.net_neutral.value <= 1
         assert scores.fraction_neutral.value >= scores.threshold[0.5].value
@@ -202,7 +202,7 @@ def test_what_holds_on_any_answers(table, tau):
     assert summary.word_pair_neutrality(found).net_neutral.value == pytest.approx(
         summary.neutrality(found).net_neutral.value
     )
-    marked = summary.marked_scores(found, seed=0)
+    marked = summary.marked_bias(found, seed=0)
     assert marked.error.value <= marked.sentence_error.value + 1e-12  # Jensen
     assert 0 <= marked.distance.value <= np.sqrt(2)
 
@@ -210,22 +210,22 @@ def test_what_holds_on_any_answers(table, tau):
 @given(triples, st.permutations(range(8)), st.integers(1, 8))
 def test_the_order_of_pairs_makes_no_difference(table, order, cut):
     asked = small()
-    whole = gathered(asked, table)
-    parts = Gathered(asked, Columns(), draws=0, seed=0)
+    whole = accumulate(asked, table)
+    parts = Accumulator(asked, Columns(), draws=0, seed=0)
     for some in (order[:cut], order[cut:]):
         points = Points(*np.unravel_index(np.array(some, dtype=int), asked.shape))
         parts.add_points(points, table.reshape(-1, 3)[some])
     assert parts.tables.words == pytest.approx(whole.tables.words)
     assert parts.tables.phrases == pytest.approx(whole.tables.phrases)
     for label in range(3):
-        assert parts.extremes.pairs[label].tolist() == whole.extremes.pairs[label].tolist()
+        assert parts.top_pairs.pairs[label].tolist() == whole.top_pairs.pairs[label].tolist()
 
 
 def test_answers_that_break_the_identity_are_refused():
     table = np.full((2, 2, 2, 3), 0.6)
     table[..., 0] = 0.7
     with pytest.raises(FormatError, match=r"below T:0\.5"):
-        summary.neutrality(gathered(small(), table))
+        summary.neutrality(accumulate(small(), table))
 
 
 def test_thresholds_outside_0_and_1():
@@ -253,38 +253,38 @@ def crossed(premises=12, phrases=30, members=9, seed=0):
 @pytest.mark.parametrize("phrases", [4, 30])
 def test_resamples_are_weighted_means_however_the_answers_come(members, premises, phrases):
     asked, table = crossed(premises, phrases, members)
-    whole = gathered(asked, table, draws=40)
+    whole = accumulate(asked, table, draws=40)
     if max(members, premises, phrases) < 8:
-        assert whole.resampled is None  # draws that are all alike would look like certainty
+        assert whole.resamples is None  # draws that are all alike would look like certainty
         assert summary.neutrality(whole).net_neutral.interval is None
         return
-    pieces = Gathered(asked, Columns(), draws=40, seed=0)
+    pieces = Accumulator(asked, Columns(), draws=40, seed=0)
     for start in range(0, phrases, 7):
         some = np.arange(start, min(start + 7, phrases))[::-1]
         pieces.add_grid(Grid(some, table[some]))
-    points = Gathered(asked, Columns(), draws=40, seed=0)
+    points = Accumulator(asked, Columns(), draws=40, seed=0)
     points.add_points(asked.points(0, asked.n_pairs), table.reshape(-1, 3))
-    expected = brute(whole.resampled, table)
+    expected = brute(whole.resamples, table)
     for found in (whole, pieces, points):
-        assert found.resampled.group_means()[..., :3] == pytest.approx(expected, abs=1e-5)
+        assert found.resamples.group_means()[..., :3] == pytest.approx(expected, abs=1e-5)
     drawn = {"food fillers": phrases, "premise fillers": premises, "hypothesis fillers": members}
-    assert set(whole.resampled.over) == {name for name, size in drawn.items() if size >= 8}
+    assert set(whole.resamples.over) == {name for name, size in drawn.items() if size >= 8}
 
 
-def brute(resampled, table):
+def brute(resamples, table):
     """The definition: the weight of a pair is the product of the weights of its three parts."""
     phrases, premises, hypotheses, _ = table.shape
-    draws = len(resampled.sums)
-    phrase = resampled.phrase.of(slice(None), np.arange(phrases)) if resampled.phrase else None
+    draws = len(resamples.sums)
+    phrase = resamples.phrase.select(slice(None), np.arange(phrases)) if resamples.phrase else None
     weights = [
         np.ones((draws, size)) if w is None else w
-        for w, size in ((phrase, phrases), (resampled.other, premises), (resampled.word, hypotheses))
+        for w, size in ((phrase, phrases), (resamples.other, premises), (resamples.word, hypotheses))
     ]
     full = np.einsum("bt,bp,bh->btph", *weights)
     return np.stack(
         [
-            np.einsum("btph,tphk->bk", full[..., resampled.member == g], table[:, :, resampled.member == g])
-            / full[..., resampled.member == g].sum(axis=(1, 2, 3))[:, None]
+            np.einsum("btph,tphk->bk", full[..., resamples.member == g], table[:, :, resamples.member == g])
+            / full[..., resamples.member == g].sum(axis=(1, 2, 3))[:, None]
             for g in range(2)
         ],
         axis=1,
@@ -304,7 +304,7 @@ def test_a_phrase_is_drawn_as_often_as_its_words():
     asked = two_slots()
     weights = PhraseWeights(asked, 50, np.random.SeedSequence(1))
     assert weights.over == ("verb fillers", "object fillers")  # two templates are too few to draw
-    found = weights.of(slice(None), np.arange(len(asked.phrases)))
+    found = weights.select(slice(None), np.arange(len(asked.phrases)))
     verbs, objects = (table[:, :-1] for table in weights.tables)
     assert verbs.sum(axis=1) == pytest.approx(np.full(50, 11))
     for number in (0, 17, 119, 120, 121):
@@ -329,7 +329,7 @@ def test_intervals_cover_what_other_verbs_and_objects_would_give():
         effects = rng.normal(0, 0.06, 13)[verb] + np.where(thing < 0, 0, rng.normal(0, 0.06, 30)[thing])
         neutral = np.clip(0.5 + effects[:, None, None], 0.01, 0.99) * np.ones((1, 1, 2))
         table = np.stack([(1 - neutral) / 2, neutral, (1 - neutral) / 2], axis=-1)
-        low, high = summary.neutrality(gathered(asked, table, draws=200)).net_neutral.interval
+        low, high = summary.neutrality(accumulate(asked, table, draws=200)).net_neutral.interval
         hits += low <= 0.5 <= high
     assert 0.85 * runs <= hits <= runs
 
@@ -338,14 +338,14 @@ def test_groups_on_the_premise_mirror_groups_on_the_hypothesis():
     asked, table = crossed()
     mirrored = replace(asked, premise=asked.hypothesis, hypothesis=asked.premise)
     assert mirrored.grouped == "premise"
-    ours = gathered(asked, table, draws=50)
-    theirs = gathered(mirrored, table.swapaxes(1, 2), draws=50)
-    assert theirs.resampled.group_means() == pytest.approx(ours.resampled.group_means(), abs=1e-5)
+    ours = accumulate(asked, table, draws=50)
+    theirs = accumulate(mirrored, table.swapaxes(1, 2), draws=50)
+    assert theirs.resamples.group_means() == pytest.approx(ours.resamples.group_means(), abs=1e-5)
     assert summary.gap(theirs, seed=0).entailment.value == pytest.approx(summary.gap(ours, seed=0).entailment.value)
 
 
 def test_intervals_hold_the_value_and_shrink_with_more_words():
-    wide, narrow = (summary.gap(gathered(*crossed(members=m, phrases=60), draws=400), seed=0) for m in (8, 80))
+    wide, narrow = (summary.gap(accumulate(*crossed(members=m, phrases=60), draws=400), seed=0) for m in (8, 80))
     for found in (wide, narrow):
         low, high = found.entailment.interval
         assert low < found.entailment.value < high
@@ -355,7 +355,7 @@ def test_intervals_hold_the_value_and_shrink_with_more_words():
 
 
 def test_a_clustered_interval_is_much_wider_than_one_over_single_pairs():
-    found = summary.neutrality(gathered(*crossed(), draws=400))
+    found = summary.neutrality(accumulate(*crossed(), draws=400))
     _, table = crossed()
     naive = 2 * 1.96 * table[..., 1].std() / np.sqrt(table[..., 1].size)
     assert found.net_neutral.interval[1] - found.net_neutral.interval[0] > 3 * naive
@@ -368,21 +368,21 @@ def distances(found):
 @pytest.mark.parametrize("size", [60, 500, 2_000])
 def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
     asked, table = crossed(premises=6, phrases=80, members=4)
-    whole = gathered(asked, table)
+    whole = accumulate(asked, table)
     value, gap = summary.neutrality(whole), summary.gap(whole, seed=0)
-    marked = summary.marked_scores(whole, seed=0)
+    marked = summary.marked_bias(whole, seed=0)
     hits = np.zeros(6)
     runs = 300
     for seed in range(runs):
         sample = stratified(asked, size, seed=seed)
-        found = Gathered(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, Columns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
         scores = summary.neutrality(found)
         pairs = (
             (scores.net_neutral, value.net_neutral),
             (scores.fraction_neutral, value.fraction_neutral),
             (summary.gap(found, seed=0).entailment, gap.entailment),
-            *zip(distances(summary.marked_scores(found, seed=0)), distances(marked), strict=True),
+            *zip(distances(summary.marked_bias(found, seed=0)), distances(marked), strict=True),
         )
         hits += [some.sampling[0] <= full.value <= some.sampling[1] for some, full in pairs]
     # 95 % nominal; three standard deviations of the simulation are 3.8 %
@@ -399,7 +399,7 @@ def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
     true, hits, runs = float(high.mean()), 0, 200
     for seed in range(runs):
         sample = stratified(asked, 30, seed=seed)
-        found = Gathered(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, Columns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
         low, top = summary.neutrality(found).threshold[0.7].sampling
         assert 0 <= low < top <= 1
@@ -410,7 +410,7 @@ def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
 def interval(share, error):
     """Of a share with that standard error, of 100 pairs where it has none."""
     shares = np.array([share])
-    return wilson(shares, worth(shares, np.array([error]), 100.0), quantile=1.959964)
+    return wilson(shares, effective_size(shares, np.array([error]), 100.0), quantile=1.959964)
 
 
 def test_wilson_by_hand():
@@ -424,10 +424,10 @@ def test_wilson_by_hand():
 
 def test_the_clustered_interval_of_a_sample_covers_too():
     asked, table = crossed()
-    value = summary.neutrality(gathered(asked, table)).net_neutral.value
+    value = summary.neutrality(accumulate(asked, table)).net_neutral.value
     for seed in range(20):
         sample = stratified(asked, 900, seed=seed)
-        found = Gathered(asked, Columns(), draws=200, seed=seed)
+        found = Accumulator(asked, Columns(), draws=200, seed=seed)
         found.add_sample(sample, table[tuple(sample.points)])
         low, high = summary.neutrality(found).net_neutral.interval
         assert low < value < high
@@ -447,7 +447,7 @@ def test_three_groups_without_contrast_compare_the_two_that_differ_most():
     table = np.full((2, 2, 3, 3), 1 / 3)
     table[:, :, 1] = [0.8, 0.1, 0.1]
     table[:, :, 2] = [0.1, 0.8, 0.1]
-    found = summary.gap(gathered(asked, table), seed=0)
+    found = summary.gap(accumulate(asked, table), seed=0)
     assert (found.first, found.second, found.chosen, found.p_value) == ("b", "c", True, None)
     assert found.entailment.value == pytest.approx(0.7)
 
@@ -477,7 +477,7 @@ def test_the_permutation_test_by_hand():
     sampled = gap_test(first, second, exact_up_to=1, samples=4_000, seed=1)
     assert not sampled.exact
     assert sampled.p_value == pytest.approx(2 / 6, abs=0.03)
-    with pytest.raises(UsageError, match="two groups"):
+    with pytest.raises(UsageError, match="two non-empty groups"):
         gap_test(first, second[:0])
 
 
@@ -498,9 +498,9 @@ def test_spread_over_seeds():
 
 def test_memory_does_not_grow_with_the_pairs():
     asked, table = crossed()
-    found = Gathered(asked, Columns(), draws=20, seed=0)
-    before = found.tables.words.nbytes + found.resampled.sums.nbytes
+    found = Accumulator(asked, Columns(), draws=20, seed=0)
+    before = found.tables.words.nbytes + found.resamples.sums.nbytes
     for _ in range(3):
         found.add_grid(Grid(np.arange(30), table))
-    assert found.tables.words.nbytes + found.resampled.sums.nbytes == before
+    assert found.tables.words.nbytes + found.resamples.sums.nbytes == before
     assert found.tables.count == 3 * asked.n_pairs

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from evenhand.errors import UsageError
 from evenhand.measures.inference import compare, over_seeds, probe, probe_seeds
-from evenhand.measures.inference.seeds import bounds, gathered, spread
+from evenhand.measures.inference.seeds import bounds, combine_seeds, spread_of
 from evenhand.models.nli import LABELS, CallableModel
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -70,13 +70,13 @@ def test_the_interval_covers_words_and_seeds():
     rng, hits, runs = np.random.default_rng(0), 0, 1_500
     for _ in range(runs):
         values = 0.5 + rng.normal(0, 0.02) + rng.normal(0, 0.02, 3)
-        low, high = spread(values, values[:, None] + rng.normal(0, 0.02, 400), (0, 1)).interval
+        low, high = spread_of(values, values[:, None] + rng.normal(0, 0.02, 400), (0, 1)).interval
         hits += low < 0.5 < high
     assert 0.93 < hits / runs < 0.99
 
 
 def test_intervals_stay_inside_what_is_possible():
-    found = spread([0.0, 0.9], None, (0, 1))
+    found = spread_of([0.0, 0.9], None, (0, 1))
     assert found.interval == (0.0, 1.0)
     assert bounds("gap_entailment") == (-1, 1)
     assert bounds("d") == (0, pytest.approx(2**0.5))
@@ -119,17 +119,17 @@ def test_what_cannot_be_compared():
 
 
 def test_what_is_no_set_of_seeds():
-    with pytest.raises(UsageError, match="no model"):
+    with pytest.raises(UsageError, match="no results"):
         probe_seeds([], asked())
     results = [probe(model(), asked(name=name), draws=0) for name in ("one", "two")]
     with pytest.raises(UsageError, match="different probes"):
         over_seeds(results)
     results = [probe(model(), asked(premises=size), draws=0) for size in (8, 9)]
-    with pytest.raises(UsageError, match="different fillers"):
-        gathered(results)
+    with pytest.raises(UsageError, match="different vocabularies"):
+        combine_seeds(results)
     renamed = replace(asked(), premise=tuple(Filler(f"q{i}") for i in range(8)))
-    with pytest.raises(UsageError, match="different fillers"):  # as many, but others
-        gathered([probe(model(), some, draws=0) for some in (asked(), renamed)])
+    with pytest.raises(UsageError, match="different vocabularies"):  # as many, but others
+        combine_seeds([probe(model(), some, draws=0) for some in (asked(), renamed)])
 
 
 def test_the_record_has_means_first_and_every_model():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError
-from evenhand.measures.quality.rated_sets import here, questions, rated_pairs
+from evenhand.measures.quality.rated_sets import local_ids, questions, rated_pairs
 
 
 def written(folder: Path, text: str, name: str = "mine.tsv") -> Path:
@@ -34,12 +34,12 @@ def test_blanks_and_commas_separate_too(tmp_path: Path, text: str) -> None:
     assert rated_pairs(written(tmp_path, text)).pairs == (("car", "automobile"),)
 
 
-def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_pair_is_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"mine\.tsv, line 2.*'car dog'"):
         rated_pairs(written(tmp_path, "a b 1\ncar dog\n"))
     with pytest.raises(FormatError, match="line 2"):
         rated_pairs(written(tmp_path, "a b 1\nc d nan\n"))
-    with pytest.raises(FormatError, match="holds no pair"):
+    with pytest.raises(FormatError, match="has no pairs"):
         rated_pairs(written(tmp_path, "# nothing\n"))
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 bar 1\n")
     with pytest.raises(FormatError, match=r"latin\.txt is not UTF-8"):
@@ -52,7 +52,7 @@ def test_questions_have_sections(tmp_path: Path) -> None:
     assert read.sections == ("all", "gram1 x")
     with pytest.raises(FormatError, match="line 1: 3 words"):
         questions(written(tmp_path, "a b c\n"))
-    with pytest.raises(FormatError, match="holds no question"):
+    with pytest.raises(FormatError, match="has no questions"):
         questions(written(tmp_path, ": empty\n"))
 
 
@@ -70,12 +70,12 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert "mine.tsv" in folder.value.hint
 
 
-def test_a_set_is_offered_only_when_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_is_offered_only_when_it_is_on_this_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENHAND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
-    assert here("similarity", ("mc-30",)) == ()
+    assert local_ids("similarity", ("mc-30",)) == ()
     (tmp_path / "similarity").mkdir()
     lines = "".join(f"a{i}\tb{i}\t{i}.00000\n" for i in range(45))
     written(tmp_path / "similarity", lines[:543], "EN-MC-30.txt")
-    assert here("similarity", ("mc-30", "rg-65")) == ("mc-30",)
-    assert here("analogy", ("mc-30",)) == ()
+    assert local_ids("similarity", ("mc-30", "rg-65")) == ("mc-30",)
+    assert local_ids("analogy", ("mc-30",)) == ()

@@ -32,7 +32,7 @@ def test_the_order_of_the_cosines_is_compared_with_the_order_of_the_ratings() ->
 def test_the_record_says_what_was_compared() -> None:
     m = similarity(V, pairs(9, 7, 5, 1), seed=3)
     assert (m.measure, m.query, m.model, m.n, m.seed) == ("similarity", "mine", "compass", 4, 3)
-    assert m.params == {"unknown": "drop", "case": "auto"}
+    assert m.params == {"unknown": "drop", "min_share": 0.5, "case": "auto"}
     assert m.items[1] == {"first": "e", "second": "ne", "value": pytest.approx(0.5**0.5), "rating": 7.0}
     assert m.coverage.share == 1
     assert eh.measures.similarity is similarity
@@ -60,7 +60,9 @@ def test_an_unknown_word_may_have_the_mean_vector() -> None:
 def test_undefined_with_a_reason() -> None:
     lost = similarity(V, pairs(1, 2, 3, words=("x", "y", "east")))
     assert lost.status == "undefined"
-    assert lost.reason == "1 of 3 pairs of mine have both words in the vocabulary"
+    assert lost.reason == "too few complete pairs are in the vocabulary: mine 1 of 3 (min_share=0.5)"
+    few = similarity(V, pairs(1, 2, 3, words=("x", "y", "east")), min_share=0.1)
+    assert few.reason == "1 of 3 pairs of mine have both words in the vocabulary"
     nobody = RatedPairs("mine", (("p", "q"), ("r", "s"), ("t", "u")), np.array([1.0, 2, 3]))
     assert similarity(V, nobody, unknown="mean-vector").status == "undefined"
     assert "all ratings are equal" in similarity(V, pairs(2, 2, 2, 2)).reason
@@ -95,7 +97,7 @@ def test_gensim_agrees_on_the_embedded_vectors(name: str) -> None:
     other.add_vectors(list(v.words), v.matrix)
     path = eh.data.locate(name)
     assert isinstance(path, Path)
-    ours = similarity(v, name)
+    ours = similarity(v, name, min_share=0)
     _, theirs, unknown = other.evaluate_word_pairs(str(path), restrict_vocab=len(v))
     assert ours.value == pytest.approx(theirs.statistic, abs=2e-4)  # theirs has cosines in single precision
     assert ours.n == round((1 - unknown / 100) * ours.details["pairs"])

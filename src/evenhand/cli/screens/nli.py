@@ -1,4 +1,4 @@
-"""Trained models and their accuracy on the terminal."""
+"""Terminal tables of trained NLI models and their accuracy."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ if TYPE_CHECKING:
 
 
 def show_models(models: list[dict[str, Any]]) -> None:
-    """A line for each model that was trained."""
+    """Show one line per trained model."""
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)
     tests = [test["source"] for test in models[0]["test"]]
     for column in ("file", "seed", "epoch", "dev", *tests):
         table.add_column(escape(column), justify="left" if column == "file" else "right")
-    for one in models:
-        shares = [one["dev_accuracy"], *(test["accuracy"] for test in one["test"])]
-        table.add_row(one["file"], str(one["seed"]), str(one["epoch"]), *(f"{share:.1%}" for share in shares))
-    show(table, "[dim]Accuracy; dev chose the epoch, so it flatters. Chance is about 33 %.[/]")
+    for model in models:
+        accuracies = [model["dev_accuracy"], *(test["accuracy"] for test in model["test"])]
+        cells = (f"{accuracy:.1%}" for accuracy in accuracies)
+        table.add_row(escape(model["file"]), str(model["seed"]), str(model["epoch"]), *cells)
+    show(
+        table, "[dim]Accuracy. The dev accuracy is optimistic, because it selected the epoch. Chance is about 33 %.[/]"
+    )
 
 
-def show_accuracy(name: str, found: Accuracy) -> None:
-    """How often a model was right, and what it took for what."""
+def show_accuracy(name: str, result: Accuracy) -> None:
+    """Show accuracy, recall by label and confusion matrix."""
     from rich.table import Table
 
-    low, high = found.interval
+    low, high = result.interval
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("label", "right", *(f"as {label}" for label in found.labels)):
+    for column in ("label", "recall", *(f"as {label}" for label in result.labels)):
         table.add_column(column, justify="left" if column == "label" else "right")
-    for label, counts in zip(found.labels, found.confusion.tolist(), strict=True):
-        share = found.by_label[label]
+    for label, counts in zip(result.labels, result.confusion.tolist(), strict=True):
+        share = result.by_label[label]
         table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
     show(
-        f"[bold]{escape(name)}[/]  {escape(found.source)}: [bold]{found.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] of "
-        f"{found.n:,} pairs{skipped(found.skipped)}",
+        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] of "
+        f"{result.n:,} pairs{escape(describe_skipped(result.skipped))}",
         table,
     )
 
 
-def skipped(counts: Mapping[str, int]) -> str:
-    """What was left out of a file, and why."""
+def describe_skipped(counts: Mapping[str, int]) -> str:
+    """Return how many pairs of a file were skipped, and why."""
     return "".join(f", {count:,} skipped ({reason})" for reason, count in counts.items())

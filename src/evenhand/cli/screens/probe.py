@@ -1,163 +1,177 @@
-"""The scores of a probe on the terminal: one condition with its spread over seeds, or two and their difference."""
+"""Terminal tables of probe scores: one condition with its spread over seeds, or two and their difference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from evenhand.cli.screens.terminal import escape
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
-    from evenhand.measures.inference import Comparison, SeedsResult, Spread
-    from evenhand.measures.inference.scores import Marked
+    from evenhand.measures.inference import MarkedBias, ProbeComparison, SeedsResult, Spread
 
-NAMES = {"net_neutral": "net neutral", "fraction_neutral": "fraction neutral"}
-MEANINGS = (
-    "Better: net neutral (mean probability of neutral), fraction neutral (share of pairs called neutral) and T:tau "
-    "(share above tau) near 1; gaps between groups near 0, they tell which way a model leans; d and E (distance of the "
-    "groups' means from each other and from neutral) near 0. A distance is never below 0: judge d by its p."
+EXPLANATION = (
+    "Net neutral is the mean probability of neutral, fraction neutral the share of pairs labelled neutral, T:tau the "
+    "share above tau: 1 is best. Gaps between groups show which way a model leans: 0 is best. d and E are "
+    "the distances of the groups' means from each other and from neutral: 0 is best. A distance is never below 0: "
+    "judge d by its p."
 )
-COVER = (
-    "These sentences come from templates in US English; the gender probes know two genders. A high score is not the "
-    "absence of bias, and a model that always answers neutral would score 1"
+LIMITS = (
+    "The sentences come from templates in US English; the gender probes know two genders. A high score does not show "
+    "the absence of bias: a model that always answers neutral scores 1."
 )
-OTHERWISE = (
-    "The scores above are those of probes whose right answer is neutral; here another one is, so that the share "
-    "answered as expected is what counts, near 1, and gaps between groups near 0."
+WITH_CONTROLS = "Controls are pairs whose label is not neutral; they expose such a model."
+WITHOUT_CONTROLS = "No controls were evaluated here that would expose such a model."
+NOT_NEUTRAL = (
+    "Neutrality scores apply to probes whose expected label is neutral. For this probe, read the accuracy (1 is best) "
+    "and the gaps between groups (0 is best)."
 )
-CONTROLLED, UNCONTROLLED = ": hence the controls.", ". No controls were asked here that would tell."
 
 
-def tables(found: list[SeedsResult], both: Comparison | None) -> Iterator[RenderableType]:
-    """Everything to print, in order."""
-    first = found[0].first
+def tables(conditions: list[SeedsResult], comparison: ProbeComparison | None) -> Iterator[RenderableType]:
+    """Yield everything to print, in order."""
+    first = conditions[0].first
+    neutral = first.asked.expected == "neutral"
     of_all = f" of {first.params['all_pairs']:,}" if first.params["sample"] else ""
-    yield f"[bold]{escape(first.probe)}[/]  {first.n_pairs:,}{of_all} pairs, expected answer: {first.asked.expected}"
-    yield from (f"[dim]{escape(_described(condition))}[/]" for condition in found)
-    if first.asked.expected != "neutral":
-        shares = (f"{condition.accuracy:.3f}" for condition in found)
-        yield f"answered as expected: [bold]{', '.join(shares)}[/]"
-    yield _compared(both) if both else _alone(found[0])
-    yield from _asides(found)
-    over = ", ".join(found[0].interval_over)
+    yield f"[bold]{escape(first.probe)}[/]  {first.n_pairs:,}{of_all} pairs, expected label: {first.asked.expected}"
+    yield from (f"[dim]{escape(_describe(condition))}[/]" for condition in conditions)
+    if not neutral:
+        accuracies = ", ".join(f"{condition.accuracy:.3f}" for condition in conditions)
+        yield f"accuracy: [bold]{accuracies}[/]"
+    yield from (f"[bold]warning: {escape(warning)}[/]" for warning in _warnings(conditions))
+    yield _comparison_table(comparison) if comparison else _condition_table(conditions[0])
+    yield from _details(conditions)
+    over = ", ".join(conditions[0].interval_over)
     intervals = f"95 % intervals over {over}." if over else "Too few words and models for intervals."
-    gaps = f"Gaps are {found[0].groups[0]} minus {found[0].groups[1]}. " if found[0].groups else ""
+    groups = conditions[0].groups
+    gaps = f"Gaps are {groups[0]} minus {groups[1]}. " if groups else ""
     yield f"[dim]{escape(gaps)}{intervals}[/]"
-    if first.asked.expected != "neutral":
-        yield f"[dim]{OTHERWISE}[/]"
+    if not neutral:
+        yield f"[dim]{NOT_NEUTRAL}[/]"
         return
-    yield f"[dim]{MEANINGS}[/]"
-    yield f"[dim]{COVER}{CONTROLLED if found[0].controls else UNCONTROLLED}[/]"
+    yield f"[dim]{EXPLANATION}[/]"
+    yield f"[dim]{LIMITS} {WITH_CONTROLS if conditions[0].controls else WITHOUT_CONTROLS}[/]"
 
 
-def _described(condition: SeedsResult) -> str:
-    """Which models, and what they were trained on where that is known."""
-    from evenhand.subjects.embedded_nli import TRAINED_ON
+def _warnings(conditions: Sequence[SeedsResult]) -> Iterator[str]:
+    for condition in conditions:
+        if condition.warning:
+            yield _prefix(condition, conditions) + condition.warning
 
-    kind, _, trained = condition.condition.partition(":")
-    if kind == "embedded" and trained in TRAINED_ON:
-        return f"{trained}: {len(condition.results)} embedded models trained on {TRAINED_ON[trained]}"
-    return (
-        f"{condition.condition}: {len(condition.results)} models" if len(condition.results) > 1 else condition.condition
-    )
+
+def _prefix(condition: SeedsResult, conditions: Sequence[SeedsResult]) -> str:
+    """Return the name of a condition before a line about it, where there are several."""
+    return f"{_short_name(condition)}: " if len(conditions) > 1 else ""
+
+
+def _short_name(condition: SeedsResult) -> str:
+    return condition.condition.removeprefix("embedded:")
+
+
+def _describe(condition: SeedsResult) -> str:
+    """Return the models of a condition, and what the embedded ones were trained on."""
+    from evenhand.models.nli.embedded import TRAINED_ON
+
+    count = len(condition.results)
+    kind, _, name = condition.condition.partition(":")
+    if kind == "embedded" and name in TRAINED_ON:
+        return f"{name}: {count} embedded models trained on {TRAINED_ON[name]}"
+    return f"{condition.condition}: {count} models" if count > 1 else condition.condition
 
 
 def _label(name: str) -> str:
-    """A score as people call it."""
-    return NAMES.get(name, name.replace("_", " "))
+    from evenhand.measures.inference.result import score_label
+
+    return score_label(name)
 
 
-def _better(name: str) -> str:
+def _target(name: str) -> str:
     return "→ 0" if name.startswith("gap_") or name in ("d", "E") else "→ 1"
 
 
-def _alone(found: SeedsResult) -> RenderableType:
+def _empty_table(columns: Sequence[str]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)
-    several = len(found.results) > 1
-    spread = ("mean", "sd", "min", "max") if several else ("value",)
-    for column in ("score", "better", *spread, "95 % interval"):
-        table.add_column(
-            column, justify="left" if column in ("score", "better") else "right", no_wrap=column != "score"
-        )
-    for name, score in found.scores.items():
-        ends = (f"{score.sd or 0:.3f}", f"{min(score.values):.3f}", f"{max(score.values):.3f}") if several else ()
-        better = _better(name) if found.first.asked.expected == "neutral" or name.startswith("gap_") else ""
-        row = (_label(name), better, f"[bold]{score.mean:.3f}[/]", *ends, _interval(score))
-        table.add_row(*row)
+    for column in columns:
+        text = column in ("score", "better")
+        table.add_column(escape(column), justify="left" if text else "right", no_wrap=column != "score")
     return table
 
 
-def _compared(both: Comparison) -> RenderableType:
-    """Mean and standard deviation over seeds of each condition, and the paired difference."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    before, after = (side.condition.removeprefix("embedded:") for side in (both.before, both.after))
-    for column in ("score", "better", before, after, "difference", "95 % interval"):
-        table.add_column(
-            column, justify="left" if column in ("score", "better") else "right", no_wrap=column != "score"
-        )
-    for name, difference in both.differences.items():
-        cells = (_mean_and_sd(side.scores[name]) for side in (both.before, both.after))
-        change = f"[bold]{difference.mean:+.3f}[/]"
-        table.add_row(_label(name), _better(name), *cells, change, _interval(difference))
+def _condition_table(condition: SeedsResult) -> Table:
+    several = len(condition.results) > 1
+    statistics = ("mean", "sd", "min", "max") if several else ("value",)
+    table = _empty_table(("score", "better", *statistics, "95 % interval"))
+    neutral = condition.first.asked.expected == "neutral"
+    for name, spread in condition.scores.items():
+        others = (spread.sd or 0, min(spread.values), max(spread.values)) if several else ()
+        target = _target(name) if neutral or name.startswith("gap_") else ""
+        cells = [f"[bold]{spread.mean:.3f}[/]", *(f"{value:.3f}" for value in others), _interval(spread)]
+        table.add_row(_label(name), target, *cells)
     return table
 
 
-def _mean_and_sd(score: Spread) -> str:
-    """Short, so that two conditions, their difference and its interval fit into 80 columns."""
-    return f"{score.mean:.3f}" + (f" ±{score.sd:.3f}".replace("±0", "±") if score.sd is not None else "")
+def _comparison_table(comparison: ProbeComparison) -> Table:
+    """Return mean and standard deviation over seeds of each condition, and the paired difference."""
+    sides = (comparison.before, comparison.after)
+    table = _empty_table(("score", "better", *map(_short_name, sides), "difference", "95 % interval"))
+    for name, difference in comparison.differences.items():
+        cells = [_mean_and_sd(side.scores[name]) for side in sides]
+        table.add_row(_label(name), _target(name), *cells, f"[bold]{difference.mean:+.3f}[/]", _interval(difference))
+    return table
 
 
-def _interval(score: Spread) -> str:
-    return escape(f"[{score.interval[0]:.3f}, {score.interval[1]:.3f}]") if score.interval else ""
+def _mean_and_sd(spread: Spread) -> str:
+    """Return mean and deviation, short enough for two conditions, difference and interval in 80 columns."""
+    return f"{spread.mean:.3f}" + (f" ±{spread.sd:.3f}".replace("±0", "±") if spread.sd is not None else "")
 
 
-def _asides(found: list[SeedsResult]) -> Iterator[str]:
-    """Controls, lost words, and the pair that the first model is surest about."""
-    for condition in found:
-        name = f"{condition.condition.removeprefix('embedded:')}: " if len(found) > 1 else ""
+def _interval(spread: Spread) -> str:
+    return escape(f"[{spread.interval[0]:.3f}, {spread.interval[1]:.3f}]") if spread.interval else ""
+
+
+def _details(conditions: list[SeedsResult]) -> Iterator[str]:
+    """Yield controls, tests, sampling error, coverage and the most extreme pairs."""
+    for condition in conditions:
+        prefix = _prefix(condition, conditions)
         if condition.controls:
-            right = ", ".join(f"{control} {share:.1%}" for control, share in condition.controls.items())
-            yield f"[dim]{escape(name)}right on controls: {right}[/]"
-        yield from _tested(condition, name)
-        yield from _sampled(condition, name)
-    coverage = found[0].coverage
-    lost = f" (lost: {', '.join(coverage.missing[:12])})" if coverage.missing else ""
-    yield f"[dim]fillers known: {escape(str(coverage) + lost)}[/]"
-    first = found[0].first
-    for wrong in ("entailment", "contradiction"):
-        if wrong != first.asked.expected:
-            pair = first.top(wrong, 1)[0]
-            text = f"highest {wrong} {pair[wrong]:.3f}: {pair['premise']} → {pair['hypothesis']}"
+            accuracies = ", ".join(f"{control} {share:.1%}" for control, share in condition.controls.items())
+            yield f"[dim]{escape(prefix)}accuracy on controls: {escape(accuracies)}[/]"
+        yield from (f"[dim]{escape(prefix + line)}[/]" for line in (*_tests(condition), *_sampling(condition)))
+    coverage, first = conditions[0].coverage, conditions[0].first
+    missing = f" (out of vocabulary: {', '.join(coverage.missing[:12])})" if coverage.missing else ""
+    yield f"[dim]fillers in vocabulary: {escape(str(coverage) + missing)}[/]"
+    for label in ("entailment", "contradiction"):
+        if label != first.asked.expected:
+            pair = first.top(label, 1)[0]
+            text = f"highest {label} {pair[label]:.3f}: {pair['premise']} → {pair['hypothesis']}"
             yield f"[dim]{escape(text)}[/]"
 
 
-def _tested(condition: SeedsResult, name: str) -> Iterator[str]:
-    """How often other words in the two groups would be as far apart, for each model."""
-    gaps = [found.gap.p_value for found in condition.results if found.gap and found.gap.p_value is not None]
-    marked = [found.marked for found in condition.results if found.marked and found.marked.p_value is not None]
+def _tests(condition: SeedsResult) -> Iterator[str]:
+    """Yield the permutation p-values of each model."""
+    gaps = [result.gap.p_value for result in condition.results if result.gap and result.gap.p_value is not None]
+    marked = [result.marked for result in condition.results if result.marked and result.marked.p_value is not None]
     of_gap = f"gap entailment {', '.join(f'{p:.3f}' for p in gaps)}; " if gaps else ""
     if marked:
         of_d = ", ".join(f"{one.p_value:.3f}" for one in marked)
-        least = f" ({_least(condition, marked[0]):.3f} at least)" if marked[0].exact else ""
-        text = f"p over {marked[0].partitions:,} ways to deal the words to the groups{least}: {of_gap}d {of_d}"
-        yield f"[dim]{escape(name + text)}[/]"
+        least = f" (minimum {_smallest_p(condition, marked[0]):.2g})" if marked[0].exact else ""
+        yield f"permutation p over {marked[0].partitions:,} group assignments{least}: {of_gap}d {of_d}"
 
 
-def _least(condition: SeedsResult, marked: Marked) -> float:
-    """The smallest p that so few words can have: groups of one size can change places without changing a distance."""
+def _smallest_p(condition: SeedsResult, marked: MarkedBias) -> float:
+    """Return the smallest possible p: exchanging two groups of equal size does not change their distance."""
     sizes = {condition.first.groups[name].words for name in (marked.first, marked.second)}
     return (2 if len(sizes) == 1 else 1) / marked.partitions
 
 
-def _sampled(condition: SeedsResult, name: str) -> Iterator[str]:
-    """Where the scores over all pairs lie, when a sample was asked."""
-    reaches = {_label(score): spread.sampling for score, spread in condition.scores.items() if spread.sampling}
-    if reaches:
-        shown = ", ".join(f"{score} [{low:.3f}, {high:.3f}]" for score, (low, high) in reaches.items())
-        yield f"[dim]{escape(f'{name}all pairs instead of this sample, 95 %: {shown}')}[/]"
+def _sampling(condition: SeedsResult) -> Iterator[str]:
+    """Yield the intervals for the scores over all pairs, if a sample was evaluated."""
+    intervals = {_label(name): spread.sampling for name, spread in condition.scores.items() if spread.sampling}
+    if intervals:
+        listing = ", ".join(f"{name} [{low:.3f}, {high:.3f}]" for name, (low, high) in intervals.items())
+        yield f"95 % range expected over all pairs: {listing}"

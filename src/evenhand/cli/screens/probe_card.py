@@ -1,4 +1,4 @@
-"""What `evenhand show` tells of a probe and of the embedded models."""
+"""Records that `evenhand show` prints for a probe and for the embedded models."""
 
 from __future__ import annotations
 
@@ -10,71 +10,70 @@ if TYPE_CHECKING:
 
 
 def probe_record(name: str) -> dict[str, Any]:
-    """Templates, fillers, counts, source, expected answer and an example."""
+    """Return templates, fillers, counts, source, expected label and an example."""
     from evenhand.words import probes
     from evenhand.words.probes.catalog import variants
 
-    found, chosen = probes.probe(name), name.split("+")
-    known = variants(chosen[0]) if chosen[0] in probes.ids() else ()
-    phrases, premises, hypotheses = found.shape
-    example = found.pair(found.n_pairs // 2)
+    probe, parts = probes.probe(name), name.split("+")
+    others = variants(parts[0]) if parts[0] in probes.ids() else ()
+    phrases, premises, hypotheses = probe.shape
+    example = probe.pair(probe.n_pairs // 2)
     return {
         "kind": "probe",
         "id": name,
-        "pairs": f"{premises:,} x {hypotheses:,} x {phrases:,} = {found.n_pairs:,} (premise x hypothesis x phrases)",
+        "pairs": f"{premises:,} x {hypotheses:,} x {phrases:,} = {probe.n_pairs:,} (premise x hypothesis x phrases)",
         "example": {"premise": example.premise, "hypothesis": example.hypothesis},
-        "expected answer": found.expected,
-        "premise": _side(found.premise),
-        "hypothesis": _side(found.hypothesis),
-        "gap": _gap(found),
-        "templates": [_template(template, found) for template in found.templates],
-        "surface": {key: value for key, value in vars(found.surface).items() if value},
-        "variants": [f"{name}+{variant}" for variant in known if variant not in chosen],
-        "controls": list(found.controls),
-        "note": found.note,
-        "source": found.source.reference if found.source else "",
-        "bibtex": found.citation,
+        "expected label": probe.expected,
+        "premise": _side(probe.premise),
+        "hypothesis": _side(probe.hypothesis),
+        "gap": _gap(probe),
+        "templates": [_template(template, probe) for template in probe.templates],
+        "surface": {key: value for key, value in vars(probe.surface).items() if value},
+        "variants": [f"{name}+{variant}" for variant in others if variant not in parts],
+        "controls": list(probe.controls),
+        "note": probe.note,
+        "source": probe.source.reference if probe.source else "",
+        "bibtex": probe.citation,
     }
 
 
 def models_record(name: str) -> dict[str, Any]:
-    """The embedded models of one condition: what they were trained on, how good they are, and their card."""
+    """Return training vectors, accuracy and model card of the embedded models of one condition."""
     from evenhand.models.nli import embedded
-    from evenhand.subjects.embedded_nli import TRAINED_ON
     from evenhand.subjects.nli_models import EMBEDDED
 
     condition: Any = EMBEDDED[name]
     return {
         "kind": "models",
         "id": f"embedded:{condition}",
-        "trained on": TRAINED_ON[condition],
+        "trained on": embedded.TRAINED_ON[condition],
         "accuracy": {
-            f"seed {number}, {data}": share
-            for number, found in zip(embedded.SEEDS, embedded.settings(condition), strict=True)
-            for data, share in found.get("accuracy", {}).items()
+            f"seed {seed}, {data}": share
+            for seed, config in zip(embedded.SEEDS, embedded.settings(condition), strict=True)
+            for data, share in dict(config.get("accuracy", {})).items()  # type: ignore[call-overload]
         },
         "card": embedded.card(),
     }
 
 
 def _side(fillers: tuple[Filler, ...]) -> dict[str, Any]:
-    """The words of a side by group, each group with its size."""
+    """Return the words of a side by group, each group with its size."""
     groups: dict[str, list[str]] = {}
     for filler in fillers:
         groups.setdefault(filler.group or "all", []).append(filler.word)
     return {f"{group} ({len(words)})": words for group, words in groups.items()}
 
 
-def _gap(found: Probe) -> str:
-    if found.contrast:
-        return " minus ".join(found.contrast)
-    return "between the two groups that differ most" if len(found.groups) > 1 else "none: there is one group"
+def _gap(probe: Probe) -> str:
+    if probe.contrast:
+        return " minus ".join(probe.contrast)
+    return "between the two groups that differ most" if len(probe.groups) > 1 else "none: there is one group"
 
 
-def _template(template: Template, found: Probe) -> dict[str, Any]:
+def _template(template: Template, probe: Probe) -> dict[str, Any]:
     from evenhand.words.probes.phrases import DETERMINER
 
     fillers = {f"{slot} ({len(words)})": list(words) for slot, words in template.fillers.items()}
-    front, mark, back = template.text.partition("{" + found.differs + "}")
-    text = DETERMINER.sub(lambda given: found.surface.determined(given[1]) + " ", front) + mark + back
-    return {"text": found.surface.stopped(text), "phrases": template.size, "differs": found.differs, **fillers}
+    front, mark, back = template.text.partition("{" + probe.differs + "}")
+    text = DETERMINER.sub(lambda match: probe.surface.determiner_for(match[1]) + " ", front) + mark + back
+    return {"text": probe.surface.end(text), "phrases": template.size, "differs": probe.differs, **fillers}

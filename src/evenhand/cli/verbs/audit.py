@@ -1,76 +1,147 @@
-"""`evenhand audit`: every measure on a set of vectors, before and after each method, and one page."""
+"""`evenhand audit`: every fitting measure on one or more subjects, before and after each method, and one page."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import AllowPickle, Case, ConceptOption, EncodingErrors, Format, Json, Seed, Vocabulary, load
-from evenhand.cli.screens.terminal import audit_tables, note, progress, show, show_json
+from evenhand.cli.options import (
+    AllowPickle,
+    Case,
+    ConceptOption,
+    DeviceOption,
+    EncodingErrors,
+    Format,
+    Jobs,
+    Json,
+    Labels,
+    Memory,
+    PrecisionOption,
+    Seed,
+    Vocabulary,
+    open_subjects,
+)
+from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.errors import UsageError
+
+if TYPE_CHECKING:
+    from evenhand.audit import Plan
+    from evenhand.subjects import Subject
 
 
 def audit(
-    vectors: Annotated[
-        str, typer.Argument(metavar="[VECTORS]", help="A vector file or a catalog id; default: the embedded GloVe cut.")
-    ] = "glove-embedded",
+    subjects: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SUBJECT]...",
+            help="What to audit: a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI model or "
+            "language model, predictions, corpus:PATH. Several are ranked. Default: the embedded GloVe vectors.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            "--method", "-m", help="A method, or a chain like hard.misp; may be repeated.", show_default="linear, span"
+            "--method",
+            "-m",
+            help="A method, or a chain such as hard.misp; may be repeated.",
+            show_default="linear, span for word vectors",
         ),
     ] = None,
-    no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure, do not debias.")] = False,
+    no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False,
     measure: Annotated[
         list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query", "-q", help="What the chosen measures are asked; may be repeated.", show_default="the concept's"
+        ),
     ] = None,
     concept: ConceptOption = "gender",
     full_probes: Annotated[
         bool, typer.Option("--full-probes", help="Ask inference models about all pairs, not a sample.")
     ] = False,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A plan file, instead of the options above.", show_default=False)
+    ] = None,
+    write_plan: Annotated[
+        Path | None, typer.Option("--write-plan", help="Write the plan to a file and stop.", show_default=False)
+    ] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Folder for audit.json and report.html; an interrupted audit resumes there."),
+        typer.Option(
+            "--out", "-o", help="Folder for the record, its cells and report.html; finished cells are reused."
+        ),
     ] = Path("runs/latest"),
-    case: Case = "auto",
+    jobs: Jobs = 1,
+    memory: Memory = None,
+    device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    labels: Labels = None,
+    case: Case = None,
     format: Format = None,
-    encoding_errors: EncodingErrors = "strict",
+    encoding_errors: EncodingErrors = None,
     vocabulary: Vocabulary = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure vectors, before and after each method; print a table, write one page."""
-    from evenhand.audit import Audit
-    from evenhand.audit.plan import DEFAULT_METHODS
+    """Measure subjects before and after each method; print tables and write one page."""
+    from evenhand.audit import Audit, Plan
 
-    loaded = load(
-        vectors,
-        case=case,
-        format=format,
-        encoding_errors=encoding_errors,
-        vocabulary=vocabulary,
-        allow_pickle=allow_pickle,
-    )
-    methods = () if no_methods else tuple(method or DEFAULT_METHODS)
+    given = Plan.read(plan) if plan else None
+    if given and (method or measure or query or no_methods):
+        raise UsageError("--plan replaces --method, --measure, --query and --no-methods", hint="edit the plan file")
+    addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
+    opened = open_subjects(
+        addresses, device=device, precision=precision, labels=labels, case=case, format=format,
+        encoding_errors=encoding_errors, vocabulary=vocabulary, allow_pickle=allow_pickle or None,
+    )  # fmt: skip
+    made = given or Plan.default(
+        opened, methods=() if no_methods else method, only=measure or (), queries=query or (), concept=concept,
+        seed=seed, full_probes=full_probes,
+    )  # fmt: skip
+    if write_plan:
+        _write_plan(made, write_plan, as_json)
+        return
+    _note_replaced(out, opened, made)
     with progress("audit") as bar:
-        record = Audit.run(
-            loaded,
-            methods=methods,
-            measures=measure or (),
-            concept=concept,
-            seed=seed,
-            folder=out,
-            full_probes=full_probes,
-            progress=bar,
-        )
+        record = Audit.run(opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar)
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:
         show_json(record.to_dict())
     else:
-        show(f"[bold]{loaded.name}[/]: {len(loaded):,} words x {loaded.dim}, concept {concept}, seed {seed}", "")
+        from evenhand.report.terminal import audit_tables, escape
+
+        names = ", ".join(f"{subject.name} ({subject.title})" for subject in opened)
+        show(f"[bold]{escape(names)}[/], concept {escape(record.concept)}, seed {record.seed}", "")
         show(*audit_tables(record))
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     note(f"record {saved}\nreport {page}")
+
+
+def _write_plan(plan: Plan, path: Path, as_json: bool) -> None:
+    from evenhand.files import write_text
+
+    write_text(path, plan.to_toml())
+    if as_json:
+        show_json(plan.to_dict())
+    note(f"plan {path}; run it with `evenhand audit --plan {path}`")
+
+
+def _note_replaced(out: Path, subjects: list[Subject], plan: Plan) -> None:
+    """Say when the record of another audit will be replaced; its cells are kept."""
+    file = out / "audit.json"
+    try:
+        before = json.loads(file.read_text(encoding="utf-8"))["manifest"]
+        names = [subject["name"] for subject in before["subjects"]]
+        same = names == [subject.name for subject in subjects] and before["concept"]["name"] == plan.concept
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return
+    if not same:
+        note(f"note: replacing the record of {', '.join(names)} in {out}; name another folder with --out to keep it")

@@ -12,6 +12,7 @@ from evenhand.cli.screens.terminal import show, show_json
 from evenhand.errors import UsageError
 
 EXCEEDED = 3
+SIGNS = {"maximum": "<=", "minimum": ">=", "baseline": "vs"}
 
 
 def check(
@@ -23,26 +24,36 @@ def check(
     minimum: Annotated[
         list[str] | None, typer.Option("--min", help="Smallest value: retention=0.9.", show_default=False)
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", help="An earlier audit; a row fails if it is worse beyond the intervals."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a saved audit against limits; exit code 3 when one breaks."""
-    from dataclasses import asdict
+    """Check a saved audit against limits; exits with 3 if any is exceeded.
 
+    A limit without a stage applies to every mitigated stage, or to the original if no method was applied.
+    """
     from evenhand.audit import Audit
-    from evenhand.audit import check as held
+    from evenhand.audit import check as check_limits
     from evenhand.report import numbers
+    from evenhand.report.terminal import escape
 
-    if not maximum and not minimum:
-        raise UsageError("no limit given", hint="for example --max weat-6=0.5")
-    breaches = held(Audit.load(run), maximum=maximum or (), minimum=minimum or ())
+    if not maximum and not minimum and baseline is None:
+        raise UsageError("no limit given", hint="for example --max weat-6=0.5, or --baseline RUN")
+    earlier = Audit.load(baseline) if baseline else None
+    limits = check_limits(Audit.load(run), maximum=maximum or (), minimum=minimum or (), baseline=earlier)
+    failed = [limit for limit in limits if not limit.holds]
     if as_json:
-        show_json({"passed": not breaches, "breaches": [asdict(breach) for breach in breaches]})
+        shown = [limit.to_dict() for limit in limits]
+        show_json({"passed": not failed, "limits": shown, "breaches": [limit.to_dict() for limit in failed]})
     else:
-        for breach in breaches:
-            show(
-                f"{breach.label} ({breach.stage}): {numbers.number(breach.value)}, limit {breach.limit:g}: {breach.why}"
-            )
-        count = len(maximum or ()) + len(minimum or ())
-        show(f"{count - len(breaches)} of {count} limits hold")
-    if breaches:
+        for limit in limits:
+            mark = "[bold]FAIL[/]" if not limit.holds else "ok  "
+            value, bound = numbers.number(limit.value), numbers.number(limit.limit)
+            reason = f": {escape(limit.reason)}" if limit.reason else ""
+            row = escape(f"{limit.label} ({limit.stage})")
+            show(f"{mark} {row} {value} {SIGNS[limit.kind]} {bound}{reason}")
+        show(f"{len(limits) - len(failed)} of {len(limits)} limits hold")
+    if failed:
         raise typer.Exit(EXCEEDED)

@@ -1,75 +1,93 @@
-"""`evenhand compare`: the same measures on two sets of vectors, side by side."""
+"""`evenhand compare`: the same measures on two subjects, or two saved audits, side by side."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import AllowPickle, Case, Json, Seed, load, notes_on_stderr
-from evenhand.cli.screens.terminal import cell, escape, progress, show, show_json
+from evenhand.cli.options import AllowPickle, Case, ConceptOption, DeviceOption, Json, Seed, open_subjects
+from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.errors import UsageError
+
+if TYPE_CHECKING:
+    from evenhand.audit import Audit, RowChange
 
 
 def compare(
-    before: Annotated[str, typer.Argument(help="Vectors before: a file or a catalog id.", show_default=False)],
-    after: Annotated[str, typer.Argument(help="Vectors after.", show_default=False)],
+    before: Annotated[str, typer.Argument(help="What was before: a subject, or the folder of an audit.")],
+    after: Annotated[str, typer.Argument(help="What is after: a subject, or the folder of an audit.")],
     measure: Annotated[
         list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
     ] = None,
-    case: Case = "auto",
+    concept: ConceptOption = "gender",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also write the record and page of both subjects here.", show_default=False),
+    ] = None,
+    device: DeviceOption = None,
+    case: Case = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure two sets of vectors and print before, after and change."""
-    from evenhand.audit.plan import Plan
-    from evenhand.audit.runner import measured
+    """Compare two subjects, or two saved audits: before, after, change, and whether beyond the intervals."""
+    from evenhand.report.terminal import comparison_table
 
-    first, second = (load(path, case=case, allow_pickle=allow_pickle) for path in (before, after))
-    plan = Plan.default(only=measure or (), seed=seed)
-    found: list[tuple[Any, Any, Any]] = []
-    with progress("compare") as bar, notes_on_stderr():
-        for done, item in enumerate(plan.cases):
-            if bar:
-                bar(done, len(plan.cases), item.label)
-            one, other = (measured(vectors, item, reference=first, seed=seed) for vectors in (first, second))
-            found.append((item, one, other))
-    if as_json:
-        rows = [
-            {"label": c.label, "before": b.to_dict(), "after": a.to_dict(), "change": _change(b, a)}
-            for c, b, a in found
-        ]
-        show_json({"before": before, "after": after, "rows": rows})
+    runs = [(Path(text) / "audit.json").is_file() for text in (before, after)]
+    if any(runs) and not all(runs):
+        raise UsageError("one is the folder of an audit and the other is not", hint="compare two of the same kind")
+    if all(runs):
+        if measure or out:
+            raise UsageError("--measure and --out apply to two subjects, not to two saved audits")
+        changes = _saved(before, after)
     else:
-        _show(found, first.name, second.name)
+        record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
+        changes = _stages(record)
+        if out:
+            note(f"record {record.save(out)}\nreport {record.to_html(out / 'report.html')}")
+    if as_json:
+        show_json({"before": before, "after": after, "rows": [change.to_dict() for change in changes]})
+    else:
+        show(*comparison_table(changes, before, after))
 
 
-def _change(before: Any, after: Any) -> float | None:
-    return None if before.value is None or after.value is None else float(after.value - before.value)
+def _saved(before: str, after: str) -> list[RowChange]:
+    from evenhand.audit import Audit
+    from evenhand.audit import compare as compare_audits
+
+    changes = compare_audits(Audit.load(before), Audit.load(after))
+    if not changes:
+        raise UsageError("the two audits have no row in common", hint="run both with the same measures and concept")
+    return changes
 
 
-def _show(found: list[tuple[Any, Any, Any]], first: str, second: str) -> None:
-    from rich.table import Table
+def _measured(
+    before: str, after: str, only: list[str], concept: str, device: str | None, case: str | None, allow_pickle: bool,
+    seed: int,
+) -> Audit:  # fmt: skip
+    from evenhand.audit import Plan
+    from evenhand.audit.runner import run_pair
 
-    from evenhand import measures
-    from evenhand.measures.registry import ARROWS
-    from evenhand.report import numbers
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("measure", overflow="fold")
-    for column in ("better", "before", "after", "change"):
-        table.add_column(
-            column, justify="left" if column == "better" else "right", no_wrap=column in ("better", "change")
+    first, second = open_subjects([before, after], device=device, case=case, allow_pickle=allow_pickle or None)
+    if first.kind != second.kind:
+        raise UsageError(
+            f"{first.name} is {first.title} and {second.name} is {second.title}", hint="compare two of the same kind"
         )
-    for item, before, after in found:
-        change = _change(before, after)
-        shown = "" if change is None else numbers.number(change) if change < 0 else f"+{numbers.number(change)}"
-        arrow = ARROWS[measures.info(item.measure).better]
-        table.add_row(escape(item.label), arrow, cell(before), cell(after), shown)
-    show(f"before [bold]{first}[/], after [bold]{second}[/]", table)
-    for item, *both in found:
-        for when, measurement in zip(("before", "after"), both, strict=True):
-            if measurement.status != "ok":
-                show(f"[dim]undefined: {item.label}: {measurement.reason}[/]")
-            elif measurement.note:
-                show(f"[dim]{item.label}, {when}: {measurement.note}[/]")
+    plan = Plan.default([first, second], methods=(), only=only, concept=concept, seed=seed)
+    with progress("compare") as bar:
+        record = run_pair(first, second, plan, progress=bar)
+    for text in record.manifest["warnings"]:
+        note(f"note: {text}")
+    return record
+
+
+def _stages(record: Audit) -> list[RowChange]:
+    from evenhand.audit.comparison import change
+
+    stage = record.mitigated[0]
+    return [
+        change(label, record.subjects[0], stage, cells["original"], cells[stage])
+        for label, cells in record.rows().items()
+    ]

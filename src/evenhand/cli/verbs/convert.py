@@ -1,4 +1,4 @@
-"""`evenhand convert`: from any vector format to any other."""
+"""`evenhand convert`: convert vectors between file formats."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from evenhand.cli.screens.terminal import note, show_json
 
 def convert(
     vectors: VectorsArgument,
-    out: Annotated[Path, typer.Argument(help="Where to write; the suffix says the format.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Output file; its suffix determines the format.", show_default=False)],
     format: Format = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="Format to write, where the suffix does not say.", show_default=False)
+        str | None,
+        typer.Option("--to", help="Format to write, if the suffix does not determine it.", show_default=False),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="Only the first rows.", show_default=False)] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Convert only the first rows.", show_default=False)
+    ] = None,
     encoding_errors: EncodingErrors = "strict",
     vocabulary: Vocabulary = None,
     allow_pickle: AllowPickle = False,
     as_json: Json = False,
 ) -> None:
-    """Write vectors in another format."""
+    """Convert vectors to another format."""
     from evenhand.models.vectors.formats import format_for_writing, get
 
-    chosen = get(to) if to else format_for_writing(out)
+    target = get(to) if to else format_for_writing(out)
     loaded = load(
         vectors,
         format=format,
@@ -36,8 +39,8 @@ def convert(
         vocabulary=vocabulary,
         allow_pickle=allow_pickle,
     )
-    loaded.save(out, format=chosen.id)
+    loaded.save(out, format=target.id)
     if as_json:
-        show_json({"out": str(out), "format": chosen.id, "words": len(loaded), "dimensions": loaded.dim})
+        show_json({"out": str(out), "format": target.id, "words": len(loaded), "dimensions": loaded.dim})
     else:
-        note(f"wrote {len(loaded):,} words x {loaded.dim} to {out} ({chosen.title})")
+        note(f"wrote {len(loaded):,} words x {loaded.dim} to {out} ({target.title})")

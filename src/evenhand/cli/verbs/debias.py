@@ -15,21 +15,23 @@ from evenhand.cli.options import (
     Format,
     Json,
     Seed,
-    VectorsArgument,
-    load,
+    SubjectArgument,
     notes_on_stderr,
+    open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
-from evenhand.errors import UsageError, counted
+from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
     from evenhand.audit import Tradeoff
-    from evenhand.mitigations import VectorMap
+    from evenhand.mitigations import Mitigation, VectorMap
     from evenhand.models.vectors import Vectors
+    from evenhand.subjects import Subject
+    from evenhand.words import Concept
 
 
 def debias(
-    vectors: VectorsArgument,
+    subject: SubjectArgument,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write; the suffix says the format.", show_default=False)
     ],
@@ -40,11 +42,15 @@ def debias(
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try all methods but the slow gp and rank them; OUT is then a folder.")
     ] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the method, such as k=2 or inlp.rounds=20.", show_default=False),
+    ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[
         Path | None, typer.Option("--save-map", help="Also write the fitted map (.safetensors).", show_default=False)
     ] = None,
-    case: Case = "auto",
+    case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
@@ -56,35 +62,61 @@ def debias(
 
     if sweep == bool(method):
         raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
+    if sweep and option:
+        raise UsageError("--set needs --method", hint="a sweep tries every method with its own parameters")
     if not sweep:
-        format_for_writing(out)  # a wrong name should not cost a long fit
-    words.concept(concept)
-    loaded = load(vectors, case=case, format=format, allow_pickle=allow_pickle)
+        format_for_writing(out)  # an impossible name should not cost a long fit
+    about = words.concept(concept)
+    methods = parse_methods(method, option or []) if method else []
+    for one in methods:
+        one.check_concept(about)
+    (opened,) = open_subjects([subject], case=case, format=format, allow_pickle=allow_pickle or None)
+    if not opened.can_change:
+        raise UsageError(
+            f"{opened.name} is {opened.title}; methods change word vectors", hint="name a vector file or catalog id"
+        )
     if sweep:
-        compare_all(loaded, out, concept=concept, seed=seed, as_json=as_json)
+        compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)
         return
-    fitted = _written(loaded, method, concept, out)
+    vectors = opened.view("vectors")
+    fitted = _written(vectors, methods, about, out, seed)
     if save_map:
         fitted.save(save_map)
     if as_json:
-        shape = {"words": len(loaded), "dimensions": fitted.out_dim_of(loaded.dim)}
-        show_json({"out": str(out), **shape, "report": dict(fitted.report)})
+        shape = {"words": len(vectors), "dimensions": fitted.out_dim_of(vectors.dim)}
+        show_json({"out": str(out), **shape, "seed": seed, "report": dict(fitted.report)})
     else:
         _show(dict(fitted.report))
-    note(f"wrote {out}")
+    note(f"wrote {out}, seed {seed}")
 
 
-def _written(vectors: Vectors, method: str, concept: str, out: Path) -> VectorMap:
-    """Fit each method on what the one before left, write the last result, and return the maps as one."""
+def parse_methods(chain: str, options: list[str]) -> list[Mitigation]:
+    """Return the methods of a chain with their parameters; `method.key=value` sets one of several methods."""
     from evenhand import mitigations
+    from evenhand.audit.plan import split_chain
+
+    ids = split_chain(chain)
+    given: dict[str, dict[str, str]] = {id: {} for id in ids}
+    for text in options:
+        name, sign, value = text.partition("=")
+        id, dot, key = name.partition(".")
+        if not sign or (dot and id not in given):
+            raise UsageError(f"--set {text} is not a parameter", hint="write --set key=value or --set method.key=value")
+        if not dot and len(ids) > 1:
+            raise UsageError(f"--set {text}: which method?", hint=f"write --set {ids[0]}.{text}")
+        given[id if dot else ids[0]][(key if dot else name).strip()] = value
+    return [mitigations.get(id).with_params(given[id]) for id in ids]
+
+
+def _written(vectors: Vectors, methods: list[Mitigation], concept: Concept, out: Path, seed: int) -> VectorMap:
+    """Fit each method on the result of the one before, write the last result, and return the maps as one."""
     from evenhand.models.vectors.formats import format_for_writing
 
-    chosen = [mitigations.get(name)() for name in method.replace(".", ",").split(",")]
     with notes_on_stderr():
-        fitted = last = chosen[0].fit(vectors, concept)
-        for one in chosen[1:]:
+        fitted = last = methods[0].fit(vectors, concept, seed=seed)
+        for one in methods[1:]:
             vectors = last(vectors)
-            last = one.fit(vectors, concept)
+            last = one.fit(vectors, concept, seed=seed)
             fitted = last @ fitted
     if format_for_writing(out).id == "safetensors":
         last.write(vectors, out)  # block by block: the result need not fit into memory
@@ -112,18 +144,21 @@ COSTS = ("retention", "similarity", "analogy")
 SLOW = ("gp",)  # minutes of training: only when it is named in an audit
 
 
-def compare_all(vectors: Vectors, folder: Path, *, concept: str, seed: int, as_json: bool) -> None:
+def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_json: bool) -> None:
     """Run the audit of all methods, print the ranking, write record and page."""
-    from evenhand import measures, mitigations
+    from evenhand import measures, mitigations, words
     from evenhand.audit import Audit, tradeoffs
+    from evenhand.audit.plan import concept_queries
     from evenhand.audit.tradeoff import BIAS
 
+    about = words.concept(concept)
     methods = [entry.id for entry in mitigations.listing() if entry.id not in SLOW]
-    asked = [name for name in (*BIAS, *COSTS) if measures.info(name).default_queries()]
+    fitting, unfit = _fitting(methods, about)
+    asked = [name for name in (*BIAS, *COSTS) if concept_queries(measures.info(name), about)]
     with progress("sweep") as bar:
         audit = Audit.run(
-            vectors,
-            methods=methods,
+            subject,
+            methods=fitting,
             measures=asked,
             concept=concept,
             seed=seed,
@@ -132,13 +167,26 @@ def compare_all(vectors: Vectors, folder: Path, *, concept: str, seed: int, as_j
             progress=bar,
         )
     places = tradeoffs(audit)
-    skipped = dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")
+    skipped = unfit | dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")
     saved, page = audit.save(folder), audit.to_html(folder / "report.html")
     if as_json:
         show_json({"ranking": [asdict(place) for place in places], "skipped": skipped, "record": str(saved)})
     else:
         _show_ranking(places, skipped)
     note(f"record {saved}\nreport {page}")
+
+
+def _fitting(methods: list[str], concept: Concept) -> tuple[list[str], dict[str, str]]:
+    """Separate the methods that can work with a concept from those that cannot, with the reasons."""
+    from evenhand import mitigations
+
+    unfit: dict[str, str] = {}
+    for id in methods:
+        try:
+            mitigations.get(id)().check_concept(concept)
+        except EvenhandError as error:
+            unfit[id] = error.message
+    return [id for id in methods if id not in unfit], unfit
 
 
 def _show_ranking(places: list[Tradeoff], skipped: dict[str, str]) -> None:

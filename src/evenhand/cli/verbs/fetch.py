@@ -1,4 +1,4 @@
-"""`evenhand fetch`: bring data sets and vectors of the catalog onto this disk."""
+"""`evenhand fetch`: download data sets and vectors from the catalog."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Ids of the catalog; see --list.", show_default=False)
-    ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Show what can be fetched, and what is here.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(help="Catalog ids; see --list.", show_default=False)] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the data sets and the local copies.")] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Never touch the network (EVENHAND_OFFLINE=1 does the same).")
+        bool, typer.Option("--offline", help="Do not use the network (same as EVENHAND_OFFLINE=1).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Download again even if a copy is here.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download even if there is a local copy.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Bring data sets and vectors of the catalog onto this disk."""
+    """Download data sets and vectors from the catalog."""
     from evenhand import data
     from evenhand.data.fetch import obtain
 
     if listing:
-        chosen = [data.get(name) for name in names] if names else list(data.catalog().values())
-        _show_listing(chosen, as_json=as_json)
+        selection = [data.get(name) for name in names] if names else list(data.catalog().values())
+        _show_listing(selection, as_json=as_json)
         return
     if not names:
-        raise UsageError("no data set named", hint="evenhand fetch --list shows them")
+        raise UsageError("no data set was named", hint="evenhand fetch --list shows the data sets")
     entries = [data.get(name) for name in dict.fromkeys(names)]
     results = []
     for entry in entries:
@@ -53,15 +51,15 @@ def fetch(
 
 
 def describe(fetched: Fetched) -> dict[str, Any]:
-    """What a fetch brought, as plain data."""
+    """Return the result of a download as plain data."""
     from evenhand.data.digest import sha256_of
 
-    entry, place = fetched.entry, fetched.place
-    files = [{"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in place.files]
+    entry, copy = fetched.entry, fetched.copy
+    files = [{"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in copy.files]
     return {
         "id": entry.id,
-        "path": str(place.path),
-        "bytes": sum(path.stat().st_size for path in place.files),
+        "path": str(copy.path),
+        "bytes": sum(path.stat().st_size for path in copy.files),
         "files": files,
         "licence": entry.licence,
         "citation": entry.citation,
@@ -80,20 +78,20 @@ def _show(result: dict[str, Any]) -> None:
 
 
 def _show_listing(entries: list[Entry], *, as_json: bool) -> None:
-    from evenhand.data.local_copies import here
+    from evenhand.data.local_copies import find_copy
 
     with _notes():
-        rows = [(entry, here(entry)) for entry in entries]
+        rows = [(entry, find_copy(entry)) for entry in entries]
     if as_json:
         typer.echo(
             json.dumps(
-                [_row(entry, str(place.path) if place else None) for entry, place in rows], indent=2, ensure_ascii=False
+                [_row(entry, str(copy.path) if copy else None) for entry, copy in rows], indent=2, ensure_ascii=False
             )
         )
         return
     width = max(len(entry.id) for entry, _ in rows)
-    for entry, place in rows:
-        where = place.name if place else "-" if entry.sources else "needs EVENHAND_DATA"
+    for entry, copy in rows:
+        where = copy.origin if copy else "-" if entry.sources else "needs EVENHAND_DATA"
         typer.echo(f"{entry.id:<{width}}  {entry.kind:<10}  {_size(entry.size):>9}  {where:<19}  {entry.title}")
 
 
@@ -109,7 +107,7 @@ def _size(size: int) -> str:
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    """Show our own warnings as notes on stderr, one line each."""
+    """Show evenhand's warnings as notes on stderr, one line each."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EvenhandWarning)
         try:
@@ -121,7 +119,7 @@ def _notes() -> Iterator[None]:
 
 @contextmanager
 def _bar(name: str) -> Iterator[DownloadProgress]:
-    """A progress bar on a terminal, nothing elsewhere."""
+    """Show a progress bar if stderr is a terminal."""
     from evenhand.data.fetch import silent
 
     if not sys.stderr.isatty():

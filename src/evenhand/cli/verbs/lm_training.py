@@ -1,4 +1,4 @@
-"""What `evenhand lm train` does: one model, or a sweep over strengths and seeds."""
+"""Run `evenhand lm train`: one model, or a sweep over strengths and seeds."""
 
 from __future__ import annotations
 
@@ -14,29 +14,44 @@ from evenhand.cli.screens.terminal import escape, note, progress, show, show_jso
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.files import write_text
 from evenhand.models import lm
+from evenhand.models.model_files import JSONObject
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import CHECKPOINT, Cell, Outcome, Plan, cells, run_cells, term_options, train_cell
+from evenhand.reproduce.lambda_sweep import (
+    CHECKPOINT,
+    SweepCell,
+    SweepOutcome,
+    SweepPlan,
+    cells,
+    run_cells,
+    term_options,
+    train_cell,
+)
+from evenhand.reproduce.table import Table
 
 TABLE, RECORD = "table.md", "sweep.json"
 
 
 def plan(
-    text: str, valid: str | None, test: str | None, *, changes: dict[str, Any], pairs: str | None,
+    text: str, valid: str | None, test: str | None, *, changes: JSONObject, pairs: str | None,
     definition: str = "printed", reduction: str = "sum", **rest: Any,
-) -> Plan:  # fmt: skip
-    """The plan of a run: files found, settings checked, and pairs chosen by the preset."""
+) -> SweepPlan:  # fmt: skip
+    """Return the plan of a run: locate the files, check the settings, and choose the pairs by the preset."""
     lm.settings_of(rest["preset"], **changes)
-    train, valid, test = _parts(text, valid, test)
-    chosen = pairs or bordia2019.PAIRS.get(rest["preset"], "bordia2019-cnn-dm")
+    train, valid, test = _find_splits(text, valid, test)
+    pair_list = pairs or bordia2019.PAIRS.get(rest["preset"], "bordia2019-cnn-dm")
     options = term_options(definition, reduction)
-    return Plan(train, valid, test, pairs=chosen, changes=tuple(sorted(changes.items())), options=options, **rest)
+    return SweepPlan(
+        train, valid, test, pairs=pair_list, changes=tuple(sorted(changes.items())), options=options, **rest
+    )
 
 
-def train_one(planned: Plan, strength: float, seed: int, out: Path, *, time_limit: float | None, as_json: bool) -> None:
+def train_one(
+    planned: SweepPlan, strength: float, seed: int, out: Path, *, time_limit: float | None, as_json: bool
+) -> None:
     """Train a model into a folder, from its checkpoint if there is one."""
     corpus = planned.corpus()
-    with _told_how_to_go_on(), notes_on_stderr(), progress("lm train") as bar:
-        cell = Cell(strength, seed)
+    with _resume_hint(), notes_on_stderr(), progress("lm train") as bar:
+        cell = SweepCell(strength, seed)
         trained = train_cell(planned, cell, corpus, out / CHECKPOINT, time_limit=time_limit, progress=bar)
     trained.save(out)
     manifest = trained.manifest
@@ -52,20 +67,20 @@ def train_one(planned: Plan, strength: float, seed: int, out: Path, *, time_limi
         reached = f", test {test:.2f}" if test is not None else ""
         show(f"[bold]perplexity: validation {best:.2f}[/] (epoch {manifest['best_epoch']}){reached}")
         show(f"[dim]{last['tokens_per_second']:,.0f} tokens a second in the last epoch[/]" if last else "")
-    note(f"seed {seed}" if done else "stopped by the time limit; the same command goes on from here")
+    note(f"seed {seed}" if done else "stopped by the time limit; rerun the same command to resume")
 
 
 def run_sweep(
-    planned: Plan, strengths: list[float], seeds: list[int], out: Path, *, jobs: int, time_limit: float | None,
+    planned: SweepPlan, strengths: list[float], seeds: list[int], out: Path, *, jobs: int, time_limit: float | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Train, generate and measure every cell; write the table of those that are finished."""
+    """Train, sample and measure every cell; write the table of the finished ones."""
     if not planned.test:
         raise UsageError("a sweep needs a test text for the perplexities", hint="give --test")
-    wanted = cells(strengths, seeds)
-    outcomes: list[Outcome] = []
-    with _told_how_to_go_on(), notes_on_stderr(), progress("sweep") as bar:
-        for outcome in run_cells(planned, wanted, out, jobs=jobs, time_limit=time_limit, progress=bar):
+    todo = cells(strengths, seeds)
+    outcomes: list[SweepOutcome] = []
+    with _resume_hint(), notes_on_stderr(), progress("sweep") as bar:
+        for outcome in run_cells(planned, todo, out, jobs=jobs, time_limit=time_limit, progress=bar):
             outcomes.append(outcome)
             note(f"{outcome.cell.name}: {outcome.reason or 'finished'}")
             _write(planned, outcomes, out)
@@ -77,16 +92,16 @@ def run_sweep(
 
 
 @contextmanager
-def _told_how_to_go_on() -> Iterator[None]:
-    """Training says what it kept when it is stopped; what stops between two trainings says this."""
+def _resume_hint() -> Iterator[None]:
+    """Say how to resume when a sweep is interrupted between two trainings; a training says it itself."""
     try:
         yield
-    except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(str(stopped) or "the same command goes on with what was kept") from None
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "rerun the same command to resume") from None
 
 
-def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
-    """Both files anew after every cell, so that a sweep that dies leaves what it has."""
+def _write(planned: SweepPlan, outcomes: list[SweepOutcome], out: Path) -> JSONObject:
+    """Write table and record after every cell, so that a killed sweep leaves the finished ones."""
     records = [outcome.record for outcome in sorted(outcomes, key=lambda o: o.cell) if outcome.record]
     rows = bordia2019.summary(records)
     unfinished = {outcome.cell.name: outcome.reason for outcome in outcomes if outcome.reason}
@@ -97,7 +112,7 @@ def _write(planned: Plan, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
     return record
 
 
-def _tables(record: dict[str, Any]) -> list[Any]:
+def _tables(record: JSONObject) -> list[Table]:
     table = bordia2019.sweep_table(record["rows"], record["corpus"])
     term = ", ".join(f"{name} {value}" for name, value in record["plan"]["options"])
     lines = [f"The term differs from the printed one: {term}."] if term else []
@@ -106,38 +121,38 @@ def _tables(record: dict[str, Any]) -> list[Any]:
     return [results, bordia2019.words_table(record["rows"])] if record["rows"] else [results]
 
 
-def _show(record: dict[str, Any], out: Path) -> None:
-    for found in _tables(record):
-        _show_table(found)
+def _show(record: JSONObject, out: Path) -> None:
+    for table in _tables(record):
+        _show_table(table)
     note(f"written: {out / TABLE}, {out / RECORD}")
 
 
-def _show_table(found: Any) -> None:
-    from rich.table import Table
+def _show_table(result: Table) -> None:
+    from rich.table import Table as RichTable
 
-    table = Table(title=found.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
-    for i, column in enumerate(found.columns):
+    table = RichTable(title=result.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
+    for i, column in enumerate(result.columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold", no_wrap=i == 0)
-    for row in found.rows:
+    for row in result.rows:
         table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    show(table, columns=12 * len(found.columns))
-    for text in found.notes:
+    show(table, columns=12 * len(result.columns))
+    for text in result.notes:
         show(f"[dim]{escape(text)}[/]")
 
 
-def _parts(text: str, valid: str | None, test: str | None) -> tuple[str, str, str]:
-    """Training, validation and test file; a folder has one of each."""
-    place = Path(text)
-    if not place.is_dir():
+def _find_splits(text: str, valid: str | None, test: str | None) -> tuple[str, str, str]:
+    """Return training, validation and test file; a folder has one of each."""
+    folder = Path(text)
+    if not folder.is_dir():
         if valid is None:
-            raise UsageError("without a validation text training does not know when it is done", hint="give --valid")
+            raise UsageError("a validation text is required to select the best epoch", hint="give --valid")
         return text, valid, test or ""
-    found = {part: sorted(p for p in place.iterdir() if part in p.name.lower()) for part in ("train", "valid", "test")}
+    files = {part: sorted(p for p in folder.iterdir() if part in p.name.lower()) for part in ("train", "valid", "test")}
     for part in ("train", "valid"):
-        if len(found[part]) != 1:
+        if len(files[part]) != 1:
             raise InputMissingError(
-                f"{place}: {len(found[part])} files have {part!r} in their name, one was expected",
+                f"{folder}: {len(files[part])} files have {part!r} in their name, expected one",
                 hint="name the files one by one: TRAIN --valid FILE --test FILE",
             )
-    own = str(found["test"][0]) if len(found["test"]) == 1 else ""
-    return str(found["train"][0]), valid or str(found["valid"][0]), test or own
+    test_file = str(files["test"][0]) if len(files["test"]) == 1 else ""
+    return str(files["train"][0]), valid or str(files["valid"][0]), test or test_file

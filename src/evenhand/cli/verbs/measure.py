@@ -1,4 +1,4 @@
-"""`evenhand measure`: one measure on one set of vectors."""
+"""`evenhand measure`: one measure on one subject."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from evenhand.cli.options import (
     AllowPickle,
     Case,
     ConceptOption,
+    DeviceOption,
     Format,
     Json,
+    Labels,
+    PrecisionOption,
     Seed,
-    VectorsArgument,
-    load,
+    SubjectArgument,
     notes_on_stderr,
+    open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, show, show_json
 from evenhand.errors import UsageError
@@ -25,43 +28,72 @@ from evenhand.errors import UsageError
 
 def measure(
     measure_id: Annotated[str, typer.Argument(metavar="MEASURE", help="Its id; see `evenhand list measures`.")],
-    vectors: VectorsArgument = "glove-embedded",
+    subject: SubjectArgument = "glove-embedded",
     query: Annotated[
         list[str] | None,
         typer.Option(
-            "--query", "-q", help="What to ask: an id or a file; may be repeated.", show_default="all defaults"
+            "--query", "-q", help="What to ask: an id or a file; may be repeated.", show_default="the concept's"
         ),
     ] = None,
     reference: Annotated[
-        str | None, typer.Option("--reference", help="The vectors before mitigation.", show_default=False)
+        str | None, typer.Option("--reference", help="The subject before mitigation.", show_default=False)
     ] = None,
     concept: ConceptOption = "gender",
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the measure, such as ddof=1.", show_default=False)
     ] = None,
-    case: Case = "auto",
+    device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    labels: Labels = None,
+    case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Run one measure and say what its number means."""
-    from evenhand import measures
+    """Run one measure and explain its number."""
+    from evenhand import measures, words
+    from evenhand.audit.plan import Question, concept_queries, require_view
+    from evenhand.audit.runner import ask
+    from evenhand.measures.registry import as_measurements
 
     function, info = measures.get(measure_id), measures.info(measure_id)
-    asked = query or list(info.default_queries())
-    if not asked:
-        raise UsageError(f"{measure_id} names no query of its own", hint="give one: --query ID or FILE")
-    options = {**_options(function, option or []), **_concept(function, concept)}
-    loaded = load(vectors, case=case, format=format, allow_pickle=allow_pickle)
-    before = load(reference, case=case) if reference else None
+    about = words.concept(concept)
+    options = _options(function, option or [])
+    opened, *before = open_subjects(
+        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
+        format=format, allow_pickle=allow_pickle or None,
+    )  # fmt: skip
+    require_view(info, [opened])
+    queries = query or list(concept_queries(info, about))
+    if not queries:
+        raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     with notes_on_stderr():
-        found = [function(loaded, text, reference=before, seed=seed, **options) for text in asked]
+        results = [
+            measurement
+            for text in queries
+            for measurement in as_measurements(
+                ask(
+                    Question(measure_id, text, options), opened, about, reference=before[0] if before else None,
+                    seed=seed,
+                )
+            )
+        ]  # fmt: skip
     if as_json:
-        documents = [measurement.to_dict() for measurement in found]
-        show_json(documents[0] if len(documents) == 1 else documents)
+        documents = [measurement.to_dict() for measurement in results]
+        show_json({**(documents[0] if len(documents) == 1 else {}), "measurements": documents})
     else:
-        _show(info, found)
+        _show(info, results)
+
+
+def _query_hint(info: Any) -> str:
+    """Say how to name a query, or which data sets to fetch."""
+    if info.takes != "dataset":
+        return "give one: --query ID or FILE"
+    from evenhand import data
+
+    sets = [entry.id for entry in data.catalog().values() if entry.kind == info.id]
+    return f"fetch a data set first: evenhand fetch {' '.join(sets[:3])} (all: {', '.join(sets)})"
 
 
 def _options(function: Any, given: list[str]) -> dict[str, Any]:
@@ -73,16 +105,14 @@ def _options(function: Any, given: list[str]) -> dict[str, Any]:
         key = name.strip().replace("-", "_")
         if not sign or key not in known - {"reference", "seed", "concept"}:
             allowed = ", ".join(sorted(known - {"reference", "seed", "concept", "subspace"}))
-            raise UsageError(f"{text!r} is no option of this measure", hint=f"write name=value with one of {allowed}")
+            raise UsageError(
+                f"{text!r} is not an option of this measure", hint=f"write name=value with one of {allowed}"
+            )
         try:
             options[key] = tomllib.loads(f"x = {value}")["x"]
         except tomllib.TOMLDecodeError:
             options[key] = value
     return options
-
-
-def _concept(function: Any, concept: str) -> dict[str, Any]:
-    return {"concept": concept} if "concept" in inspect.signature(function).parameters else {}
 
 
 def _show(info: Any, found: list[Any]) -> None:

@@ -1,7 +1,8 @@
-"""`evenhand nli`: train models of natural language inference over word vectors, and see how often they are right."""
+"""`evenhand nli`: train and evaluate models of natural language inference over word vectors."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,23 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Json, notes_on_stderr
-from evenhand.cli.screens.nli import show_accuracy, show_models, skipped
+from evenhand.cli.options import load as load_vectors
+from evenhand.cli.screens.nli import describe_skipped, show_accuracy, show_models
 from evenhand.cli.screens.terminal import note, progress, show_json
-from evenhand.errors import UsageError, counted, require
-from evenhand.subjects.nli_models import mapped
+from evenhand.errors import UsageError, counted, require, shown
 
 if TYPE_CHECKING:
+    from evenhand.models.nli import NLIModel
     from evenhand.models.nli.labelled_pairs import LabelledPairs
-    from evenhand.models.nli.training import Trained
+    from evenhand.models.nli.training import TrainedNLI
     from evenhand.models.vectors import Vectors
+    from evenhand.subjects.nli_models import NLISubject
 
-VectorsOption = Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")]
-MapOption = Annotated[Path | None, typer.Option("--map", help="A fitted map, applied to the vectors first.")]
+VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that the model reads.")]
+MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
 LabelOrder = Annotated[
-    str | None, typer.Option("--labels", help="What numbers as labels mean, in order, such as entailment,neutral,...")
+    str | None,
+    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,contradiction."),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 
+MAX_SEEDS = 10_000
 SETTINGS = (
     *("architecture", "epochs", "patience", "hidden", "batch", "optimiser", "learning_rate", "weight_decay", "dropout"),
     *("intra_attention", "lower", "normalise", "device", "precision", "stack"),
@@ -35,61 +40,65 @@ SETTINGS = (
 
 def train(
     train_file: Annotated[Path, typer.Option("--train", help="Labelled pairs: SNLI, MultiNLI, .jsonl, .tsv, .csv.")],
-    dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs that decide when to stop.")],
+    dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs for early stopping.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for models, train.json and the checkpoint.")],
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
-    test_file: Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")] = None,
+    test_file: Annotated[
+        list[Path] | None, typer.Option("--test", help="Labelled pairs for the final accuracy.")
+    ] = None,
     architecture: Annotated[str, typer.Option(help="decomposable or bilstm.")] = "decomposable",
     seeds: Annotated[
-        str, typer.Option(help="How many (0, 1, ...), or which: 3,4,7. A single one has a comma: 7,")
+        str, typer.Option(help="Number of seeds, or a list: 3,4,7. For one specific seed write `7,`.")
     ] = "5",
-    epochs: Annotated[int, typer.Option(help="At most so many.")] = 20,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better accuracy on --dev.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.")] = 20,
+    patience: Annotated[int, typer.Option(help="Epochs without improvement on --dev before stopping.")] = 5,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 200,
-    batch: Annotated[int, typer.Option(help="Pairs in a step.")] = 256,
+    batch: Annotated[int, typer.Option(help="Pairs per step.")] = 256,
     optimiser: Annotated[str, typer.Option(help="adam or adagrad.")] = "adam",
-    learning_rate: Annotated[float, typer.Option(help="Step size.")] = 1e-3,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Weight of the L2 penalty.")] = 0.0,
-    dropout: Annotated[float, typer.Option(help="Share of values left out in training.")] = 0.2,
+    dropout: Annotated[float, typer.Option(help="Dropout rate.")] = 0.2,
     intra_attention: Annotated[
-        bool, typer.Option("--intra-attention", help="Decomposable: word order matters.")
+        bool, typer.Option("--intra-attention", help="Attention within sentences (decomposable only).")
     ] = False,
     lower: Annotated[bool, typer.Option(help="Look words up in lower case.")] = True,
-    normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to length one.")] = False,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to unit length.")] = False,
     labels: LabelOrder = None,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="float32, bf16 or auto (bf16 on a GPU).")] = "auto",
-    stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="cpu 1, GPU all")] = None,
-    dtype: Annotated[str, typer.Option(help="Of the files written: float32 or float16.")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
+    stack: Annotated[
+        int | None, typer.Option(help="Models trained at once.", show_default="1 on a CPU, all on a GPU")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Precision of the model files: float32 or float16.")] = "float32",
     as_json: Json = False,
 ) -> None:
-    """Train one model for each seed; the same command goes on where it was stopped."""
-    given = locals()
-    settings = {name: given[name] for name in SETTINGS}
+    """Train one model per seed; rerun the same command to resume."""
+    options = locals()
+    settings = {name: options[name] for name in SETTINGS}
     require("torch", extra="models")
     if dtype not in ("float32", "float16"):
-        raise UsageError(f"models are written as float32 or float16, not {dtype!r}")
-    wanted = _seeds(seeds)
-    _refuse_early(settings, out)
-    pairs, dev, *tests = (_read(path, labels) for path in (train_file, dev_file, *(test_file or [])))
-    for kind, some in (("train", pairs), ("dev", dev)):
-        note(f"{kind}: {len(some):,} pairs of {some.source}{skipped(some.skipped)}")
-    models = _trained(pairs, dev, mapped(vectors, map_file), wanted, out, settings)
-    document = {"models": [_written(one, tests, out, dtype) for one in models]}
-    _keep(document, out / "train.json")
+        raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
+    numbers = parse_seeds(seeds)
+    _check_before_reading(settings, out)
+    pairs, dev, *tests = (_read_pairs(path, labels) for path in (train_file, dev_file, *(test_file or [])))
+    for kind, data in (("train", pairs), ("dev", dev)):
+        note(f"{kind}: {len(data):,} pairs of {data.source}{describe_skipped(data.skipped)}")
+    trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings)
+    models = [_save(one, tests, out, dtype) for one in trained]
+    _write_json({"models": models}, out / "train.json")
     if as_json:
-        show_json(document)
+        show_json({"models": models})
     else:
-        show_models(document["models"])
+        show_models(models)
     note(f"wrote {counted(len(models), 'model')} and train.json to {out}")
-    earlier = sorted({path.name for path in out.glob("seed-*.safetensors")} - {m["file"] for m in document["models"]})
-    if earlier:
-        note(f"note: {', '.join(earlier)} in {out} are of an earlier training, and not in train.json")
+    others = sorted({path.name for path in out.glob("seed-*.safetensors")} - {model["file"] for model in models})
+    if others:
+        note(f"note: {', '.join(others)} in {out} belong to an earlier training run and are not in train.json")
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Any model that `evenhand probe` takes.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Any model that `evenhand probe` accepts.")],
     files: Annotated[list[Path], typer.Argument(help="Labelled pairs.", show_default=False)],
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
@@ -103,73 +112,98 @@ def evaluate(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """How often a model's likeliest label is the right one."""
+    """Evaluate the accuracy of a model on labelled pairs."""
+    from evenhand.mitigations import VectorMap
     from evenhand.models.nli.evaluation import evaluate as run
-    from evenhand.subjects.nli_models import chosen
+    from evenhand.subjects.nli_models import open_models
 
-    sets = [_read(path, labels, one_class=True) for path in files]
-    with notes_on_stderr(), progress(model) as told:
-        asked = chosen([model], vectors=vectors, map_file=map_file, device=device, labels=outputs)
-        found = [(one.name, run(one, pairs, progress=told)) for one in asked.models for pairs in sets]
+    data = [_read_pairs(path, labels, one_class=True) for path in files]
+    with notes_on_stderr(), progress(model) as bar:
+        change = VectorMap.load(map_file) if map_file else None
+        subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
+        results = [(one.name, run(one, pairs, progress=bar)) for one in _predicting(subject) for pairs in data]
     if as_json:
-        show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in found]})
+        show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in results]})
     else:
-        for name, accuracy in found:
+        for name, accuracy in results:
             show_accuracy(name, accuracy)
-    if asked.reading:
-        note(f"note: {asked.reading}")
+    if subject.ensemble.note:
+        note(f"note: {subject.ensemble.note}")
 
 
 def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
-    """The verbs as an app of their own; `guarded` turns errors into messages and exit codes."""
-    app = typer.Typer(name="nli", help="Models of natural language inference: train, evaluate.", no_args_is_help=True)
+    """Return the sub-app; `guarded` turns errors into messages and exit codes."""
+    app = typer.Typer(name="nli", help="Train and evaluate NLI models.", no_args_is_help=True)
     verbs: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate}
     for name, verb in verbs.items():
         app.command(name)(guarded(verb))
     return app
 
 
-def _read(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:
+def _predicting(subject: NLISubject) -> list[NLIModel]:
+    """Return the members that can answer any pair; a predictions file has its own pairs only."""
+    from evenhand.models.nli import NLIModel
+
+    models = [member for member in subject.ensemble.members if isinstance(member, NLIModel)]
+    if len(models) < len(subject.ensemble):
+        raise UsageError(f"{subject.name} is a predictions file, which cannot answer other pairs")
+    return models
+
+
+def _load_mapped(source: str, map_file: Path | None) -> Vectors:
+    """Load vectors and apply a fitted map, if one is given."""
+    from evenhand.mitigations import VectorMap
+
+    vectors = load_vectors(source)
+    return VectorMap.load(map_file)(vectors) if map_file else vectors
+
+
+def _read_pairs(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:
     from evenhand.models.nli.labelled_pairs import read_pairs
 
     order = [part.strip() for part in labels.split(",")] if labels else None
     return read_pairs(path, labels=order, one_class=one_class)
 
 
-def _refuse_early(settings: dict[str, Any], out: Path) -> None:
-    """Settings that cannot be, or a folder that cannot be written to: before anything is read or trained."""
+def _check_before_reading(settings: dict[str, Any], out: Path) -> None:
+    """Raise an error for invalid settings or an unwritable folder before anything is read or trained."""
     from evenhand.files import told_as_output
-    from evenhand.models.nli.training.settings import Settings
+    from evenhand.models.nli.training.settings import NLITrainingSettings
 
-    Settings(**{name: value for name, value in settings.items() if name != "stack"})
-    with told_as_output(out), TemporaryDirectory(dir=_existing(out)):
+    NLITrainingSettings(**{name: value for name, value in settings.items() if name != "stack"})
+    with told_as_output(out), TemporaryDirectory(dir=_nearest_existing(out)):
         pass
 
 
-def _existing(path: Path) -> Path:
-    """The path itself, or the nearest one above it that exists and would hold it."""
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
+def _nearest_existing(path: Path) -> Path:
+    """Return the path itself, or the nearest parent that exists."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
-def _seeds(text: str) -> list[int]:
-    """`5` is five seeds from 0 on; `3,4,7` and `7,` are these."""
+def parse_seeds(text: str) -> list[int]:
+    """Parse `5` as the seeds 0 to 4, and `3,4,7` or `7,` as these seeds."""
     parts = [part.strip() for part in text.split(",")]
-    if not parts[0].isdigit() or not all(part.isdigit() for part in parts if part) or text.strip() == "0":
-        raise UsageError(f"--seeds {text}: neither how many nor which", hint="write --seeds 5 or --seeds 3,4,7")
-    return list(range(int(text))) if len(parts) == 1 else [int(part) for part in parts if part]
+    numbers = [int(part) for part in parts if re.fullmatch(r"[0-9]{1,9}", part)]
+    wanted = [part for part in parts if part]
+    if not numbers or len(numbers) < len(wanted) or (len(parts) == 1 and not 1 <= numbers[0] <= MAX_SEEDS):
+        raise UsageError(
+            f"--seeds {shown(text)} is neither a number of seeds (1 to {MAX_SEEDS}) nor a list of seeds",
+            hint="write --seeds 5 or --seeds 3,4,7",
+        )
+    return list(range(numbers[0])) if len(parts) == 1 else numbers
 
 
-def _trained(
+def _train(
     pairs: LabelledPairs, dev: LabelledPairs, vectors: Vectors, seeds: list[int], out: Path, settings: dict[str, Any]
-) -> tuple[Trained, ...]:
+) -> tuple[TrainedNLI, ...]:
     from evenhand.models.nli.training import train as run
 
-    with notes_on_stderr(), progress("training") as told:
-        return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=told, **settings)
+    with notes_on_stderr(), progress("training") as bar:
+        return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=bar, **settings)
 
 
-def _written(one: Trained, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
-    """Save a model, ask it about the test pairs, and say what it is."""
+def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
+    """Save a model, evaluate it on the test pairs, and return its record."""
     from evenhand.models.nli.evaluation import evaluate as run
 
     record = {**one.to_dict(), "test": [run(one.model, pairs).to_dict() for pairs in tests]}
@@ -178,7 +212,7 @@ def _written(one: Trained, tests: list[LabelledPairs], out: Path, dtype: str) ->
     return {"file": path.name, **record}
 
 
-def _keep(document: dict[str, Any], path: Path) -> None:
+def _write_json(document: dict[str, Any], path: Path) -> None:
     import json
 
     from evenhand.files import write_text

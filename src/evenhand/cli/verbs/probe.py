@@ -1,4 +1,4 @@
-"""`evenhand probe`: what a model of natural language inference concludes from who did it."""
+"""`evenhand probe`: does an inference model draw conclusions from group words?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
 from evenhand.cli.screens.terminal import note, progress, show, show_json
 from evenhand.errors import UsageError, unknown_name
-from evenhand.subjects.nli_models import Chosen, chosen, refuse_compare
 
 if TYPE_CHECKING:
     from evenhand.engines import Engine
     from evenhand.measures.inference import SeedsResult
+    from evenhand.subjects.nli_models import NLISubject
     from evenhand.words.probes import Probe
 
 
@@ -83,13 +83,19 @@ def probe(
             "datasets.load_dataset reads; no model is asked.",
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also write an audit record and page here, for check and compare."),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Ask a model about sentences that differ in one word, and score its answers."""
     from evenhand.cli.screens.probe import tables
     from evenhand.engines import open_engine
-    from evenhand.measures.inference import compare as against
+    from evenhand.measures.inference import compare as compare_results
+    from evenhand.mitigations import VectorMap
+    from evenhand.subjects.nli_models import open_models
     from evenhand.words import probes
 
     asked = restricted_probe(which, only=only or [], surface=surface)
@@ -99,31 +105,66 @@ def probe(
             show_json({"probe": asked.name, "pairs": count, "written": str(export)})
         note(f"wrote {count:,} pairs to {export}")
         return
-    refuse_compare(compare, model)
+    _check_compare(compare, model)
+    if out and (only or surface):
+        raise UsageError("--out records whole probes", hint="leave out --only and --surface")
+    change = VectorMap.load(map_file) if map_file else None
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
-    texts = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
+    addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
     with notes_on_stderr(), open_engine(engine, workers=workers, address=address, protect_stdout=True) as where:
-        sets = [chosen(some, vectors=vectors, map_file=map_file, device=device, labels=labels) for some in texts]
-        found = [_asked(where, some, asked, options) for some in sets]
-    both = against(*found) if compare else None
+        subjects = [
+            open_models(some, vectors=vectors, change=change, device=device, labels=labels) for some in addresses
+        ]
+        results = [_run(where, subject, asked, options) for subject in subjects]
+    comparison = compare_results(*results) if compare else None
     if as_json:
-        difference = both.to_dict() if both else {}
-        compared = {"compared": difference["after"], "differences": difference["differences"]} if both else {}
-        show_json({**found[0].to_dict(), **compared, "read": [some.reading for some in sets]})
+        difference = comparison.to_dict() if comparison else {}
+        compared = {"compared": difference["after"], "differences": difference["differences"]} if comparison else {}
+        show_json({**results[0].to_dict(), **compared, "read": [subject.ensemble.note for subject in subjects]})
     else:
-        show(*tables(found, both))
-    for some in sets:
-        if some.reading:
-            note(f"note: {some.reading}")
+        show(*tables(results, comparison))
+    for subject in subjects:
+        if subject.ensemble.note:
+            note(f"note: {subject.ensemble.note}")
+    if out:
+        _write_record(subjects, results, asked, sample, seed, out)
     note(f"seed {seed}")
 
 
-def _asked(engine: Engine, some: Chosen, asked: Probe, options: dict[str, Any]) -> SeedsResult:
-    """The answers of all models of one condition."""
+def _check_compare(compare: bool, models: list[str] | None) -> None:
+    """Raise if there is nothing to compare with: only the embedded models come in two conditions."""
+    if compare and (models or ["embedded"]) not in (["embedded"], ["embedded:original"]):
+        raise UsageError(
+            f"--compare is for the embedded models, not for {', '.join(models or [])}",
+            hint="probe your own models before and after with --out, then `evenhand compare RUN_A RUN_B`",
+        )
+
+
+def _run(engine: Engine, subject: NLISubject, asked: Probe, options: dict[str, Any]) -> SeedsResult:
+    """Put the probe to all models of one subject."""
     from evenhand.measures.inference import probe_seeds
 
-    with progress(asked.name) as told:
-        return probe_seeds(some.models, asked, condition=some.condition, engine=engine, progress=told, **options)
+    with progress(asked.name) as bar:
+        return probe_seeds(
+            subject.ensemble.members, asked, condition=subject.name, engine=engine, progress=bar, **options
+        )
+
+
+def _write_record(
+    subjects: list[NLISubject], results: list[SeedsResult], asked: Probe, sample: int | None, seed: int, out: Path
+) -> None:
+    """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
+    from evenhand.audit import Audit, Plan, Question
+
+    whole = sample is None or sample >= asked.n_pairs
+    for subject, result in zip(subjects, results, strict=True):
+        for controls in (True, False):
+            subject.ensemble.results[asked, None if whole else sample, seed, controls] = result
+    names = ["nli-neutrality", *(["nli-gap", "mab"] if results[0].groups else [])]
+    size = {"sample": 0 if whole else sample}
+    questions = tuple(Question(name, asked.name, size, only_query=True) for name in names)
+    record = Audit.run(subjects, plan=Plan(questions, concept=asked.concept or "gender", seed=seed))
+    note(f"record {record.save(out)}\nreport {record.to_html(out / 'report.html')}")
 
 
 RELEASED = "released"
@@ -146,12 +187,12 @@ def _written(found: Probe, text: str) -> Probe:
     from evenhand.words.probes.surface import CHOICES
 
     if text == RELEASED:
-        return found.written(AS_RELEASED)
+        return found.with_surface(AS_RELEASED)
     choices: dict[str, Any] = dict(_pair(part, "--surface", "articles=letter,case=lower") for part in text.split(","))
     for name in choices:
         if name not in CHOICES:
             raise unknown_name("choice of --surface", name, CHOICES)
-    return found.written(**choices)
+    return found.with_surface(**choices)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

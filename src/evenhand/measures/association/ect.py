@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.measures.association.located_query import MIN_SHARE, ROUNDING, Gathered, gather_query
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import ROUNDING, LocatedQuery, locate_query
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval
@@ -20,13 +21,14 @@ INFO = Info(
     takes="query",
     better="one",
     formula="ECT = Spearman over attributes a of ( cos(a, mean X), cos(a, mean Y) ), means of the vectors as they are",
-    reading="1: both groups have the attribute words in the same order of nearness; lower: the order differs.",
+    reading="1: both groups have the attribute words in the same order of similarity; lower: the order differs.",
     limits=(
-        "It sees order only: one group may be nearer to every attribute word and the value is still 1. The attribute "
-        "words themselves move it: words of very different topics are ranked alike by any two groups."
+        "It sees order only: one group may be nearer to every attribute word and the value is still 1. The choice of "
+        "attribute words changes it: words of very different topics are ranked alike by any two groups."
     ),
     cites=("dev2019attenuating",),
     queries=("weat-6", "weat-3", "weat-10"),
+    arity=(2, None),
 )
 
 
@@ -39,52 +41,62 @@ def ect(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Spearman correlation of the two rankings, with both cosines of each word and a bootstrap interval over words.
+    """Measure the Spearman correlation of the two rankings, with a bootstrap interval over attribute words.
 
     The words of all attribute sets are ranked together, each once. Equal cosines share their mean rank, and the two
-    targets may have different sizes; codes that use the rank formula without ties, or that demand equal sizes, differ.
+    targets may have different sizes; codes that use the rank formula without ties, or require equal sizes, differ.
 
-    What it does not tell you: how near the groups are to the words, or to which word a group is nearer.
+    Args:
+        vectors: the vectors to measure.
+        query: two target sets and any number of attribute sets.
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap.
+
+    Returns:
+        The correlation, with both cosines of each attribute word in `items`.
+
+    What it does not tell you: how near the groups are to the words, or which group is nearer to a word.
     """
-    found = gather_query(vectors, query, targets=2, attributes=None, min_share=min_share)
-    common = found.common(vectors, {"min_share": min_share}, seed)
-    if found.problem:
-        return undefined("ect", found.problem, found.coverage, **common)
-    words, rows = _joined(found)
+    located = locate_query(vectors, query, targets=2, attributes=None)
+    fields = located.fields("ect", vectors, {"min_share": min_share}, seed, reference)
+    if reason := fields.problem(located.lists(), min_share):
+        return fields.undefined(reason, located.coverage)
+    words, rows = _all_attributes(located)
     if len(words) < FEWEST:
         reason = f"{len(words)} attribute words are too few for a ranking; {FEWEST} are needed"
-        return undefined("ect", reason, found.coverage, **common)
-    first, second = (_cosines(rows, group.rows.mean(axis=0)) for group in found.targets)
-
-    def correlation(drawn: Rows) -> Vector64:
-        return spearman_rows(first[drawn], second[drawn])
-
+        return fields.undefined(reason, located.coverage)
+    first, second = (_cosines(rows, group.rows.mean(axis=0)) for group in located.targets)
     if min(np.ptp(first), np.ptp(second)) <= ROUNDING:
         reason = "all attribute words are equally near to the mean of a target set: there is no order to compare"
-        return undefined("ect", reason, found.coverage, **common)
+        return fields.undefined(reason, located.coverage)
+
+    def correlation(draws: Rows) -> Vector64:
+        return spearman_rows(first[draws], second[draws])
+
     value = float(correlation(np.arange(len(words))[None])[0])
-    return Measurement(
-        "ect",
+    one, other = (group.name for group in located.targets)
+    return fields.measurement(
         value,
         len(words),
-        found.coverage,
+        located.coverage,
         interval=percentile_interval(correlation, len(words), seed=seed),
-        reading=f"{found.targets[0].name} and {found.targets[1].name} agree on the order with rho = {value:.2f}",
+        reading=f"the rankings of {one} and {other} correlate with rho = {value:.2f}",
         items=tuple(
-            {"word": word, "value": float(one - two), "first": float(one), "second": float(two)}
-            for word, one, two in zip(words, first, second, strict=True)
+            {"word": word, "value": float(a - b), "first": float(a), "second": float(b)}
+            for word, a, b in zip(words, first, second, strict=True)
         ),
-        details=found.details(),
-        **common,
+        details=located.details(),
     )
 
 
-def _joined(found: Gathered) -> tuple[tuple[str, ...], Matrix64]:
-    """The words of all attribute sets, a row of the vocabulary only once."""
-    ids = np.concatenate([group.ids for group in found.attributes])
-    kept = np.sort(np.unique(ids, return_index=True)[1])
-    words = [word for group in found.attributes for word in group.words]
-    return tuple(words[place] for place in kept), np.concatenate([group.rows for group in found.attributes])[kept]
+def _all_attributes(located: LocatedQuery) -> tuple[tuple[str, ...], Matrix64]:
+    """Return the words of all attribute sets, a row of the vocabulary only once."""
+    ids = np.concatenate([group.ids for group in located.attributes])
+    unique = np.sort(np.unique(ids, return_index=True)[1])
+    words = [word for group in located.attributes for word in group.words]
+    rows = np.concatenate([group.rows for group in located.attributes])
+    return tuple(words[index] for index in unique), rows[unique]
 
 
 def _cosines(rows: Matrix64, mean: Vector64) -> Vector64:

@@ -1,28 +1,38 @@
-"""Generalised WEAT: do several groups of names each go with their own words? (Swinger et al. 2019)."""
+"""Generalised WEAT: is each of several groups of names associated with its own words? (Swinger et al. 2019)."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.association.located_query import MIN_SHARE, gather_query
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import locate_query
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
+from evenhand.stats.permutation import Alternative
 from evenhand.words import Query
 
+ROUNDING = 1e-12
 INFO = Info(
     id="generalised-weat",
     title="Generalised WEAT",
     takes="query",
     better="zero",
     formula="g = sum_i <mean X_i - mean X, mean A_i - mean A>, means of unit vectors; mean X, mean A: over the sets",
-    reading="Above 0: each target set lies nearer to its own attribute set than the sets do on average.",
-    limits="One strong pair of sets can carry the sum: see by_set. It is no effect size: it has no fixed scale.",
+    reading="Above 0: each target set is nearer to its own attribute set than the sets are on average.",
+    limits=(
+        "One strong pair of sets can carry the sum: see by_set. It is not an effect size: it has no fixed scale. It "
+        "needs as many attribute sets as target sets, in the same order."
+    ),
     cites=("swinger2019",),
     queries=(),
+    matched_sets=True,
+    one_against_rest=True,
 )
 
 
@@ -31,72 +41,104 @@ def generalised_weat(
     vectors: Vectors,
     query: Query | str,
     *,
+    alternative: Alternative = "two-sided",
     samples: int = 10_000,
     min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """The summed association of target sets with attribute sets of the same place, and a permutation p-value.
+    """Measure the summed association of each target set with the attribute set at the same position.
 
-    For two sets it is half of WEAT's difference of means. The p-value shuffles target words between the sets, each set
-    keeping its size, and counts the observed assignment too: (b + 1) / (m + 1). Swinger et al. rotate the attribute
-    vectors instead.
+    For two sets it is half of WEAT's difference of means. It is undefined where the numbers of target and attribute
+    sets differ, as in the generic queries of a concept with three groups.
 
-    What it does not tell you: which of the sets go together; and nothing about words outside them.
+    Args:
+        vectors: the vectors to measure.
+        query: two or more target sets and as many attribute sets.
+        alternative: "two-sided" counts shuffles whose sum is at least as far from 0, "greater" and "less" those in one
+            direction. Target words are shuffled between the sets, each set keeping its size; the observed assignment
+            counts too: (b + 1) / (m + 1). Swinger et al. rotate the attribute vectors instead, one-sided.
+        samples: number of shuffles.
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the shuffles and of the bootstrap within sets, which gives the interval.
+
+    Returns:
+        The sum g, with the part of each set in `details["by_set"]`.
+
+    What it does not tell you: which of the sets are associated; and nothing about words outside them.
     """
     if samples < 1:
-        raise UsageError(f"the permutation test needs at least 1 sample, got {samples}")
-    found = gather_query(vectors, query, targets=None, attributes=None, min_share=min_share)
-    if len(found.targets) != len(found.attributes) or len(found.targets) < 2:
-        given = f"{len(found.targets)} and {len(found.attributes)}"
-        raise UsageError(f"generalised WEAT needs as many target sets as attribute sets, two or more, got {given}")
-    common = found.common(vectors, {"samples": samples, "min_share": min_share}, seed)
-    if found.problem:
-        return undefined("generalised-weat", found.problem, found.coverage, **common)
-    towards = np.stack([unit_rows(group.rows).mean(axis=0) for group in found.attributes])
-    towards -= towards.mean(axis=0)
+        raise UsageError(f"samples must be at least 1, got {samples}")
+    if alternative not in get_args(Alternative):
+        raise UsageError(f"unknown alternative {alternative!r}", hint="use two-sided, greater or less")
+    located = locate_query(vectors, query, targets=None, attributes=None)
+    params = {"alternative": alternative, "samples": samples, "min_share": min_share}
+    positive = "each target with its own attribute"
+    fields = located.fields("generalised-weat", vectors, params, seed, reference, positive)
+    n_targets, n_attributes = located.query.arity
+    if n_targets != n_attributes or n_targets < 2:
+        concept = f" about {located.query.concept}" if located.query.concept else ""
+        reason = (
+            f"generalised WEAT needs as many target sets as attribute sets, two or more; "
+            f"{located.query.name}{concept} has {n_targets} and {n_attributes}"
+        )
+        return fields.undefined(reason, located.coverage)
+    if reason := fields.problem(located.lists(), min_share):
+        return fields.undefined(reason, located.coverage)
+    attribute_means = np.stack([unit_rows(group.rows).mean(axis=0) for group in located.attributes])
+    deviations = attribute_means - attribute_means.mean(axis=0)
     # the deviations of the attribute means add up to 0, so that the mean of the targets drops out of the sum
-    scores = np.concatenate([unit_rows(group.rows) for group in found.targets]) @ towards.T
-    sizes = [len(group.words) for group in found.targets]
-    parts = _parts(scores, np.arange(len(scores))[None], sizes)[0]
-    drawn = _shuffled(scores, sizes, samples, seed)
-    return Measurement(
-        "generalised-weat",
-        float(parts.sum()),
+    scores = np.concatenate([unit_rows(group.rows) for group in located.targets]) @ deviations.T
+    sizes = [len(group.words) for group in located.targets]
+    parts = _set_means(scores, np.arange(len(scores))[None], sizes)[0]
+    value = float(parts.sum())
+    relation = "is associated with its own" if value >= 0 else "is associated with other sets than its own"
+    one_sided = "" if alternative == "two-sided" else f"; the p-value is one-sided ({alternative})"
+    return fields.measurement(
+        value,
         len(scores),
-        found.coverage,
+        located.coverage,
         interval=_interval(scores, sizes, seed),
-        p_value=float((np.count_nonzero(drawn >= parts.sum() - 1e-12) + 1) / (samples + 1)),
-        positive="each target with its own attribute",
-        reading=f"target and attribute sets go together by {parts.sum():.3f}",
+        p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
+        reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",
         details={
-            "by_set": {group.name: float(part) for group, part in zip(found.targets, parts, strict=True)},
-            **found.details(),
+            "by_set": {group.name: float(part) for group, part in zip(located.targets, parts, strict=True)},
+            **located.details(),
         },
-        **common,
     )
 
 
-def _parts(scores: Matrix64, rows: Rows, sizes: list[int]) -> Matrix64:
-    """For each assignment of words to places, the mean score of each set with its own attribute: (drawings, sets)."""
+def _set_means(scores: Matrix64, rows: Rows, sizes: list[int]) -> Matrix64:
+    """Return for each assignment of words the mean score of each set with its own attribute: (draws, sets)."""
     ends = np.cumsum(sizes)
     spans = zip(ends - sizes, ends, strict=True)
-    means = [scores[rows[:, start:end], place].mean(axis=1) for place, (start, end) in enumerate(spans)]
+    means = [scores[rows[:, start:end], column].mean(axis=1) for column, (start, end) in enumerate(spans)]
     return np.stack(means, axis=1)
 
 
-def _shuffled(scores: Matrix64, sizes: list[int], samples: int, seed: int) -> Vector64:
+def _shuffled_sums(scores: Matrix64, sizes: list[int], samples: int, seed: int) -> Vector64:
     order = np.broadcast_to(np.arange(len(scores)), (samples, len(scores)))
-    return np.asarray(_parts(scores, np.random.default_rng(seed).permuted(order, axis=1), sizes).sum(axis=1))
+    shuffled = np.random.default_rng(seed).permuted(order, axis=1)
+    return np.asarray(_set_means(scores, shuffled, sizes).sum(axis=1))
+
+
+def _p_value(sums: Vector64, value: float, alternative: Alternative) -> float:
+    """Return the share of sums at least as extreme; under the null they are centred at 0."""
+    if alternative == "two-sided":
+        sums, value = np.abs(sums), abs(value)
+    elif alternative == "less":
+        sums, value = -sums, -value
+    return float((np.count_nonzero(sums >= value - ROUNDING) + 1) / (len(sums) + 1))
 
 
 def _interval(scores: Matrix64, sizes: list[int], seed: int) -> bootstrap.Interval:
-    """Resampling words within their set."""
+    """Resample words within their set."""
     if min(sizes) < 3:
         return None
     starts = np.cumsum(sizes) - sizes
-    drawn = [
-        start + bootstrap.resamples(size, seed=seed + place)
-        for place, (start, size) in enumerate(zip(starts, sizes, strict=True))
+    draws = [
+        start + bootstrap.resamples(size, seed=seed + number)
+        for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
     ]
-    return bootstrap.interval(_parts(scores, np.concatenate(drawn, axis=1), sizes).sum(axis=1))
+    return bootstrap.interval(_set_means(scores, np.concatenate(draws, axis=1), sizes).sum(axis=1))

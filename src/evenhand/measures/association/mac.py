@@ -1,19 +1,19 @@
-"""MAC: how far, by cosine, target words are from sets of attribute words on average (Manzini et al. 2019)."""
+"""MAC: the mean cosine distance of target words from sets of attribute words (Manzini et al. 2019)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, unit_rows
-from evenhand.measures.association.located_query import MIN_SHARE, Gathered, gather_query
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import LocatedQuery, locate_query
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import percentile_interval
 from evenhand.words import Query
 
+SAME_CHANGE = 1e-12  # changes that differ by less are equal, and leave nothing to test
 INFO = Info(
     id="mac",
     title="Mean Average Cosine distance",
@@ -22,8 +22,8 @@ INFO = Info(
     formula="MAC = mean over target words t and attribute sets A_j of mean_{a in A_j} ( 1 - cos(t, a) )",
     reading="1: on average the targets are orthogonal to the attribute sets; below 1: nearer; from 0 to 2.",
     limits=(
-        "It compares no groups: all vectors of a model may share a common part that makes every cosine positive, and "
-        "the value falls below 1 without any bias. Words near to one set and far from another cancel."
+        "It does not compare groups: all vectors of a model may share a common component that makes every cosine "
+        "positive, and the value falls below 1 without any bias. Words near to one set and far from another cancel."
     ),
     cites=("manzini2019",),
     queries=("weat-6", "weat-3", "weat-10"),
@@ -39,71 +39,72 @@ def mac(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean cosine distance, each attribute set weighing the same, with a bootstrap interval over target words.
+    """Measure the mean cosine distance, each attribute set with the same weight.
 
-    With a `reference` (the vectors before mitigation) the details have the change and the paired t-test over (word,
-    set) that the paper reports. Codes that average over all attribute words at once give large sets more weight.
+    It is defined for any number of target and attribute sets. Codes that average over all attribute words at once give
+    large sets more weight.
 
-    What it does not tell you: which group a word leans to, or whether the groups differ at all.
+    Args:
+        vectors: the vectors to measure.
+        query: any number of target sets and attribute sets.
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation; with them the details have the change and the paired t-test over (word,
+            set) that the paper reports.
+        seed: seed of the bootstrap over target words.
+
+    Returns:
+        The mean distance, with that of each target word in `items` and of each pair of sets in `details["by_set"]`.
+
+    What it does not tell you: which group a word is nearer to, or whether the groups differ at all.
     """
-    found = gather_query(vectors, query, targets=None, attributes=None, min_share=min_share)
-    common = found.common(vectors, {"min_share": min_share}, seed)
-    if found.problem:
-        return undefined("mac", found.problem, found.coverage, **common)
-    distances = _distances(found)
+    located = locate_query(vectors, query, targets=None, attributes=None)
+    fields = located.fields("mac", vectors, {"min_share": min_share}, seed, reference)
+    if reason := fields.problem(located.lists(), min_share):
+        return fields.undefined(reason, located.coverage)
+    distances = _distances(located)
     by_word = distances.mean(axis=1)
-    words = [(group.name, word) for group in found.targets for word in group.words]
-    interval = percentile_interval(lambda rows: by_word[rows].mean(axis=1), len(by_word), seed=seed)
-    return Measurement(
-        "mac",
+    return fields.measurement(
         float(by_word.mean()),
         len(by_word),
-        found.coverage,
-        interval=interval if len(by_word) > 2 else None,
+        located.coverage,
+        interval=mean_interval(by_word, seed=seed),
         reading=f"the mean cosine of targets and attributes is {1 - by_word.mean():.3f}",
-        items=tuple(
-            {"word": word, "set": name, "value": float(value)}
-            for (name, word), value in zip(words, by_word, strict=True)
-        ),
+        items=located.target_items(by_word),
         details={
-            "by_set": _by_set(found, distances),
-            **_change(found, distances, reference if reference is not vectors else None),
-            **found.details(),
+            "by_set": _by_set(located, distances),
+            **_change(located, distances, reference if reference is not vectors else None),
+            **located.details(),
         },
-        **common,
     )
 
 
-def _distances(found: Gathered) -> Matrix64:
-    """(target words, attribute sets): mean cosine distance; a mean of cosines with unit rows is one product."""
-    targets = np.concatenate([unit_rows(group.rows) for group in found.targets])
-    means = np.stack([unit_rows(group.rows).mean(axis=0) for group in found.attributes])
+def _distances(located: LocatedQuery) -> Matrix64:
+    """Return (target words, attribute sets) mean distances; a mean of cosines with unit rows is one product."""
+    targets = np.concatenate([unit_rows(group.rows) for group in located.targets])
+    means = np.stack([unit_rows(group.rows).mean(axis=0) for group in located.attributes])
     return np.asarray(1 - targets @ means.T)
 
 
-def _by_set(found: Gathered, distances: Matrix64) -> dict[str, dict[str, float]]:
-    starts = np.cumsum([0, *(len(group.words) for group in found.targets)])
+def _by_set(located: LocatedQuery, distances: Matrix64) -> dict[str, dict[str, float]]:
     return {
         target.name: {
-            attribute.name: float(distances[start:end, column].mean())
-            for column, attribute in enumerate(found.attributes)
+            attribute.name: float(distances[span, column].mean()) for column, attribute in enumerate(located.attributes)
         }
-        for target, start, end in zip(found.targets, starts, starts[1:], strict=False)
+        for target, span in located.target_spans()
     }
 
 
-def _change(found: Gathered, after: Matrix64, reference: Vectors | None) -> dict[str, Any]:
-    """Mean change from the reference and the paired t-test, where both have the same words."""
+def _change(located: LocatedQuery, after: Matrix64, reference: Vectors | None) -> dict[str, object]:
+    """Return the mean change from the reference and the paired t-test, where both have the same words."""
     if reference is None:
         return {}
-    before = gather_query(reference, found.query, targets=None, attributes=None, min_share=0)
-    same = [group.words for group in before.groups] == [group.words for group in found.groups]
-    if before.problem or not same:
+    before = locate_query(reference, located.query, targets=None, attributes=None)
+    if [group.words for group in before.sets] != [group.words for group in located.sets]:
         return {"change": {"reason": "the reference has other words of this query"}}
-    away = (after - _distances(before)).ravel()
-    if len(away) < 2 or np.ptp(away) <= 1e-12:
-        return {"change": {"mean": float(away.mean())}}
+    changes = (after - _distances(before)).ravel()
+    if len(changes) < 2 or np.ptp(changes) <= SAME_CHANGE:
+        return {"change": {"mean": float(changes.mean())}}
     from scipy.stats import ttest_1samp
 
-    test = ttest_1samp(away, 0.0)
-    return {"change": {"mean": float(away.mean()), "t": float(test.statistic), "p_value": float(test.pvalue)}}
+    test = ttest_1samp(changes, 0.0)
+    return {"change": {"mean": float(changes.mean()), "t": float(test.statistic), "p_value": float(test.pvalue)}}

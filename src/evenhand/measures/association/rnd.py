@@ -8,11 +8,12 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.association.located_query import MIN_SHARE, Gathered, Group, gather_query
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import LocatedQuery, LocatedSet, locate_query
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import percentile_interval
 from evenhand.words import Query
 
 Distance = Literal["euclidean", "cosine"]
@@ -22,13 +23,14 @@ INFO = Info(
     takes="query",
     better="zero",
     formula="RND = mean_a ( |a - mean X| - |a - mean Y| );  distance='cosine': 1 - cos instead of the norm",
-    reading="Below 0: the attributes lie nearer to the first targets; above 0: nearer to the second.",
+    reading="Below 0: the attributes are nearer to the first targets; above 0: nearer to the second.",
     limits=(
         "It is not scale-free: longer vectors give larger values, so that vectors of different training cannot be "
-        "compared unless normalised. Words that lean opposite ways cancel; look at the items."
+        "compared unless normalised. Words with opposite associations cancel; look at the items."
     ),
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
+    arity=(2, None),
 )
 
 
@@ -44,55 +46,63 @@ def rnd(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean difference of distances, signed, with that of each attribute word and a bootstrap interval over them.
+    """Measure the mean signed difference of distances to the two group means.
 
-    One attribute set is measured: the first, or the one named by `attribute`; the values of the others are in the
-    details. `normalise=True` scales every word to length 1 first, as Garg et al. do; WEFE does not by default. With
-    `distance="cosine"` WEFE subtracts similarities, so that its sign is turned: here both distances have one reading.
+    Args:
+        vectors: the vectors to measure.
+        query: two target sets and any number of attribute sets.
+        distance: "euclidean", or "cosine" for 1 - cos. WEFE subtracts cosine similarities, so that its sign is
+            opposite there: here both distances have one reading.
+        normalise: scale every word to length 1 first, as Garg et al. do; WEFE does not by default.
+        attribute: name of the attribute set to measure, the first by default; the details have all of them.
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over attribute words.
+
+    Returns:
+        The mean difference, with that of each attribute word in `items`.
 
     What it does not tell you: whether a value is large. There is no test, and the scale is that of the vectors.
     """
     if distance not in ("euclidean", "cosine"):
         raise UsageError(f"unknown distance {distance!r}", hint="use euclidean or cosine")
-    found = gather_query(vectors, query, targets=2, attributes=None, min_share=min_share)
-    chosen = _chosen(found, attribute)
+    located = locate_query(vectors, query, targets=2, attributes=None)
+    chosen = _choose_attribute(located, attribute)
     params = {"distance": distance, "normalise": normalise, "attribute": chosen.name, "min_share": min_share}
-    common = found.common(vectors, params, seed) | {"positive": f"nearer to {found.targets[1].name}"}
-    if found.problem:
-        return undefined("rnd", found.problem, found.coverage, **common)
-    scaled = unit_rows if normalise else np.asarray
-    first, second = (scaled(group.rows).mean(axis=0) for group in found.targets)
+    positive = f"nearer to {located.targets[1].name}"
+    fields = located.fields("rnd", vectors, params, seed, reference, positive)
+    if reason := fields.problem(located.lists(), min_share):
+        return fields.undefined(reason, located.coverage)
+    scale = unit_rows if normalise else np.asarray
+    first, second = (scale(group.rows).mean(axis=0) for group in located.targets)
     if distance == "cosine" and min(np.linalg.norm(first), np.linalg.norm(second)) == 0:
         reason = "the mean of a target set is the zero vector, which has no cosine"
-        return undefined("rnd", reason, found.coverage, **common)
-    values = {g.name: _differences(scaled(g.rows), first, second, distance) for g in found.attributes}
-    shown = values[chosen.name]
-    interval = percentile_interval(lambda rows: shown[rows].mean(axis=1), len(shown), seed=seed)
-    near = found.targets[0 if shown.mean() < 0 else 1].name
-    return Measurement(
-        "rnd",
-        float(shown.mean()),
-        len(shown),
-        found.coverage,
-        interval=interval if len(shown) > 2 else None,
-        reading=f"{chosen.name} nearer to {near}",
-        items=tuple({"word": w, "value": float(v)} for w, v in zip(chosen.words, shown, strict=True)),
-        details={"by_set": {name: float(each.mean()) for name, each in values.items()}, **found.details()},
-        **common,
+        return fields.undefined(reason, located.coverage)
+    by_set = {group.name: _differences(scale(group.rows), first, second, distance) for group in located.attributes}
+    values = by_set[chosen.name]
+    return fields.measurement(
+        float(values.mean()),
+        len(values),
+        located.coverage,
+        interval=mean_interval(values, seed=seed),
+        reading=f"{chosen.name} nearer to {located.targets[0 if values.mean() < 0 else 1].name}",
+        items=tuple({"word": word, "value": float(value)} for word, value in zip(chosen.words, values, strict=True)),
+        details={"by_set": {name: float(each.mean()) for name, each in by_set.items()}, **located.details()},
     )
 
 
 def _differences(words: Matrix64, first: Vector64, second: Vector64, distance: Distance) -> Vector64:
     if distance == "euclidean":
         return row_norms(words - first) - row_norms(words - second)
-    towards = second / np.linalg.norm(second) - first / np.linalg.norm(first)
-    return np.asarray(unit_rows(words) @ towards)
+    contrast = second / np.linalg.norm(second) - first / np.linalg.norm(first)
+    return np.asarray(unit_rows(words) @ contrast)
 
 
-def _chosen(found: Gathered, attribute: str | None) -> Group:
-    if attribute is None:
-        return found.attributes[0]
-    for group in found.attributes:
-        if group.name == attribute:
+def _choose_attribute(located: LocatedQuery, name: str | None) -> LocatedSet:
+    if name is None:
+        return located.attributes[0]
+    for group in located.attributes:
+        if group.name == name:
             return group
-    raise unknown_name(f"attribute set of {found.query.name!r}", attribute, [g.name for g in found.attributes])
+    known = [group.name for group in located.attributes]
+    raise unknown_name(f"attribute set of {located.query.name!r}", name, known)

@@ -1,25 +1,36 @@
-"""RNSB: does a sentiment classifier find all the words of people equally negative? (Sweeney & Najafian 2019)."""
+"""RNSB: does a sentiment classifier rate all words for people as equally negative? (Sweeney & Najafian 2019)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
-from evenhand.measures.association.located_query import MIN_SHARE, Gathered, gather_query
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import LocatedQuery, locate_query
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.intervals import word_interval
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap, percentile_interval
+from evenhand.stats import bootstrap
 from evenhand.words import Query
 from evenhand.words import query as find_query
 
+
+class ClassifierSettings(TypedDict):
+    """Settings of the logistic regression."""
+
+    solver: str
+    max_iter: int
+    C: float
+
+
 HELD_OUT = 0.2
 FEWEST = 5  # the smallest set that leaves one word to test on
-# liblinear and 10,000 steps as in WEFE; C = 1 is scikit-learn's own default, named because it moves the number.
-CLASSIFIER: dict[str, Any] = {"solver": "liblinear", "max_iter": 10_000, "C": 1.0}
+# liblinear and 10,000 steps as in WEFE; C = 1 is scikit-learn's default, written out because it changes the number.
+CLASSIFIER: ClassifierSettings = {"solver": "liblinear", "max_iter": 10_000, "C": 1.0}
 INFO = Info(
     id="rnsb",
     title="Relative Negative Sentiment Bias",
@@ -33,6 +44,8 @@ INFO = Info(
     ),
     cites=("sweeney2019",),
     queries=("weat-3", "weat-10"),
+    arity=(None, 2),
+    generic=("pleasant-unpleasant",),
 )
 
 
@@ -47,80 +60,91 @@ def rnsb(
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Kullback-Leibler divergence from uniform, averaged over splits, with a bootstrap interval over target words.
+    """Measure how unevenly a sentiment classifier rates the target words, as a Kullback-Leibler divergence.
 
-    The two attribute sets are the positive and the negative words, in this order, as WEAT has them (pleasant,
-    unpleasant); `sentiment` takes them from another query ("weat-1"), for a query whose attributes mean other things.
-    Each split trains on 80 % of them, drawn within each set, and rates all words of all target sets.
+    It is defined for any number of target sets.
 
-    What it does not tell you: which group is rated worse; and a classifier whose held-out accuracy (in the details) is
-    near 0.5 rates noise.
+    Args:
+        vectors: the vectors to measure.
+        query: target sets, and two attribute sets: the positive and the negative words, in this order, as WEAT has
+            them (pleasant, unpleasant).
+        sentiment: another query ("weat-1") to take these two sets from, for a query whose attributes are not sentiment.
+        splits: number of classifiers. Each is trained on 80 % of the sentiment words, drawn within each set, and rates
+            all words of all target sets; the value is the mean over the splits.
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the splits and of the bootstrap over target words, which gives the interval.
+
+    Returns:
+        The divergence from uniform in nats, with P(negative) of each word in `items` and the mean of each target set
+        and the held-out accuracy in `details`.
+
+    What it does not tell you: which group is rated worse; and a classifier whose held-out accuracy is near 0.5 rates
+    noise.
     """
     if splits < 1:
-        raise UsageError(f"rnsb needs at least 1 split, got {splits}", hint="use 10 or more: single splits vary a lot")
-    asked = find_query(query)
-    source = find_query(sentiment) if sentiment is not None else asked
-    asked = Query(asked.name, asked.targets, source.attributes, asked.source)
-    found = gather_query(vectors, asked, targets=None, attributes=2, min_share=min_share)
-    good, bad = found.attributes
+        raise UsageError(f"splits must be at least 1, got {splits}", hint="use 10 or more: single splits vary a lot")
+    source = find_query(sentiment if sentiment is not None else query)
+    found = find_query(query)
+    combined = Query(found.name, found.targets, source.attributes, found.source, concept=found.concept)
+    located = locate_query(vectors, combined, targets=None, attributes=2)
+    good, bad = located.attributes
     params = {
         "splits": splits,
         "held_out": HELD_OUT,
         "negative": bad.name,
         "sentiment": source.name,
         "min_share": min_share,
+        **CLASSIFIER,
     }
-    common = found.common(vectors, params | CLASSIFIER, seed)
-    if reason := _problem(found):
-        return undefined("rnsb", reason, found.coverage, **common)
-    targets = np.concatenate([group.rows for group in found.targets])
+    fields = located.fields("rnsb", vectors, params, seed, reference)
+    if reason := fields.problem(located.lists(), min_share) or _size_problem(located):
+        return fields.undefined(reason, located.coverage)
+    targets = np.concatenate([group.rows for group in located.targets])
     states = [int(state) for state in np.random.SeedSequence(seed).generate_state(splits)]
-    rated = [_rated(good.rows, bad.rows, targets, state) for state in states]
-    negative = np.stack([probabilities for probabilities, _ in rated])
+    ratings = [_rate(good.rows, bad.rows, targets, state) for state in states]
+    negative = np.stack([probabilities for probabilities, _ in ratings])
+    mean_negative = negative.mean(axis=0)
     values = divergences(negative, np.arange(len(targets))[None])[:, 0]
-    return Measurement(
-        "rnsb",
+    return fields.measurement(
         float(values.mean()),
         len(targets),
-        found.coverage,
+        located.coverage,
         interval=_interval(negative, seed),
         reading=f"P({bad.name}) is uneven by {values.mean():.3f} nats over {len(targets)} words",
-        items=_items(found, negative.mean(axis=0)),
+        items=located.target_items(mean_negative),
         details={
             "over_splits": [float(values.min()), float(values.max())],
-            "held_out_accuracy": float(np.mean([accuracy for _, accuracy in rated])),
-            "group_means": _group_means(found, negative.mean(axis=0)),
+            "held_out_accuracy": float(np.mean([accuracy for _, accuracy in ratings])),
+            "group_means": {group.name: float(mean_negative[span].mean()) for group, span in located.target_spans()},
             "random_states": states,
-            **found.details(),
+            **located.details(),
         },
-        **common,
     )
 
 
-def divergences(negative: Matrix64, drawn: Rows) -> Matrix64:
-    """KL(P || uniform) for each split and each drawing of words: (splits, drawings).
+def divergences(negative: Matrix64, draws: Rows) -> Matrix64:
+    """Return KL(P || uniform) for each split and each draw of words: (splits, draws).
 
     With r = p / mean p it is the mean of r log r, which is Theil's index of inequality.
     """
-    chosen = negative[:, drawn]
+    chosen = negative[:, draws]
     ratio = chosen / chosen.mean(axis=-1, keepdims=True)
     logs = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
     return np.asarray((ratio * logs).mean(axis=-1))
 
 
-def _problem(found: Gathered) -> str:
-    if found.problem:
-        return found.problem
-    small = [group.name for group in found.attributes if len(group.words) < FEWEST]
+def _size_problem(located: LocatedQuery) -> str:
+    small = [group.name for group in located.attributes if len(group.words) < FEWEST]
     if small:
         return f"{', '.join(small)} has fewer than {FEWEST} words, too few to train and test a classifier"
-    if sum(len(group.words) for group in found.targets) < 2:
-        return "one target word has nothing to be uneven with"
+    if sum(len(group.words) for group in located.targets) < 2:
+        return "a single target word cannot be rated unevenly"
     return ""
 
 
-def _rated(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tuple[Vector64, float]:
-    """P(negative) of each target word by one classifier, and its accuracy on the words held out."""
+def _rate(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tuple[Vector64, float]:
+    """Train one classifier; return its P(negative) of each target word and its accuracy on the held-out words."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import train_test_split
 
@@ -135,19 +159,4 @@ def _rated(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tupl
 
 def _interval(negative: Matrix64, seed: int) -> bootstrap.Interval:
     words = negative.shape[1]
-    if words < 3:
-        return None
-    return percentile_interval(lambda rows: divergences(negative, rows).mean(axis=0), words, seed=seed)
-
-
-def _items(found: Gathered, negative: Vector64) -> tuple[dict[str, Any], ...]:
-    words = [(group.name, word) for group in found.targets for word in group.words]
-    return tuple(
-        {"word": word, "set": name, "value": float(value)} for (name, word), value in zip(words, negative, strict=True)
-    )
-
-
-def _group_means(found: Gathered, negative: Vector64) -> dict[str, float]:
-    starts = np.cumsum([0, *(len(group.words) for group in found.targets)])
-    spans = zip(found.targets, starts, starts[1:], strict=False)
-    return {group.name: float(negative[start:end].mean()) for group, start, end in spans}
+    return word_interval(lambda rows: divergences(negative, rows).mean(axis=0), words, seed=seed)

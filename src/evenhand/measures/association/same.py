@@ -1,23 +1,24 @@
-"""SAME: how far words lie along the differences between the means of groups (Schröder et al. 2022)."""
+"""SAME: how large the component of words along the differences of group means is (Schröder et al. 2022)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.association.located_query import Group, gather, problem, same_direction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import LocatedSet, locate_set, same_direction
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Coverage, Vectors
-from evenhand.stats import percentile_interval
+from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
 Combine = Literal["length", "sum", "released"]
-RANK_RTOL = 1e-6  # single precision: a component shorter than this share of the first is rounding
+RANK_RTOL = 1e-6  # single precision: a component shorter than this share of its difference is rounding
 INFO = Info(
     id="same",
     title="Scoring Association Means of Embeddings",
@@ -41,50 +42,73 @@ def same(
     *,
     concept: Concept | str = "gender",
     combine: Combine = "length",
+    min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean association with the groups of a concept, with that of each word and a bootstrap interval over the words.
+    """Measure the mean association of words with the groups of a concept, for two groups or more.
 
-    With more than two groups the differences from the first group, made orthogonal, are the components.
-    `combine="length"` takes the length of the unit word's part in their span: it is |cos| for two groups and does not
-    depend on the order of the groups. `"sum"` adds the |cos| with each component, which does depend on it. `"released"`
-    is the authors' code: |cos| for the first component, but |cos| times the component's length for the others.
+    With more than two groups the differences of the first (positive) group from each other one, made orthogonal, are
+    the components.
 
-    What it does not tell you: with more than two groups, which one a word leans to; see `by_group` in the details.
+    Args:
+        vectors: the vectors to measure.
+        words: a list of words, its id or its file.
+        concept: the concept whose groups are compared.
+        combine: how several components make one number. "length" takes the length of the unit word's projection onto
+            their span: it is |cos| for two groups and does not depend on the order of the groups. "sum" adds the |cos|
+            with each component, which does depend on it. "released" is the authors' code: |cos| for the first
+            component, but |cos| times the component's length for the others.
+        min_share: smallest share of the words, and of each group, that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over words.
+
+    Returns:
+        The mean, with the value of each word in `items` (the signed cosine for two groups), and skew and stereotype in
+        `details["by_group"]`.
+
+    What it does not tell you: with more than two groups, which one a word is nearest to; see `by_group`.
     """
-    if combine not in ("length", "sum", "released"):
+    if combine not in get_args(Combine):
         raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
-    asked, about = as_wordset(words), as_concept(concept)
+    wordset, about = as_wordset(words), as_concept(concept)
     names = [about.positive, *(name for name in about.groups if name != about.positive)]
+    located, groups = locate_set(vectors, wordset), [locate_set(vectors, about.groups[name]) for name in names]
+    coverage = sum((group.coverage for group in groups), located.coverage)
+    params = {"combine": combine, "concept": about.name, "groups": names, "case": vectors.case, "min_share": min_share}
+    fields = MeasurementFields("same", vectors, wordset.name, params, seed, about.positive, reference=reference)
     if len(names) < 2:
-        raise UsageError(f"SAME needs at least two groups, concept {about.name!r} has {len(names)}")
-    found, groups = gather(vectors, asked), [gather(vectors, about.groups[name]) for name in names]
-    coverage = sum((group.coverage for group in groups), found.coverage)
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "positive": about.positive,
-        "params": {"combine": combine, "concept": about.name, "groups": names, "case": vectors.case},
-        "seed": seed,
-    }
-    if reason := problem([found, *groups]) or _alike(groups):
-        return undefined("same", reason, coverage, **common)
+        return fields.undefined(f"concept {about.name!r} has one group; SAME compares two or more", coverage)
+    lists = [group.as_list() for group in (located, *groups)]
+    if reason := fields.problem(lists, min_share) or _equal_means(groups):
+        return fields.undefined(reason, coverage)
     means = np.stack([unit_rows(group.rows).mean(axis=0) for group in groups])
-    scores = _scores(unit_rows(found.rows), components(means), combine)
-    return _measurement(found, scores, _by_group(found, means, names), coverage, common, seed)
+    scores = _scores(unit_rows(located.rows), components(means), combine)
+    by_group = _signed_cosines(located, means, names)
+    summary = {name: {"skew": float(c.mean()), "stereotype": float(c.std())} for name, c in by_group.items()}
+    two = len(by_group) == 1
+    values = next(iter(by_group.values())) if two else scores
+    return fields.measurement(
+        float(scores.mean()),
+        len(scores),
+        coverage,
+        interval=mean_interval(scores, seed=seed),
+        reading=f"on average {100 * scores.mean():.1f} % of a word's length is along the differences of the groups",
+        items=tuple({"word": word, "value": float(value)} for word, value in zip(located.words, values, strict=True)),
+        details={**(next(iter(summary.values())) if two else {}), "by_group": summary},
+    )
 
 
 def components(means: Matrix64) -> Matrix64:
-    """Differences of the first mean from each other one, each made orthogonal to those before it; none of length 0."""
-    kept: list[Vector64] = []
+    """Return the differences of the first mean from the others, each orthogonal to those before it, without zeros."""
+    basis: list[Vector64] = []
     for difference in means[0] - means[1:]:
-        left = difference
-        for earlier in kept:
-            left = left - (left @ earlier) / (earlier @ earlier) * earlier
-        if np.linalg.norm(left) > RANK_RTOL * np.linalg.norm(difference):
-            kept.append(left)
-    return np.stack(kept)
+        remainder = difference
+        for earlier in basis:
+            remainder = remainder - (remainder @ earlier) / (earlier @ earlier) * earlier
+        if np.linalg.norm(remainder) > RANK_RTOL * np.linalg.norm(difference):
+            basis.append(remainder)
+    return np.stack(basis)
 
 
 def _scores(words: Matrix64, parts: Matrix64, combine: Combine) -> Vector64:
@@ -95,41 +119,16 @@ def _scores(words: Matrix64, parts: Matrix64, combine: Combine) -> Vector64:
     return np.asarray(sizes @ weights)
 
 
-def _by_group(found: Group, means: Matrix64, names: list[str]) -> dict[str, Vector64]:
-    """The signed cosine of each word with the difference of the first mean from each other one."""
-    cosines = unit_rows(found.rows) @ unit_rows(means[0] - means[1:]).T
+def _signed_cosines(located: LocatedSet, means: Matrix64, names: list[str]) -> dict[str, Vector64]:
+    """Return the signed cosine of each word with the difference of the first mean from each other one."""
+    cosines = unit_rows(located.rows) @ unit_rows(means[0] - means[1:]).T
     return dict(zip(names[1:], cosines.T, strict=True))
 
 
-def _alike(groups: list[Group]) -> str:
-    """A mean that does not differ from the first one has no direction to it."""
+def _equal_means(groups: list[LocatedSet]) -> str:
+    """Return which means do not differ from the first one, so that there is no direction between them."""
     first, *others = (unit_rows(group.rows).mean(axis=0) for group in groups)
-    alike = [group.name for group, mean in zip(groups[1:], others, strict=True) if same_direction(first, mean)]
-    return f"{', '.join(alike)} has the same mean vector as {groups[0].name}: no direction tells them apart" * bool(
-        alike
-    )
-
-
-def _measurement(
-    found: Group,
-    scores: Vector64,
-    by_group: dict[str, Vector64],
-    coverage: Coverage,
-    common: dict[str, Any],
-    seed: int,
-) -> Measurement:
-    two = len(by_group) == 1
-    shown = next(iter(by_group.values())) if two else scores
-    interval = percentile_interval(lambda rows: scores[rows].mean(axis=1), len(scores), seed=seed)
-    leanings = {name: {"skew": float(c.mean()), "stereotype": float(c.std())} for name, c in by_group.items()}
-    return Measurement(
-        "same",
-        float(scores.mean()),
-        len(scores),
-        coverage,
-        interval=interval if len(scores) > 2 else None,
-        reading=f"{100 * scores.mean():.1f} % of a word's length lies along the differences of the groups on average",
-        items=tuple({"word": w, "value": float(v)} for w, v in zip(found.words, shown, strict=True)),
-        details={**(next(iter(leanings.values())) if two else {}), "by_group": leanings},
-        **common,
-    )
+    equal = [group.name for group, mean in zip(groups[1:], others, strict=True) if same_direction(first, mean)]
+    if not equal:
+        return ""
+    return f"{', '.join(equal)} has the same mean vector as {groups[0].name}: there is no direction between them"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
+from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.association.located_query import MIN_SHARE, ROUNDING, Gathered, gather_query, same_direction
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.association.located_query import ROUNDING, locate_query, same_direction
+from evenhand.measures.association.weat_interval import effect_size_interval
+from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
 from evenhand.words import Query
 
+EQUAL_SETS_BOUND = 2.0
 INFO = Info(
     id="weat",
     title="Word Embedding Association Test",
@@ -23,8 +25,8 @@ INFO = Info(
     better="zero",
     formula="d = (mean_X s - mean_Y s) / sd_{X u Y} s,  s(w) = mean_A cos(w, a) - mean_B cos(w, b)",
     reading=(
-        "Above 0: the first targets lie nearer to the first attributes. Between -2 and 2 with ddof=0 and targets of "
-        "equal size."
+        "Above 0: the first targets are nearer to the first attributes. Between -2 and 2 for targets of equal size; "
+        "up to (|X| + |Y|) / sqrt(|X| |Y|) for targets of unequal size, see `bound` in the details."
     ),
     limits=(
         "It tells nothing about words outside the four sets; it can be made large by choosing the sets (Ethayarajh "
@@ -32,6 +34,8 @@ INFO = Info(
     ),
     cites=("caliskan2017", "ethayarajh2019"),
     queries=("weat-6", "weat-7", "weat-8", "weat-1", "weat-2", "weat-3", "weat-4", "weat-5", "weat-9", "weat-10"),
+    arity=(2, 2),
+    one_against_rest=True,
 )
 
 
@@ -41,97 +45,110 @@ def weat(
     query: Query | str,
     *,
     ddof: int = 0,
-    alternative: Alternative = "greater",
+    alternative: Alternative = "two-sided",
     ties: Ties = "ge",
     samples: int = 10_000,
     min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Effect size, permutation p-value and bootstrap interval over target words.
+    """Measure the effect size, with a permutation p-value and an interval over target words.
 
-    `ddof=0` (population standard deviation over all targets) is Caliskan's; the SEAT code and others divide by the
-    sample deviation, `ddof=1`. The p-value is one-sided: the share of re-partitions of the targets, each side keeping
-    its size, whose difference is at least the observed one; `ties="gt"` counts strictly larger ones, as the paper
-    prints it. All partitions are counted up to 200,000 (8 + 8 words have 12,870), beyond that `samples` are drawn.
+    A set that keeps less than `min_share` of its words is not measured. Missing words may leave targets of unequal
+    size: the difference of means stays comparable then; the paper's statistic, a difference of sums, does not. A word
+    of both targets counts on both sides.
 
-    A set that keeps less than `min_share` of its words is not measured. Lost words may leave targets of unequal size:
-    the difference of means stays comparable then; the paper's statistic, a difference of sums, does not. A word that
-    both targets have counts on both sides.
+    Args:
+        vectors: the vectors to measure.
+        query: two target sets and two attribute sets.
+        ddof: 0 divides by the population standard deviation over all targets, as Caliskan et al. do; 1 by that of a
+            sample, as the SEAT code and others do.
+        alternative: "two-sided" counts the re-partitions of the targets, each side keeping its size, whose difference
+            of means is at least as large in either direction. "greater" counts one direction, as the paper does;
+            "less" the other.
+        ties: "ge" counts differences equal to the observed one, "gt" only larger ones, as the paper prints it.
+        samples: number of random partitions where there are more than 200,000; up to that all are counted (8 + 8 words
+            have 12,870).
+        min_share: smallest share of each set that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the permutations.
+
+    Returns:
+        The effect size d with its interval over the choice of target words (see `weat_interval`), and the association
+        s(w) of each target word in `items`. `details` has the paper's statistic, the difference of means, and the
+        largest |d| that sets of these sizes can have (`bound`).
 
     What it does not tell you: whether the vectors are biased in general. See `evenhand show weat`.
     """
     if ddof not in (0, 1):
         raise UsageError(f"ddof must be 0 (population) or 1 (sample), got {ddof!r}")
-    found = gather_query(vectors, query, targets=2, attributes=2, min_share=min_share)
+    located = locate_query(vectors, query, targets=2, attributes=2)
+    near, far = located.attributes
+    positive = f"{located.targets[0].name} with {near.name}"
     params = {"ddof": ddof, "alternative": alternative, "ties": ties, "samples": samples, "min_share": min_share}
-    common = found.common(vectors, params, seed)
-    if found.problem:
-        return undefined("weat", found.problem, found.coverage, **common)
-    x, y, a, b = (unit_rows(group.rows) for group in found.groups)
+    fields = located.fields("weat", vectors, params, seed, reference, positive)
+    if reason := fields.problem(located.lists(), min_share):
+        return fields.undefined(reason, located.coverage)
+    x, y, a, b = (unit_rows(group.rows) for group in located.sets)
     if same_direction(a.mean(axis=0), b.mean(axis=0)):
-        reason = (
-            f"{found.attributes[0].name} and {found.attributes[1].name} have the same mean: nothing tells them apart"
-        )
-        return undefined("weat", reason, found.coverage, **common)
+        reason = f"{near.name} and {far.name} have the same mean vector, so that no word is nearer to one of them"
+        return fields.undefined(reason, located.coverage)
     s_x, s_y = association(x, a, b), association(y, a, b)
-    effect = effect_sizes(s_x, s_y, np.arange(len(s_x))[None], np.arange(len(s_y))[None], ddof)[0]
-    if not np.isfinite(effect):
+    effect = effect_size(s_x, s_y, ddof)
+    if effect is None:
         reason = "all targets have the same association: the standard deviation is 0"
-        return undefined("weat", reason, found.coverage, **common)
+        return fields.undefined(reason, located.coverage)
     test = permutation_test(s_x, s_y, alternative=alternative, ties=ties, samples=samples, seed=seed)
-    return Measurement(
-        "weat",
-        float(effect),
+    bound = largest_effect(len(s_x), len(s_y), ddof)
+    return fields.measurement(
+        effect,
         len(s_x) + len(s_y),
-        found.coverage,
-        interval=_interval(s_x, s_y, ddof, seed),
+        located.coverage,
+        interval=effect_size_interval(s_x, s_y),
         p_value=test.p_value,
-        positive=f"{found.targets[0].name} with {found.attributes[0].name}",
-        reading=_reading(found.query, float(effect)),
-        items=_items(found, s_x, s_y),
+        reading=_reading(located.query, effect, (len(s_x), len(s_y)), bound, alternative),
+        items=located.target_items(np.concatenate([s_x, s_y])),
         details={
             "statistic": float(s_x.sum() - s_y.sum()),
             "mean_difference": float(s_x.mean() - s_y.mean()),
+            "bound": bound,
             "partitions": test.partitions,
             "exact": test.exact,
-            **found.details(),
+            **located.details(),
         },
-        **common,
     )
 
 
 def association(words: Matrix64, a: Matrix64, b: Matrix64) -> Vector64:
-    """s(w): mean cosine with A minus mean cosine with B, for unit rows; the mean of cosines is one product."""
+    """Return s(w): mean cosine with A minus mean cosine with B, for unit rows; the mean of cosines is one product."""
     return np.asarray(words @ (a.mean(axis=0) - b.mean(axis=0)), dtype=np.float64)
 
 
-def effect_sizes(s_x: Vector64, s_y: Vector64, rows_x: Rows, rows_y: Rows, ddof: int) -> Vector64:
-    """The effect size for each drawing of target words; NaN where the drawn associations do not vary."""
-    drawn_x, drawn_y = s_x[rows_x], s_y[rows_y]
-    both = np.concatenate([drawn_x, drawn_y], axis=1)
-    deviation = both.std(axis=1, ddof=ddof)
-    deviation[deviation <= ROUNDING] = np.nan
-    return np.asarray((drawn_x.mean(axis=1) - drawn_y.mean(axis=1)) / deviation)
+def effect_size(s_x: Vector64, s_y: Vector64, ddof: int = 0) -> float | None:
+    """Return the effect size d of two sets of associations; None where they do not vary."""
+    deviation = float(np.concatenate([s_x, s_y]).std(ddof=ddof))
+    return float(s_x.mean() - s_y.mean()) / deviation if deviation > ROUNDING else None
 
 
-def _interval(s_x: Vector64, s_y: Vector64, ddof: int, seed: int) -> bootstrap.Interval:
-    if min(len(s_x), len(s_y)) < 3:
-        return None  # resampling one or two words says nothing
-    rows_x = bootstrap.resamples(len(s_x), seed=seed)
-    rows_y = bootstrap.resamples(len(s_y), seed=seed + 1)
-    return bootstrap.interval(effect_sizes(s_x, s_y, rows_x, rows_y, ddof))
+def largest_effect(n_x: int, n_y: int, ddof: int = 0) -> float:
+    """Return the largest |d| that target sets of these sizes allow.
+
+    The variance over all targets is at least that between the two means, n_x n_y (difference / N)^2, so that
+    |d| <= N / sqrt(n_x n_y), times sqrt((N - 1) / N) with `ddof=1`. For equal sizes and `ddof=0` it is 2.
+
+    >>> largest_effect(8, 8), round(largest_effect(2, 8), 3)
+    (2.0, 2.5)
+    """
+    total = n_x + n_y
+    return math.sqrt(total * (total - ddof) / (n_x * n_y))
 
 
-def _items(found: Gathered, *associations: Vector64) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {"word": word, "set": group.name, "value": float(value)}
-        for group, values in zip(found.targets, associations, strict=True)
-        for word, value in zip(group.words, values, strict=True)
-    )
-
-
-def _reading(asked: Query, effect: float) -> str:
-    near, far = asked.attributes if effect >= 0 else asked.attributes[::-1]
-    first, second = asked.targets
-    return f"{first.name} nearer to {near.name}, {second.name} to {far.name}"
+def _reading(query: Query, effect: float, sizes: tuple[int, int], bound: float, alternative: Alternative) -> str:
+    near, far = query.attributes if effect >= 0 else query.attributes[::-1]
+    first, second = query.targets
+    reading = f"{first.name} nearer to {near.name}, {second.name} to {far.name}"
+    if abs(effect) > EQUAL_SETS_BOUND + ROUNDING:
+        reading += f"; beyond 2 because {sizes[0]} and {sizes[1]} targets allow up to {bound:.2f}"
+    if alternative != "two-sided":
+        reading += f"; the p-value is one-sided ({alternative})"
+    return reading

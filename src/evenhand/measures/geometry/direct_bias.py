@@ -1,30 +1,35 @@
-"""Direct bias: how much of neutral words lies along the direction of a concept (Bolukbasi et al. 2016, section 5.2)."""
+"""Direct bias: how much of neutral words is along the direction of a concept (Bolukbasi et al. 2016, section 5.2)."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.geometry.bias_score import Direction, How, axis, described, learned_on
-from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.word_selection import Restriction, pool
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.bias_score import (
+    Direction,
+    How,
+    concept_direction,
+    describe_direction,
+    direction_lists,
+    direction_source,
+)
+from evenhand.measures.geometry.word_selection import Restriction, Words, select_words
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="direct-bias",
     title="Direct bias",
     takes="words",
     better="lower",
-    formula="DB_c = mean_w |cos(w, g)|^c;  in k dimensions |cos| is the length of the unit word's part in the subspace",
-    reading="0: the words have no part along the direction. Random words in d dimensions have about sqrt(2 / (pi d)).",
+    formula="DB_c = mean_w |cos(w, g)|^c;  in k dimensions |cos| is the length of the unit word's projection",
+    reading="0: the words have no component along the direction. Random words in d dimensions: about sqrt(2 / (pi d)).",
     limits=(
         "Projecting the direction out makes it 0 by construction while neighbours and classifiers still find the "
         "concept (Gonen & Goldberg 2019): a 0 here does not mean that bias is gone."
@@ -32,76 +37,91 @@ INFO = Info(
     cites=("bolukbasi2016", "gonen2019"),
     queries=("bolukbasi2016-professions",),
     family="geometry",
+    variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
 )
-NOTHING = 1e-6  # a part below the precision of float32 vectors is none: 0^0 would count it as a whole word
+NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
 
 
 @measure(INFO)
 def direct_bias(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str],
+    words: Words,
     *,
     subspace: Subspace | None = None,
     concept: Concept | str = "gender",
     how: How = "pairs",
     direction: Direction = "own",
     c: float = 1.0,
+    min_share: float = MIN_SHARE,
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean |cos(w, g)|^c over the words, with the signed cosine of each and a bootstrap interval over the words.
+    """Measure the mean |cos(w, g)|^c over words.
 
-    Without a `subspace`, g is the first principal direction of the concept's pairs with unit vectors, as in the paper;
-    `how="pair"` takes she - he alone, as Dawkins 2021 does over `words="vocabulary"` (V_t, see `Restriction`).
-    It is learned on these very vectors (`direction="own"`: what is left to find after a mitigation) or on the
-    `reference`, the vectors before it (`direction="original"`: what is left along the direction that was removed).
-    c=0 is the paper's strictest case: the share of words with any part along g.
+    Args:
+        vectors: the vectors to measure.
+        words: a list of words, its id or its file; "vocabulary" is V_t, see `Restriction`.
+        subspace: the direction or subspace g; learned from the concept by default.
+        concept: the concept whose pairs give g. With three groups or more, g is the first principal direction of all
+            pairs; without pairs, that of the concept's recipe or between its positive group and the rest.
+        how: "pairs" takes the first principal direction of the pairs with unit vectors, as in the paper; "pair" the
+            published pair (she - he) alone, as Dawkins 2021 does.
+        direction: "own" learns g on these vectors: what is still there after a mitigation. "original" learns it on the
+            reference: what is left along the direction that was removed.
+        c: strictness. 0 is the paper's strictest case: the share of words with any component along g.
+        min_share: smallest share of the words, and of the pairs, that the vocabulary must have.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over words.
+
+    Returns:
+        The mean, with the signed cosine of each word in `items`.
 
     What it does not tell you: whether bias is gone, see `evenhand show direct-bias`.
     """
-    about, rules = as_concept(concept), restriction or Restriction()
+    about = as_concept(concept)
     if not c >= 0:
         raise UsageError(f"c must not be negative, got {c}")
-    source = learned_on(vectors, reference, direction)
-    asked = pool(vectors, words, concept=about, restriction=rules)
-    given: dict[str, Any] = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "positive": about.positive,
-        "params": {"c": c, "concept": about.name} | given | asked.rules,
-        "seed": seed,
-    }
-    if not len(asked):
-        return undefined("direct-bias", f"no word of {asked.name} is in the vocabulary", asked.coverage, **common)
+    source = direction_source(vectors, reference, direction)
+    selection = select_words(vectors, words, concept=about, restriction=restriction)
+    learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
+    params = {"c": c, "concept": about.name, "min_share": min_share, **learned, **selection.restriction}
+    fields = MeasurementFields(
+        "direct-bias", vectors, selection.name, params, seed, about.positive, reference=reference
+    )
+    lists = (*selection.lists(), *(() if subspace else direction_lists(source, about, how=how)))
+    if reason := fields.problem(lists, min_share):
+        return fields.undefined(reason, selection.coverage)
     try:
-        along = subspace or axis(source, about, how=how)
-        cosines = along.coordinates(unit_rows(asked.matrix(vectors)))
+        axis = subspace or concept_direction(source, about, how=how)
+        cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
     except (DegenerateError, VocabularyError) as error:
-        return undefined("direct-bias", error.message, asked.coverage, **common)
-    parts = _parts(cosines, c)
-    return Measurement(
-        "direct-bias",
-        float(parts.mean()),
-        len(parts),
-        asked.coverage,
-        interval=mean_interval(parts, seed=seed),
-        reading=_reading(float(parts.mean()), c, about.name),
-        items=word_items(asked.words, cosines[:, 0]),
-        details={"random_level": float(np.sqrt(2 / (np.pi * vectors.dim))), "sizes": dict(asked.sizes)}
-        | described(along),
-        **common,
+        return fields.undefined(error.message, selection.coverage)
+    lengths = _powers(cosines, c)
+    value = float(lengths.mean())
+    return fields.measurement(
+        value,
+        len(lengths),
+        selection.coverage,
+        interval=mean_interval(lengths, seed=seed),
+        reading=_reading(value, c, about.name),
+        items=word_items(selection.words, cosines[:, 0]),
+        details={
+            "random_level": float(np.sqrt(2 / (np.pi * vectors.dim))),
+            "sizes": dict(selection.sizes),
+            **describe_direction(axis),
+        },
     )
 
 
-def _parts(cosines: Matrix64, c: float) -> Vector64:
-    """The length of each unit word's part in the subspace, to the power c."""
+def _powers(cosines: Matrix64, c: float) -> Vector64:
+    """Return the length of each unit word's projection onto the subspace, to the power c."""
     lengths = row_norms(cosines)
-    return np.where(lengths > NOTHING, lengths**c, 0.0)
+    return np.where(lengths > NEGLIGIBLE, lengths**c, 0.0)
 
 
 def _reading(value: float, c: float, concept: str) -> str:
     if c == 1:
-        return f"on average {100 * value:.1f} % of a word's length lies along the {concept} direction"
+        return f"on average {100 * value:.1f} % of a word's length is along the {concept} direction"
     return f"the mean share along the {concept} direction, to the power {c:g}, is {value:.4f}"

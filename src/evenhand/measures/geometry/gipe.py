@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.geometry.bias_score import How, axis, described
-from evenhand.measures.geometry.graph import Graph, betas, graph, proximity
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
+from evenhand.measures.geometry.graph import NeighbourGraph, edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
-from evenhand.measures.geometry.intervals import weighted_mean_interval
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
-from evenhand.measures.geometry.word_selection import pool as words_of
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.intervals import weighted_mean_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="gipe",
@@ -33,7 +32,7 @@ INFO = Info(
     ),
     reading="0: no neighbour owes more than theta of its similarity to the concept. 1: every one does.",
     limits=(
-        "The pool of possible neighbours and the words asked move it by half, so that only values with equal "
+        "The pool of possible neighbours and the choice of words change it by half, so that only values with equal "
         "parameters compare. Illicit is decided in the vectors before mitigation along one direction."
     ),
     cites=("kumar2020", "dawkins2021"),
@@ -47,87 +46,114 @@ SAMPLE = 5_000  # words whose neighbours are searched in a default run: a few se
 @measure(INFO)
 def gipe(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
+    words: Words = VOCABULARY,
     *,
     theta: float = 0.03,
     k: int = 100,
     sample: int | None = SAMPLE,
-    pool: WordSet | str | Iterable[str] = VOCABULARY,
+    pool: Words = VOCABULARY,
     unvisited: Literal[0, 1] = 1,
     subspace: Subspace | None = None,
     how: How = "pairs",
     smallest: float = SMALLEST,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """The weighted mean proximity bias of the words, with eta and weight of each and an interval over the words.
+    """Measure the weighted mean proximity bias over a graph of nearest neighbours.
 
-    The graph has an edge from each word to its k nearest words of the `pool` (the whole restricted vocabulary by
-    default) in these vectors; beta is that of the `reference` with its own direction. Of a longer list `sample` words
-    are drawn with the seed, which estimates the value of the whole list; None asks all, as the paper does. A word
-    that is nobody's neighbour weighs 1, as the paper defines it; the released script drops it (`unvisited=0`). Kumar
-    uses theta .03, .05 and .07, Dawkins reports .03.
+    The graph has an edge from each word to its k nearest words of the pool in these vectors; beta is that of the
+    reference with its own direction.
+
+    Args:
+        vectors: the vectors to measure.
+        words: a list of words, its id or its file; the restricted vocabulary by default.
+        theta: a neighbour with a larger indirect bias is illicit. Kumar et al. use .03, .05 and .07, Dawkins .03.
+        k: number of neighbours of each word.
+        sample: number of words drawn from a longer list, which estimates the value of the whole list; None takes all,
+            as the paper does.
+        pool: where neighbours are searched; the whole restricted vocabulary by default.
+        unvisited: weight of a word that is nobody's neighbour; 1 by the paper's definition, 0 in the released script.
+        subspace: the direction of indirect bias; learned on the reference by default.
+        how: how the direction is learned, as in `direct_bias`.
+        smallest: an edge with a similarity below this has no beta and is not illicit; the details count them.
+        min_share: smallest share of the words, and of the concept's pairs, that the vocabulary must have.
+        concept: the concept whose direction is used, as in `direct_bias`; any number of groups.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation, which decide what is illicit; these vectors by default.
+        seed: seed of the sample and of the bootstrap over words.
+
+    Returns:
+        The weighted mean, with eta and weight of each word in `items`.
 
     What it does not tell you: anything that another pool, k or theta would show. See `evenhand show gipe`.
     """
     if unvisited not in (0, 1):
-        raise UsageError(f"the weight of a word without incoming edges is 1 or 0, got {unvisited!r}")
-    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
-    asked, near = (
-        words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)
+        raise UsageError(f"unvisited, the weight of a word without incoming edges, must be 1 or 0, got {unvisited!r}")
+    about, before = as_concept(concept), reference or vectors
+    selection, candidates = (
+        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        for each in (words, pool)
     )
-    sending = asked.sample(sample, seed=seed)
-    given: dict[str, Any] = {"direction": "given"} if subspace else {"direction": "original", "how": how}
-    chosen = {"theta": theta, "k": k, "sample": sample, "pool": near.name, "unvisited": unvisited}
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"concept": about.name, "smallest": smallest} | chosen | given | near.rules,
-        "seed": seed,
+    learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
+    params = {
+        "concept": about.name,
+        "smallest": smallest,
+        "theta": theta,
+        "k": k,
+        "sample": sample,
+        "pool": candidates.name,
+        "unvisited": unvisited,
+        "min_share": min_share,
+        **learned,
+        **candidates.restriction,
     }
+    fields = MeasurementFields("gipe", vectors, selection.name, params, seed, reference=reference)
+    lists = (*selection.lists(), *(() if subspace else direction_lists(before, about, how=how)))
+    if reason := fields.problem(lists, min_share):
+        return fields.undefined(reason, selection.coverage)
+    sources = selection.sample(sample, seed=seed)
     try:
-        along = subspace or axis(before, about, how=how)
-        edges = graph(vectors, sending, near, k=k)
-        values = betas(edges, before, sending, near, along, smallest=smallest)
+        axis = subspace or concept_direction(before, about, how=how)
+        graph = neighbour_graph(vectors, sources, candidates, k=k)
+        betas = edge_betas(graph, before, sources, candidates, axis, smallest=smallest)
     except (DegenerateError, VocabularyError) as error:
-        return undefined("gipe", error.message, asked.coverage, **common)
-    eta, gamma = proximity(values > theta), node_weights(edges, values > theta, len(near), unvisited)
+        return fields.undefined(error.message, selection.coverage)
+    illicit = betas > theta
+    eta, gamma = proximity(illicit), node_weights(graph, illicit, len(candidates), unvisited)
     if not gamma.sum():
-        return undefined(
-            "gipe", "no word is a neighbour of another, so that all weights are 0", asked.coverage, **common
-        )
+        reason = "no word is a neighbour of another, so that all weights are 0"
+        return fields.undefined(reason, selection.coverage)
     estimate = float(gamma @ eta / gamma.sum())
-    return Measurement(
-        "gipe",
+    return fields.measurement(
         estimate,
         len(eta),
-        asked.coverage,
+        selection.coverage,
         interval=weighted_mean_interval(eta, gamma, seed=seed),
         reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {about.name}",
-        items=word_items(sending.words, eta, weight=gamma.tolist()),
+        items=word_items(sources.words, eta, weight=gamma.tolist()),
         details={
             "unweighted": float(eta.mean()),
-            "k": edges.k,
-            "unvisited": int((incoming(edges, len(near)) == 0).sum()),
-            "undefined_edges": int(np.isnan(values).sum()),
-            "sizes": dict(asked.sizes),
-            "pool": dict(near.sizes),
-        }
-        | described(along),
-        **common,
+            "k": graph.k,
+            "unvisited": int((incoming_edges(graph, len(candidates)) == 0).sum()),
+            "undefined_edges": int(np.isnan(betas).sum()),
+            "sizes": dict(selection.sizes),
+            "pool": dict(candidates.sizes),
+            **describe_direction(axis),
+        },
     )
 
 
-def incoming(edges: Graph, size: int, kept: NDArray[np.bool_] | None = None) -> Vector64:
-    """How many edges (or how many of those kept) lead to each source word."""
-    ends = edges.neighbours.ravel() if kept is None else edges.neighbours[kept]
+def incoming_edges(graph: NeighbourGraph, size: int, flags: NDArray[np.bool_] | None = None) -> Vector64:
+    """Return how many edges, or how many of those with a flag, lead to each source word."""
+    ends = graph.neighbours.ravel() if flags is None else graph.neighbours[flags]
     counts = np.bincount(ends, minlength=size)
-    return np.where(edges.own >= 0, counts[edges.own], 0).astype(np.float64)
+    return np.where(graph.own >= 0, counts[graph.own], 0).astype(np.float64)
 
 
-def node_weights(edges: Graph, illicit: NDArray[np.bool_], size: int, unvisited: int) -> Vector64:
-    """gamma: one plus the illicit share of the edges into a word; `unvisited` where no edge leads to it."""
-    every, bad = incoming(edges, size), incoming(edges, size, illicit)
-    return np.divide(bad, every, out=np.full_like(every, unvisited - 1.0), where=every > 0) + 1.0
+def node_weights(graph: NeighbourGraph, illicit: NDArray[np.bool_], size: int, unvisited: int) -> Vector64:
+    """Return gamma: one plus the illicit share of the edges into a word; `unvisited` where no edge leads to it."""
+    edges, illicit_edges = incoming_edges(graph, size), incoming_edges(graph, size, illicit)
+    return np.divide(illicit_edges, edges, out=np.full_like(edges, unvisited - 1.0), where=edges > 0) + 1.0

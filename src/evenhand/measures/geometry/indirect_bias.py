@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.geometry.bias_score import Direction, How, axis, described, learned_on
-from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.word_selection import Restriction, pool
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
+from evenhand.measures.geometry.bias_score import (
+    Direction,
+    How,
+    concept_direction,
+    describe_direction,
+    direction_lists,
+    direction_source,
+)
+from evenhand.measures.geometry.word_selection import select_words
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
@@ -24,14 +31,14 @@ INFO = Info(
     title="Indirect bias",
     takes="words",
     better="zero",
-    formula="beta(w, v) = (w.v - cos(w', v')) / w.v,  unit w and v, w' = w without its part along g",
-    reading="The share of the similarity of two words that lies along the direction; below 0 when it hid some.",
+    formula="beta(w, v) = (w.v - cos(w', v')) / w.v,  unit w and v, w' = w without its component along g",
+    reading="The share of the similarity of two words that is due to the direction; below 0 when it hid some.",
     limits=(
         "It sees the similarity along one direction only, grows without bound as w.v nears 0, and a pair says nothing "
-        "about other pairs. Words that share nothing but the concept have beta near 1, which may be quite right."
+        "about other pairs. Words that share nothing but the concept have beta near 1, which may be justified."
     ),
     cites=("bolukbasi2016",),
-    queries=(),  # no published list of pairs; proximity-bias and gipe ask it of whole neighbourhoods
+    queries=(),  # no published list of pairs; proximity-bias and gipe measure it over whole neighbourhoods
     family="geometry",
 )
 SMALLEST = 1e-6  # below this w.v and the length of w' are rounding of float32 vectors, and beta is a quotient of noise
@@ -47,69 +54,83 @@ def indirect_bias(
     how: How = "pairs",
     direction: Direction = "own",
     smallest: float = SMALLEST,
+    min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean beta over the pairs, with beta and the two similarities of each, and a bootstrap interval over the pairs.
+    """Measure the mean beta over pairs of words.
 
-    g is as in `direct_bias`. A pair whose similarity (or whose part off the direction) is below `smallest` has no
-    beta; it is listed with the reason and left out of the mean.
+    Args:
+        vectors: the vectors to measure.
+        pairs: pairs of words, their id or their file.
+        subspace: the direction or subspace g; learned from the concept by default.
+        concept: the concept whose pairs give g, as in `direct_bias`; any number of groups.
+        how: how g is learned, as in `direct_bias`.
+        direction: "own" learns g on these vectors, "original" on the reference.
+        smallest: a pair whose similarity (or whose length off the direction) is below this has no beta; it is listed
+            with the reason and left out of the mean.
+        min_share: smallest share of the pairs, and of the concept's pairs, that the vocabulary must have.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over pairs.
+
+    Returns:
+        The mean, with beta and the similarity of each pair in `items`.
 
     What it does not tell you: whether that share is unjust. See `evenhand show indirect-bias`.
     """
-    asked = find_pairs(pairs) if isinstance(pairs, str | Pairs) else Pairs("pairs", pairs)
-    about, source = as_concept(concept), learned_on(vectors, reference, direction)
-    every = pool(vectors, dict.fromkeys(asked.first + asked.second), concept=about, restriction=Restriction())
-    place = {word: row for row, word in enumerate(every.words)}
-    there = [(w, v) for w, v in asked if w in place and v in place]
-    given: dict[str, Any] = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"concept": about.name, "smallest": smallest} | given,
-        "seed": seed,
-    }
+    wanted = find_pairs(pairs) if isinstance(pairs, str | Pairs) else Pairs("pairs", pairs)
+    about, source = as_concept(concept), direction_source(vectors, reference, direction)
+    selection = select_words(vectors, dict.fromkeys(wanted.first + wanted.second), concept=about)
+    index = {word: row for row, word in enumerate(selection.words)}
+    complete = [(w, v) for w, v in wanted if w in index and v in index]
+    learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
+    params = {"concept": about.name, "smallest": smallest, "min_share": min_share, **learned}
+    fields = MeasurementFields("indirect-bias", vectors, wanted.name, params, seed, reference=reference)
+    pairs_list = ListCoverage(wanted.name, len(complete), len(wanted), "pair")
+    lists = (pairs_list, *(() if subspace else direction_lists(source, about, how=how)))
+    if reason := fields.problem(lists, min_share):
+        return fields.undefined(reason, selection.coverage)
     try:
-        along = subspace or axis(source, about, how=how)
-        unit = unit_rows(every.matrix(vectors))
+        axis = subspace or concept_direction(source, about, how=how)
+        unit = unit_rows(selection.matrix(vectors))
     except (DegenerateError, VocabularyError) as error:
-        return undefined("indirect-bias", error.message, every.coverage, **common)
-    first, second = (unit[[place[two[side]] for two in there]].reshape(-1, vectors.dim) for side in (0, 1))
-    dots = np.einsum("ij,ij->i", first, second)
-    values = beta(dots, along.coordinates(first), along.coordinates(second), smallest=smallest)
+        return fields.undefined(error.message, selection.coverage)
+    first, second = (unit[[index[pair[side]] for pair in complete]] for side in (0, 1))
+    similarities = np.einsum("ij,ij->i", first, second)
+    values = beta(similarities, axis.coordinates(first), axis.coordinates(second), smallest=smallest)
+    items = tuple(_item(*row) for row in zip(complete, similarities, values, strict=True))
     defined = values[np.isfinite(values)]
-    common["items"] = tuple(_item(two, dot, value) for two, dot, value in zip(there, dots, values, strict=True))
     if not len(defined):
-        reason = "no pair has a beta: words are missing, or their similarity is nearly 0"
-        return undefined("indirect-bias", reason, every.coverage, **common)
-    return Measurement(
-        "indirect-bias",
+        return fields.undefined("no pair has a beta: all similarities are nearly 0", selection.coverage, items=items)
+    return fields.measurement(
         float(defined.mean()),
         len(defined),
-        every.coverage,
+        selection.coverage,
         interval=mean_interval(defined, seed=seed),
-        reading=f"{100 * defined.mean():.1f} % of the similarity of a pair lies along the {about.name} direction",
-        details={"asked": len(asked), "lost": len(asked) - len(there), "undefined": len(there) - len(defined)}
-        | described(along),
-        **common,
+        reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {about.name} direction",
+        items=items,
+        details={
+            "asked": len(wanted),
+            "lost": len(wanted) - len(complete),
+            "undefined": len(complete) - len(defined),
+            **describe_direction(axis),
+        },
     )
 
 
-def beta(dots: Vector64, first: Matrix64, second: Matrix64, *, smallest: float = SMALLEST) -> Vector64:
-    """Beta from w.v and the coordinates (..., k) of unit w and v in the subspace; NaN marks where it is undefined.
+def beta(similarities: Matrix64, first: Matrix64, second: Matrix64, *, smallest: float = SMALLEST) -> Vector64:
+    """Return beta from w.v and the coordinates (..., k) of unit w and v in the subspace; NaN where it is undefined.
 
     cos(w', v') = (w.v - <a_w, a_v>) / sqrt((1 - |a_w|^2) (1 - |a_v|^2)), so that no word has to be projected.
     """
     off = np.sqrt(np.clip(1 - (first**2).sum(axis=-1), 0, None) * np.clip(1 - (second**2).sum(axis=-1), 0, None))
-    good = (np.abs(dots) >= smallest) & (off >= smallest)
-    off = np.where(good, off, 1.0)
-    return np.asarray(
-        np.where(good, 1 - (dots - (first * second).sum(axis=-1)) / (off * np.where(good, dots, 1.0)), np.nan)
-    )
+    defined = (np.abs(similarities) >= smallest) & (off >= smallest)
+    divisor = np.where(defined, off * similarities, 1.0)
+    return np.asarray(np.where(defined, 1 - (similarities - (first * second).sum(axis=-1)) / divisor, np.nan))
 
 
-def _item(pair: tuple[str, str], dot: float, value: float) -> dict[str, Any]:
-    item = {"pair": " ".join(pair), "value": float(value) if np.isfinite(value) else None, "similarity": float(dot)}
-    return (
-        item if np.isfinite(value) else item | {"reason": "the similarity, or what is off the direction, is nearly 0"}
-    )
+def _item(pair: tuple[str, str], similarity: float, value: float) -> Item:
+    item = {"pair": " ".join(pair), "value": None, "similarity": float(similarity)}
+    if np.isfinite(value):
+        return {**item, "value": float(value)}
+    return {**item, "reason": "the similarity, or the length off the direction, is nearly 0"}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
-from evenhand.measures.geometry.bias_score import Direction, learned_on, pair_axis, pole_pair
-from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, pool
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.errors import DegenerateError, EvenhandError, VocabularyError
+from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
+from evenhand.measures.geometry.bias_score import REST, Direction, concept_poles, direction_source
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Coverage, Vectors
+from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="midb",
@@ -28,12 +26,12 @@ INFO = Info(
         "MIDB_d = mean_x sum_{i<=d} a_i <g_i, x>,  g_i, a_i: principal directions of all name differences f - m and "
         "their shares of variance;  sign-free: mean_x sqrt(sum a_i <g_i, x>^2)"
     ),
-    reading="Above 0: the words lie on the side of the positive group's names. The scale is that of the vectors.",
+    reading="Above 0: the words are on the side of the positive group's names. The scale is that of the vectors.",
     limits=(
-        "Centred, as published, the directions tell names of one group apart (age, origin) and need not hold gender at "
-        "all: read `cos_mean_difference` and `cos_pair` first. Signed values of different words cancel, and the sign "
-        "of each direction is a convention (ours: towards the positive group). Its correlation with NLI error in the "
-        "paper rests on three of 16 embeddings."
+        "Centred, as published, the directions separate names within a group (by age, origin) and need not hold gender "
+        "at all: read `cos_mean_difference` and `cos_pair` first. Signed values of different words cancel, and the "
+        "sign of each direction is a convention (here towards the positive group). Its correlation with NLI error in "
+        "the paper rests on three of 16 embeddings."
     ),
     cites=("dawkins2021",),
     queries=(VOCABULARY,),
@@ -44,107 +42,115 @@ INFO = Info(
 @measure(INFO)
 def midb(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
+    words: Words = VOCABULARY,
     *,
     concept: Concept | str = "gender",
     d: int = 4,
     centre: bool = True,
     signed: bool = True,
     direction: Direction = "own",
-    least_names: float = 0.5,
+    min_share: float = MIN_SHARE,
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """The mean of sum a_i <g_i, x> over the words (V_t), with the other three variants in the details.
+    """Measure the mean of sum a_i <g_i, x> over words, along principal directions of differences of first names.
 
-    `centre=True` is the paper's PCA, `centre=False` the one that keeps the difference of the two name means.
-    `signed=False` takes the length sqrt(sum a_i <g_i, x>^2), which no choice of signs changes. Every direction points
-    to the positive group's mean name. Undefined when less than `least_names` of either list is in the vocabulary:
-    cased names are often lost, or met as common nouns (grace, hunter). The interval is over the words.
+    Args:
+        vectors: the vectors to measure.
+        words: a list of words, its id or its file; the restricted vocabulary V_t by default.
+        concept: the concept whose `names` are compared: those of the positive group with those of all other groups.
+            Without names of two groups there is no value.
+        d: number of directions.
+        centre: True is the paper's PCA; False keeps the difference of the two name means.
+        signed: False takes the length sqrt(sum a_i <g_i, x>^2), which no choice of signs changes. Every direction
+            points to the positive group's mean name.
+        direction: "own" learns the directions on these vectors, "original" on the reference.
+        min_share: smallest share of the words, and of the names of each side, that the vocabulary must have. Cased
+            names are often missing, or present as common nouns (grace, hunter).
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over words.
+
+    Returns:
+        The mean, with the value of each word in `items` and all four variants in `details`.
 
     What it does not tell you: whether those directions are about the concept. See `evenhand show midb`.
     """
-    about, rules = as_concept(concept), restriction or Restriction()
-    source = learned_on(vectors, reference, direction)
-    asked = pool(vectors, words, concept=about, restriction=rules)
-    chosen = {
+    about = as_concept(concept)
+    source = direction_source(vectors, reference, direction)
+    selection = select_words(vectors, words, concept=about, restriction=restriction)
+    params = {
+        "concept": about.name,
         "d": d,
         "centre": centre,
         "signed": signed,
         "direction": direction,
-        "least_names": least_names,
+        "min_share": min_share,
+        **selection.restriction,
     }
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "positive": about.positive,
-        "params": {"concept": about.name} | chosen | asked.rules,
-        "seed": seed,
-    }
-    if not len(asked):
-        return undefined("midb", f"no word of {asked.name} is in the vocabulary", asked.coverage, **common)
+    fields = MeasurementFields("midb", vectors, selection.name, params, seed, about.positive, reference=reference)
+    if about.positive not in about.names or len(about.names) < 2:
+        reason = f"concept {about.name!r} has no first names of two groups, which MIDB compares"
+        return fields.undefined(reason, selection.coverage)
+    positive, rest = _name_lists(about)
+    names = source.locate(positive)[1], source.locate(rest)[1]
+    sides = zip((about.positive, REST), names, strict=True)
+    lists = (ListCoverage.of_words(f"{about.name} names, {side}", coverage) for side, coverage in sides)
+    if reason := fields.problem((*selection.lists(), *lists), min_share):
+        return fields.undefined(reason, selection.coverage)
     try:
-        first, second, names = _names(source, about, least_names)
-        learned = {flag: subspaces.names(source, first, second, k=d, centre=flag) for flag in (True, False)}
-        rows = asked.matrix(vectors)
+        learned = {flag: subspaces.names(source, positive, rest, k=d, centre=flag) for flag in (True, False)}
     except (DegenerateError, VocabularyError) as error:
-        return undefined("midb", error.message, asked.coverage, **common)
+        return fields.undefined(error.message, selection.coverage)
+    rows, both = selection.matrix(vectors), names[0] + names[1]
     values = _values(rows, learned[centre], signed)
-    return Measurement(
-        "midb",
+    cosine = _mean_cosines(learned[centre])[0]
+    return fields.measurement(
         float(values.mean()),
         len(values),
-        asked.coverage,
+        selection.coverage,
         interval=mean_interval(values, seed=seed),
-        reading=f"the first direction has cosine {_mean_cosines(learned[centre])[0]:.2f} with the mean name difference",
-        items=word_items(asked.words, values),
+        reading=f"the first direction has cosine {cosine:.2f} with the mean name difference",
+        items=word_items(selection.words, values),
         details={
             "centred": _variant(rows, learned[True], source, about),
             "uncentred": _variant(rows, learned[False], source, about),
-            "names": {"asked": names.asked, "found": len(names.found), "missing": list(names.missing)},
-            "sizes": dict(asked.sizes),
+            "names": {"asked": both.asked, "found": len(both.found), "missing": list(both.missing)},
+            "sizes": dict(selection.sizes),
         },
-        **common,
     )
 
 
-def _names(source: Vectors, about: Concept, least: float) -> tuple[WordSet, list[str], Coverage]:
-    """The names of the positive group and those of all others, or an error when too few of either were found."""
-    if about.positive not in about.names or len(about.names) < 2:
-        raise UsageError(f"concept {about.name!r} has no names of two groups", hint="give names={group: [...], ...}")
-    positive = about.names[about.positive]
-    rest = [name for group, names in about.names.items() if group != about.positive for name in names]
-    accounts = source.locate(positive)[1], source.locate(rest)[1]
-    if min(account.share for account in accounts) < least:
-        found = " and ".join(str(account) for account in accounts)
-        raise VocabularyError(f"too few names of {about.name} are in {source.name}: {found}")
-    return positive, rest, accounts[0] + accounts[1]
+def _name_lists(concept: Concept) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the positive group and those of all others."""
+    others = (names for group, names in concept.names.items() if group != concept.positive)
+    return tuple(concept.names[concept.positive]), tuple(name for names in others for name in names)
 
 
-def _values(rows: Matrix64, along: Subspace, signed: bool) -> Vector64:
-    coordinates = along.coordinates(rows)
-    return np.asarray(coordinates @ along.explained if signed else np.sqrt(coordinates**2 @ along.explained))
+def _values(rows: Matrix64, axes: Subspace, signed: bool) -> Vector64:
+    coordinates = axes.coordinates(rows)
+    return np.asarray(coordinates @ axes.explained if signed else np.sqrt(coordinates**2 @ axes.explained))
 
 
-def _variant(rows: Matrix64, along: Subspace, source: Vectors, about: Concept) -> dict[str, Any]:
+def _variant(rows: Matrix64, axes: Subspace, source: Vectors, concept: Concept) -> dict[str, object]:
     return {
-        "signed": float(_values(rows, along, signed=True).mean()),
-        "sign_free": float(_values(rows, along, signed=False).mean()),
-        "weights": along.explained.tolist(),
-        "cos_mean_difference": _mean_cosines(along),
-        "cos_pair": _pair_cosine(source, about, along),
+        "signed": float(_values(rows, axes, signed=True).mean()),
+        "sign_free": float(_values(rows, axes, signed=False).mean()),
+        "weights": axes.explained.tolist(),
+        "cos_mean_difference": _mean_cosines(axes),
+        "cos_pair": _pole_cosine(source, concept, axes),
     }
 
 
-def _mean_cosines(along: Subspace) -> list[float]:
-    found: list[float] = along.params["cos_mean_difference"]
-    return found
+def _mean_cosines(axes: Subspace) -> list[float]:
+    cosines: list[float] = axes.params["cos_mean_difference"]
+    return cosines
 
 
-def _pair_cosine(source: Vectors, about: Concept, along: Subspace) -> float | None:
-    """Cosine of the first direction with she - he, or what the concept has in its place; None where there is none."""
+def _pole_cosine(source: Vectors, concept: Concept, axes: Subspace) -> float | None:
+    """Return the cosine of the first direction with she - he, or the concept's own poles; None where they coincide."""
     try:
-        return along.cos(pair_axis(source, pole_pair(about), normalise=False))
+        return axes.cos(concept_poles(concept).axis(source, normalise=False))
     except EvenhandError:
-        return None  # he and she equal, or not there: the measure itself does not need them
+        return None  # the poles are equal or missing; the measure itself does not need them

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.geometry.bias_score import Pair, Score, leaning, pole_pair
-from evenhand.measures.geometry.graph import graph
-from evenhand.measures.geometry.intervals import resampled
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
-from evenhand.measures.geometry.word_selection import pool as words_of
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
+from evenhand.measures.geometry.graph import neighbour_graph
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.intervals import word_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.correlation import pearson_rows, spearman_rows
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="neighbours",
     title="Bias by neighbours",
     takes="words",
     better="zero",
-    formula="r(bias of w in the reference, share of the k nearest words of w that lean to the positive pole)",
-    reading="Near 1: words that leaned to a side before are still among words that leaned to it. 0: no trace is left.",
+    formula="r(bias of w in the reference, share of the k nearest words of w that are on the positive side)",
+    reading="Near 1: words that were biased to a side are still among words biased to it. 0: no trace is left.",
     limits=(
         "A correlation says how well the order is kept, not how strong the bias is; neighbourhoods overlap, so that "
         "the interval, which takes words as independent, is too narrow."
@@ -43,69 +42,89 @@ CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
 @measure(INFO)
 def neighbours(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
+    words: Words = VOCABULARY,
     *,
     k: int = 100,
     sample: int | None = 2_000,
-    pool: WordSet | str | Iterable[str] = VOCABULARY,
+    pool: Words = VOCABULARY,
     statistic: Statistic = "pearson",
     score: Score = "cosine",
     pair: Pair | None = None,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Correlation between a word's bias in the `reference` and the share of its neighbours on the positive side.
+    """Measure the correlation between a word's original bias and the share of its neighbours on the positive side.
 
-    The k nearest words are searched in these vectors among the `pool` (the whole restricted vocabulary by default),
-    each labelled by the sign of its score in the reference. With words="bolukbasi2016-professions" it is the paper's
-    experiment on professions. Of a longer list `sample` words are drawn with the seed; None asks all.
+    Args:
+        vectors: the vectors to measure; neighbours are searched in them.
+        words: a list of words, its id or its file; the restricted vocabulary by default. With
+            "bolukbasi2016-professions" it is the paper's experiment on professions.
+        k: number of neighbours of each word.
+        sample: number of words drawn from a longer list; None takes all.
+        pool: where neighbours are searched; the whole restricted vocabulary by default. Each is labelled by the sign
+            of its bias score in the reference.
+        statistic: "pearson" or "spearman".
+        score: the bias score, see `bias_scores`.
+        pair: the two poles; by default those of the concept.
+        min_share: smallest share of the words, and of the concept's groups, that the vocabulary must have.
+        concept: the concept. Without a published pair, its positive group is compared with all others together.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation, which hold the original bias; these vectors by default.
+        seed: seed of the sample and of the bootstrap over words.
+
+    Returns:
+        The correlation, with bias and share of each word in `items`.
 
     What it does not tell you: how strong the bias is. See `evenhand show neighbours`.
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
-    ends = pole_pair(about, pair)
-    asked, near = (
-        words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)
+    about, before = as_concept(concept), reference or vectors
+    poles = concept_poles(about, pair)
+    selection, candidates = (
+        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        for each in (words, pool)
     )
-    chosen = {
+    params = {
+        "concept": about.name,
         "k": k,
         "sample": sample,
-        "pool": near.name,
+        "pool": candidates.name,
         "statistic": statistic,
         "score": score,
-        "pair": list(ends),
+        "min_share": min_share,
+        **poles.to_dict(),
+        **candidates.restriction,
     }
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "positive": about.positive,
-        "params": {"concept": about.name} | chosen | near.rules,
-        "seed": seed,
-    }
-    drawn = asked.sample(sample, seed=seed)
+    fields = MeasurementFields("neighbours", vectors, selection.name, params, seed, about.positive, reference=reference)
+    if reason := fields.problem((*selection.lists(), *poles.lists(before)), min_share):
+        return fields.undefined(reason, selection.coverage)
+    sources = selection.sample(sample, seed=seed)
     try:
-        bias = leaning(before, drawn.reference_rows, ends, score=score)
-        sides = leaning(before, near.reference_rows, ends, score=score) > 0
-        edges = graph(vectors, drawn, near, k=k)
-        shares = sides[edges.neighbours].mean(axis=1)
+        bias = bias_scores(before, sources.reference_rows, poles, score=score)
+        positive = bias_scores(before, candidates.reference_rows, poles, score=score) > 0
+        graph = neighbour_graph(vectors, sources, candidates, k=k)
+        shares = positive[graph.neighbours].mean(axis=1)
         values = {name: _correlation(name, bias, shares) for name in CORRELATIONS}
     except (DegenerateError, VocabularyError) as error:
-        return undefined("neighbours", error.message, asked.coverage, **common)
-    return Measurement(
-        "neighbours",
+        return fields.undefined(error.message, selection.coverage)
+    return fields.measurement(
         values[statistic],
-        len(drawn),
-        asked.coverage,
-        interval=resampled(lambda rows: CORRELATIONS[statistic](bias[rows], shares[rows]), len(drawn), seed=seed),
-        reading=f"bias before and the neighbours now go together with r = {values[statistic]:.2f}",
-        items=word_items(drawn.words, bias, neighbours=shares.tolist()),
-        details=values
-        | {"k": edges.k, "positive_in_pool": float(sides.mean()), "sizes": dict(asked.sizes), "pool": dict(near.sizes)},
-        **common,
+        len(sources),
+        selection.coverage,
+        interval=word_interval(lambda rows: CORRELATIONS[statistic](bias[rows], shares[rows]), len(sources), seed=seed),
+        reading=f"the original bias still predicts today's neighbours (r = {values[statistic]:.2f})",
+        items=word_items(sources.words, bias, neighbours=shares.tolist()),
+        details={
+            **values,
+            "k": graph.k,
+            "positive_in_pool": float(positive.mean()),
+            "sizes": dict(selection.sizes),
+            "pool": dict(candidates.sizes),
+        },
     )
 
 

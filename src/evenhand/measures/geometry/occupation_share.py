@@ -1,18 +1,20 @@
-"""Occupations: does the lean of an occupation's word follow the real share of women in it? (Caliskan et al. 2017)."""
+"""Occupations: does the bias score of an occupation follow the real share of women in it? (Caliskan et al. 2017)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.geometry.bias_score import Pair, Score, leaning, pole_pair
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
+from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import pearson, spearman
-from evenhand.words import Concept, WordSet, as_concept, wordset
+from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import wordset as find_wordset
 
 INFO = Info(
     id="occupation-share",
@@ -20,14 +22,15 @@ INFO = Info(
     takes="words",
     better="zero",
     formula="r(cos(w, she) - cos(w, he), percentage of women in occupation w)",
-    reading="Near 1: the vectors order occupations as the labour market does. 0: they do not tell the order.",
+    reading="Near 1: the vectors order occupations as the labour market does. 0: the two orders are unrelated.",
     limits=(
-        "Following the statistics of one country and year is not the same as being unfair, and not following them is "
-        "no proof of fairness. 40 occupations leave a wide interval, and some words have other meanings (sewer, chief)."
+        "Following the statistics of one country and year is not the same as being unfair, and not following them does "
+        "not prove fairness. 40 occupations leave a wide interval, and some words have other meanings (sewer, chief)."
     ),
     cites=("caliskan2017", "zhao2018gender"),
     queries=("occupations-share-of-women",),
     family="geometry",
+    concepts=("gender",),
 )
 Statistic = Literal["pearson", "spearman"]
 
@@ -41,54 +44,79 @@ def occupation_share(
     statistic: Statistic = "pearson",
     score: Score = "cosine",
     pair: Pair | None = None,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Correlation of each word's lean with the number that the word set gives beside it.
+    """Measure the correlation of each word's bias score with the number that the word set gives for it.
 
-    The lean is that of these very vectors; `column` names the numbers, the first of the word set unless said. The
-    interval is a bootstrap over words; the details have both coefficients and the range with one word left out.
+    Args:
+        vectors: the vectors to measure.
+        words: a word set with numbers, its id or its file.
+        column: name of the numbers; the first column of the word set by default.
+        statistic: "pearson" or "spearman".
+        score: the bias score in these vectors, see `bias_scores`.
+        pair: the two poles; by default those of the concept.
+        min_share: smallest share of the words, and of the concept's groups, that the vocabulary must have.
+        concept: the concept that the numbers are about. Without a published pair, its positive group is compared with
+            all others together.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over words.
+
+    Returns:
+        The correlation, with score and number of each word in `items`, and both coefficients and their range with one
+        word left out in `details`.
 
     What it does not tell you: whether following the statistics is fair. See `evenhand show occupation-share`.
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    asked, about = wordset(words), as_concept(concept)
-    facts, ends = _facts(asked, column), pole_pair(about, pair)
-    rows, coverage = vectors.locate(asked)
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "positive": about.positive,
-        "params": {"concept": about.name, "pair": list(ends), "score": score, "statistic": statistic, "column": column},
-        "seed": seed,
+    wordset, about = find_wordset(words), as_concept(concept)
+    numbers, poles = _numbers(wordset, column), concept_poles(about, pair)
+    rows, coverage = vectors.locate(wordset)
+    params = {
+        "concept": about.name,
+        **poles.to_dict(),
+        "score": score,
+        "statistic": statistic,
+        "column": column,
+        "min_share": min_share,
     }
-    shares = np.array([facts[word] for word in coverage.found])
+    fields = MeasurementFields(
+        "occupation-share", vectors, wordset.name, params, seed, about.positive, reference=reference
+    )
+    lists = (ListCoverage.of_words(wordset.name, coverage), *poles.lists(vectors))
+    if reason := fields.problem(lists, min_share):
+        return fields.undefined(reason, coverage)
+    shares = np.array([numbers[word] for word in coverage.found])
     try:
-        leans = leaning(vectors, rows, ends, score=score)
-        found = {kind.kind: kind for kind in (pearson(leans, shares, seed=seed), spearman(leans, shares, seed=seed))}
+        scores = bias_scores(vectors, rows, poles, score=score)
+        correlations = {c.kind: c for c in (pearson(scores, shares, seed=seed), spearman(scores, shares, seed=seed))}
     except (DegenerateError, VocabularyError) as error:
-        return undefined("occupation-share", error.message, coverage, **common)
-    answer = found[statistic]
-    return Measurement(
-        "occupation-share",
-        answer.value,
-        answer.n,
+        return fields.undefined(error.message, coverage)
+    chosen = correlations[statistic]
+    return fields.measurement(
+        chosen.value,
+        chosen.n,
         coverage,
-        interval=answer.interval,
-        reading=f"the order of the vectors follows the numbers with r = {answer.value:.2f}",
-        items=word_items(coverage.found, leans, share=shares.tolist()),
-        details={name: kind.value for name, kind in found.items()} | {"leave_one_out": answer.leave_one_out},
-        **common,
+        interval=chosen.interval,
+        reading=f"the order of the vectors follows the numbers with r = {chosen.value:.2f}",
+        items=word_items(coverage.found, scores, share=shares.tolist()),
+        details={
+            **{kind: correlation.value for kind, correlation in correlations.items()},
+            "leave_one_out": chosen.leave_one_out,
+        },
     )
 
 
-def _facts(asked: WordSet, column: str | None) -> dict[str, float]:
-    """The number beside each word."""
-    if not asked.scores:
-        raise UsageError(f"word set {asked.name!r} has no numbers", hint="use occupations-share-of-women, or give rows")
-    name = column or next(iter(asked.scores))
-    if name not in asked.scores:
-        raise unknown_name(f"column of {asked.name!r}", name, asked.scores)
-    return dict(zip(asked.words, asked.scores[name], strict=True))
+def _numbers(wordset: WordSet, column: str | None) -> dict[str, float]:
+    """Return the number of each word."""
+    if not wordset.scores:
+        raise UsageError(
+            f"word set {wordset.name!r} has no numbers", hint="use occupations-share-of-women, or give rows"
+        )
+    name = column or next(iter(wordset.scores))
+    if name not in wordset.scores:
+        raise unknown_name(f"column of {wordset.name!r}", name, wordset.scores)
+    return dict(zip(wordset.words, wordset.scores[name], strict=True))

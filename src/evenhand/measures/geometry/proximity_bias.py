@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.geometry.bias_score import How, axis, described
-from evenhand.measures.geometry.graph import betas, graph, proximity
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
+from evenhand.measures.geometry.graph import edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
-from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
-from evenhand.measures.geometry.word_selection import pool as words_of
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="proximity-bias",
@@ -41,56 +38,80 @@ INFO = Info(
 @measure(INFO)
 def proximity_bias(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = "bolukbasi2016-professions",
+    words: Words = "bolukbasi2016-professions",
     *,
     theta: float = 0.03,
     k: int = 100,
-    pool: WordSet | str | Iterable[str] = VOCABULARY,
+    pool: Words = VOCABULARY,
     subspace: Subspace | None = None,
     how: How = "pairs",
     smallest: float = SMALLEST,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean eta over the words, with eta of each and a bootstrap interval over the words.
+    """Measure the mean share of neighbours whose similarity is due to the concept.
 
-    Neighbours are the k nearest words of the `pool` (the whole restricted vocabulary by default) in these vectors, the
-    word itself left out; beta and its direction are those of the `reference`. An edge without a beta (similarity below
-    `smallest`) is not illicit, and counted in the details.
+    Args:
+        vectors: the vectors to measure; neighbours are searched in them.
+        words: a list of words, its id or its file.
+        theta: a neighbour with a larger indirect bias is illicit.
+        k: number of neighbours of each word.
+        pool: where neighbours are searched; the whole restricted vocabulary by default.
+        subspace: the direction of indirect bias; learned on the reference by default.
+        how: how the direction is learned, as in `direct_bias`.
+        smallest: an edge with a similarity below this has no beta and is not illicit; the details count them.
+        min_share: smallest share of the words, and of the concept's pairs, that the vocabulary must have.
+        concept: the concept whose direction is used, as in `direct_bias`; any number of groups.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation, which decide what is illicit; these vectors by default.
+        seed: seed of the bootstrap over words.
+
+    Returns:
+        The mean eta, with that of each word in `items`.
 
     What it does not tell you: which neighbours a reader would call unjust. See `evenhand show proximity-bias`.
     """
-    about, rules, before = as_concept(concept), restriction or Restriction(), reference or vectors
-    asked, near = (
-        words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, pool)
+    about, before = as_concept(concept), reference or vectors
+    selection, candidates = (
+        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        for each in (words, pool)
     )
-    given: dict[str, Any] = {"direction": "given"} if subspace else {"direction": "original", "how": how}
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"theta": theta, "k": k, "pool": near.name, "smallest": smallest, "concept": about.name}
-        | given
-        | near.rules,
-        "seed": seed,
+    learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
+    params = {
+        "theta": theta,
+        "k": k,
+        "pool": candidates.name,
+        "smallest": smallest,
+        "concept": about.name,
+        "min_share": min_share,
+        **learned,
+        **candidates.restriction,
     }
+    fields = MeasurementFields("proximity-bias", vectors, selection.name, params, seed, reference=reference)
+    lists = (*selection.lists(), *(() if subspace else direction_lists(before, about, how=how)))
+    if reason := fields.problem(lists, min_share):
+        return fields.undefined(reason, selection.coverage)
     try:
-        along = subspace or axis(before, about, how=how)
-        edges = graph(vectors, asked, near, k=k)
-        values = betas(edges, before, asked, near, along, smallest=smallest)
+        axis = subspace or concept_direction(before, about, how=how)
+        graph = neighbour_graph(vectors, selection, candidates, k=k)
+        betas = edge_betas(graph, before, selection, candidates, axis, smallest=smallest)
     except (DegenerateError, VocabularyError) as error:
-        return undefined("proximity-bias", error.message, asked.coverage, **common)
-    eta = proximity(values > theta)
-    return Measurement(
-        "proximity-bias",
+        return fields.undefined(error.message, selection.coverage)
+    eta = proximity(betas > theta)
+    return fields.measurement(
         float(eta.mean()),
         len(eta),
-        asked.coverage,
+        selection.coverage,
         interval=mean_interval(eta, seed=seed),
         reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {about.name}",
-        items=word_items(asked.words, eta),
-        details={"k": edges.k, "undefined_edges": int(np.isnan(values).sum()), "pool": dict(near.sizes)}
-        | described(along),
-        **common,
+        items=word_items(selection.words, eta),
+        details={
+            "k": graph.k,
+            "undefined_edges": int(np.isnan(betas).sum()),
+            "pool": dict(candidates.sizes),
+            **describe_direction(axis),
+        },
     )

@@ -4,41 +4,47 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.geometry.bias_score import Pair, Score, pole_pair
-from evenhand.measures.geometry.intervals import mean_interval
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, extremes, pool
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
+from evenhand.measures.geometry.word_selection import (
+    VOCABULARY,
+    Restriction,
+    Words,
+    select_most_biased,
+    select_words,
+)
+from evenhand.measures.intervals import mean_interval
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
-# scikit-learn's defaults of today, written out because they have changed before (gamma was "auto" until 0.22).
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
+Settings = Mapping[str, object]
+# scikit-learn's current defaults, written out because they have changed before (gamma was "auto" until 0.22).
+SETTINGS: Mapping[str, Settings] = {
     "logistic": {"C": 1.0, "max_iter": 2_000},
     "linear-svm": {"C": 1.0},
     "rbf-svm": {"C": 1.0, "gamma": "scale"},
     "mlp": {"hidden_layer_sizes": (100,), "alpha": 1e-4, "learning_rate_init": 1e-3, "max_iter": 200},
 }
-
-
 INFO = Info(
     id="recoverability",
     title="Recoverability of bias by a classifier",
     takes="words",
     better="lower",
     formula="test accuracy of a classifier trained on a share of the n + n most biased words of the reference",
-    reading="0.5: the side cannot be told. 1: it is fully there, whatever direct bias says.",
+    reading="0.5: the side cannot be predicted. 1: it is fully recoverable, whatever direct bias says.",
     limits=(
         "The words are chosen by their bias, so that vectors before any mitigation are near 1 by construction. A "
-        "classifier that fails does not prove that another would; that a side can be told does not say that anything "
-        "downstream uses it."
+        "classifier that fails does not prove that another would fail; that a side can be predicted does not say that "
+        "anything downstream uses it."
     ),
     cites=("gonen2019", "dawkins2021"),
     queries=(VOCABULARY,),
@@ -50,95 +56,113 @@ INFO = Info(
 @measure(INFO)
 def recoverability(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
+    words: Words = VOCABULARY,
     *,
     classifier: str = "logistic",
     classifiers: Iterable[str] = tuple(SETTINGS),
-    options: Mapping[str, Mapping[str, Any]] | None = None,
+    options: Mapping[str, Settings] | None = None,
     per_side: int = 2_500,
     train: float = 0.2,
     repeats: int = 3,
     score: Score = "cosine",
     pair: Pair | None = None,
     normalise: bool = False,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean test accuracy of `classifier` over seeded splits, balanced by side; the other classifiers in the details.
+    """Measure the test accuracy of a classifier that predicts the side of biased words, as a mean over seeded splits.
 
-    Gonen & Goldberg train an RBF support vector machine on 1,000 of 5,000 words; Dawkins reports logistic regression
-    with the same sizes. `options` overrides settings, as in {"rbf-svm": {"gamma": "auto"}}; all are in the parameters.
-    A word's side is that of its score in the `reference`. The interval is over words, each with the mean of the
-    splits that test it.
+    Args:
+        vectors: the vectors to measure; the classifier sees them.
+        words: a list of words, its id or its file; the restricted vocabulary by default.
+        classifier: the one whose accuracy is the value. Gonen & Goldberg use "rbf-svm", Dawkins "logistic".
+        classifiers: further classifiers, reported in the details.
+        options: settings that replace the defaults, as in {"rbf-svm": {"gamma": "auto"}}; all are in the parameters.
+        per_side: number of words on each side; both papers take 2,500.
+        train: share of the words to train on, balanced by side; both papers take 0.2.
+        repeats: number of splits.
+        score: the bias score that chooses the words in the reference, see `bias_scores`.
+        pair: the two poles; by default those of the concept.
+        normalise: scale words to length 1 first.
+        min_share: smallest share of the words, and of the concept's groups, that the vocabulary must have.
+        concept: the concept. Without a published pair, the sides are its positive group and all others together.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation, which decide the words and their sides; these vectors by default.
+        seed: seed of the splits, the classifiers and the bootstrap over words, each with the mean of the splits that
+            test it.
+
+    Returns:
+        The mean accuracy, with the bias score of each word in `items`.
 
     What it does not tell you: whether anything uses the difference. See `evenhand show recoverability`.
     """
-    asked = tuple(dict.fromkeys((classifier, *classifiers)))
-    tuned = settings(asked, options or {})
+    names = tuple(dict.fromkeys((classifier, *classifiers)))
+    settings = classifier_settings(names, options or {})
     if not 0 < train < 1 or repeats < 1:
         raise UsageError(f"train must be between 0 and 1 and repeats at least 1, got {train} and {repeats}")
     about, before = as_concept(concept), reference or vectors
-    ends = pole_pair(about, pair)
-    every = pool(vectors, words, concept=about, restriction=restriction or Restriction(), reference=reference)
-    chosen = {
+    poles = concept_poles(about, pair)
+    selection = select_words(vectors, words, concept=about, restriction=restriction, reference=reference)
+    params = {
+        "concept": about.name,
+        **poles.to_dict(),
+        "normalise": normalise,
+        "settings": settings,
         "classifier": classifier,
         "per_side": per_side,
         "train": train,
         "repeats": repeats,
         "score": score,
+        "min_share": min_share,
+        **selection.restriction,
     }
-    common: dict[str, Any] = {
-        "query": every.name,
-        "model": vectors.name,
-        "params": {"concept": about.name, "pair": list(ends), "normalise": normalise, "settings": tuned}
-        | chosen
-        | every.rules,
-        "seed": seed,
-    }
+    fields = MeasurementFields("recoverability", vectors, selection.name, params, seed, reference=reference)
+    if reason := fields.problem((*selection.lists(), *poles.lists(before)), min_share):
+        return fields.undefined(reason, selection.coverage)
     try:
-        sides = extremes(every, before, ends, score=score, per_side=per_side)
-        rows = sides.chosen.matrix(vectors)
+        biased = select_most_biased(selection, before, poles, score=score, per_side=per_side)
+        rows = biased.selection.matrix(vectors)
+        scaled = unit_rows(rows) if normalise else rows
     except (DegenerateError, VocabularyError) as error:
-        return undefined("recoverability", error.message, every.coverage, **common)
-    tested = np.stack([_tested(sides.per_side, train, seed + repeat) for repeat in range(repeats)])
-    scaled = unit_rows(rows) if normalise else rows
-    runs = {name: _run(name, tuned[name], scaled, sides.labels, tested, seed) for name in asked}
-    right = runs[classifier].right
-    return Measurement(
-        "recoverability",
-        float(right[tested].mean()),
-        len(sides.chosen),
-        every.coverage,
-        interval=mean_interval(_by_word(right, tested), seed=seed),
-        reading=f"a {classifier} classifier tells the side of {100 * right[tested].mean():.1f} % of unseen words",
-        items=word_items(sides.chosen.words, sides.scores),
+        return fields.undefined(error.message, selection.coverage)
+    tested = np.stack([_test_mask(biased.per_side, train, seed + repeat) for repeat in range(repeats)])
+    runs = {name: _evaluate(name, settings[name], scaled, biased.labels, tested, seed) for name in names}
+    correct = runs[classifier].correct
+    value = float(correct[tested].mean())
+    return fields.measurement(
+        value,
+        len(biased.selection),
+        selection.coverage,
+        interval=mean_interval(_accuracy_by_word(correct, tested), seed=seed),
+        reading=f"a {classifier} classifier predicts the side of {100 * value:.1f} % of unseen words",
+        items=word_items(biased.selection.words, biased.scores),
         details={
             "by_classifier": {name: run.to_dict(tested) for name, run in runs.items()},
             "trained_on": int((~tested[0]).sum()),
             "tested_on": int(tested[0].sum()),
-        }
-        | sides.to_dict(),
-        **common,
+            **biased.to_dict(),
+        },
     )
 
 
-class _Run(NamedTuple):
-    """One classifier over all splits: (repeats, words), whether it was right, and how many trainings converged."""
+class _Evaluation(NamedTuple):
+    """One classifier over all splits: (repeats, words) correct answers, and how many trainings converged."""
 
-    right: NDArray[np.bool_]
+    correct: NDArray[np.bool_]
     converged: int
 
-    def to_dict(self, tested: NDArray[np.bool_]) -> dict[str, Any]:
-        """Mean, least and most accuracy over the splits."""
-        shares = [float(right[test].mean()) for right, test in zip(self.right, tested, strict=True)]
+    def to_dict(self, tested: NDArray[np.bool_]) -> dict[str, float]:
+        """Return mean, minimum and maximum accuracy over the splits."""
+        shares = [float(correct[test].mean()) for correct, test in zip(self.correct, tested, strict=True)]
         spread = {"least": min(shares), "most": max(shares), "converged": self.converged}
-        return {"mean": sum(shares) / len(shares)} | spread
+        return {"mean": sum(shares) / len(shares), **spread}
 
 
-def _tested(per_side: int, train: float, seed: int) -> NDArray[np.bool_]:
-    """Which words are tested: all but the same number of randomly chosen ones of each side."""
+def _test_mask(per_side: int, train: float, seed: int) -> NDArray[np.bool_]:
+    """Return which words are tested: all but an equal number of randomly chosen ones of each side."""
     count = min(max(1, round(train * per_side)), per_side - 1)
     rng = np.random.default_rng(seed)
     trained = np.concatenate([side * per_side + rng.permutation(per_side)[:count] for side in (0, 1)])
@@ -147,54 +171,67 @@ def _tested(per_side: int, train: float, seed: int) -> NDArray[np.bool_]:
     return tested
 
 
-def _run(
-    name: str, options: Mapping[str, Any], rows: Matrix64, labels: Rows, tested: NDArray[np.bool_], seed: int
-) -> _Run:
-    right = np.zeros(tested.shape, dtype=bool)
+def _evaluate(
+    name: str, options: Settings, rows: Matrix64, labels: Rows, tested: NDArray[np.bool_], seed: int
+) -> _Evaluation:
+    correct = np.zeros(tested.shape, dtype=bool)
     converged = 0
     for repeat, test in enumerate(tested):
-        answers, good = predicted(name, options, (rows[~test], labels[~test]), rows[test], seed=seed + repeat)
-        right[repeat, test] = answers == labels[test]
-        converged += good
-    return _Run(right, converged)
+        answers, success = predict(name, options, (rows[~test], labels[~test]), rows[test], seed=seed + repeat)
+        correct[repeat, test] = answers == labels[test]
+        converged += success
+    return _Evaluation(correct, converged)
 
 
-def _by_word(right: NDArray[np.bool_], tested: NDArray[np.bool_]) -> Vector64:
-    """The share of right answers for each word that some split tested."""
+def _accuracy_by_word(correct: NDArray[np.bool_], tested: NDArray[np.bool_]) -> Vector64:
+    """Return the share of correct answers for each word that some split tested."""
     times = tested.sum(axis=0)
-    return np.asarray((right & tested).sum(axis=0)[times > 0] / times[times > 0])
+    return np.asarray((correct & tested).sum(axis=0)[times > 0] / times[times > 0])
 
 
-def settings(names: tuple[str, ...], overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The settings of each classifier asked for; an unknown one is an error."""
+def classifier_settings(names: tuple[str, ...], overrides: Mapping[str, Settings]) -> dict[str, dict[str, object]]:
+    """Return the settings of each classifier; raise `UnknownNameError` for an unknown one."""
     for name in (*names, *overrides):
         if name not in SETTINGS:
             raise unknown_name("classifier", name, SETTINGS)
     return {name: {**SETTINGS[name], **overrides.get(name, {})} for name in names}
 
 
-def predicted(
-    name: str, options: Mapping[str, Any], train: tuple[Matrix64, Rows], test: Matrix64, *, seed: int
+class Estimator(Protocol):
+    """What is used of a scikit-learn classifier."""
+
+    def fit(self, X: Matrix64, y: Rows) -> Estimator:
+        """Train on rows and their labels."""
+
+    def predict(self, X: Matrix64) -> Rows:
+        """Return the labels of rows."""
+
+
+def predict(
+    name: str, options: Settings, train: tuple[Matrix64, Rows], test: Matrix64, *, seed: int
 ) -> tuple[Rows, bool]:
-    """The labels that the trained classifier gives to the test rows, and whether its training converged."""
+    """Train a classifier; return the labels it gives to the test rows, and whether its training converged."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        fitted = _made(name, options, seed).fit(*train)
+        fitted = _make_classifier(name, options, seed).fit(*train)
     stopped_early = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     return fitted.predict(test), not stopped_early
 
 
-def _made(name: str, options: Mapping[str, Any], seed: int) -> Any:
+def _make_classifier(name: str, options: Settings, seed: int) -> Estimator:
+    classifier: Estimator
     if name == "logistic":
         from sklearn.linear_model import LogisticRegression
 
-        return LogisticRegression(**options)
-    if name == "mlp":
+        classifier = LogisticRegression(**options)
+    elif name == "mlp":
         from sklearn.neural_network import MLPClassifier
 
-        return MLPClassifier(**options, random_state=seed)
-    from sklearn.svm import SVC
+        classifier = MLPClassifier(**options, random_state=seed)
+    else:
+        from sklearn.svm import SVC
 
-    return SVC(kernel="linear" if name == "linear-svm" else "rbf", **options)
+        classifier = SVC(kernel="linear" if name == "linear-svm" else "rbf", **options)
+    return classifier

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.geometry.bias_score import Direction, Pair, learned_on, pair_axis, pole_pair
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
+from evenhand.measures.geometry.bias_score import Direction, Pair, concept_poles, direction_source
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_means, interval
@@ -23,20 +23,22 @@ from evenhand.words import table as find_table
 INFO = Info(
     id="sembias",
     title="SemBias",
-    takes="words",
+    takes="table",
     better="higher",
     formula="share of the rows whose definitional pair (a, b) has the largest cos(he - she, a - b) of the four",
     reading="1: gender is found where it belongs to the meaning. `stereotype` in the details is the share gone wrong.",
     limits=(
         "Only 22 definitional and 20 stereotypical pairs, so that 440 rows are far fewer independent ones. Vectors in "
-        "which he and she are nearly equal have no answer, and rows whose pairs were all made equal are undecided."
+        "which he and she are nearly equal, or in which every row is undecided, have no value."
     ),
     cites=("zhao2018learning",),
     queries=("sembias", "sembias-subset"),
     family="geometry",
+    concepts=("gender",),
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
 CHOICES = ("definition", "stereotype", "none", "undecided")
+TableRow = tuple[str, ...]
 
 
 @measure(INFO)
@@ -47,101 +49,127 @@ def sembias(
     direction: Direction = "own",
     pair: Pair | None = None,
     undecided: float = UNDECIDED,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """The share of rows that choose the definitional pair; the shares of the other choices in the details.
+    """Measure the share of rows whose definitional pair is most like the poles; vectors keep their lengths.
 
-    A row whose two largest cosines differ by less than `undecided` chooses nothing (the released code takes the first,
-    which is the definitional one). A row that lacks a word is left out and counted. Vectors keep their lengths.
-    he - she is that of these vectors (`direction="own"`) or of the `reference` ("original"). The interval draws
-    definitional and stereotypical pairs anew, because rows that share one are not independent.
+    Args:
+        vectors: the vectors to measure.
+        table: rows of pairs in columns definition, stereotype and any others; its id or its file.
+        direction: "own" takes he - she of these vectors, "original" that of the reference.
+        pair: the two poles; by default those of the concept.
+        undecided: a row whose two largest cosines differ by less than this chooses nothing (the released code takes
+            the first, which is the definitional one). When every row is undecided, there is no value.
+        min_share: smallest share of complete rows, and of the concept's groups, that the vocabulary must have.
+        concept: the concept that the table is about. Without a published pair, its positive group is compared with
+            all others together.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over definitional and stereotypical pairs, because rows that share one are not
+            independent.
+
+    Returns:
+        The share of rows that choose the definitional pair; the shares of the other choices are in `details`.
 
     What it does not tell you: anything about words outside its 42 pairs. See `evenhand show sembias`.
     """
-    asked, about = find_table(table), as_concept(concept)
-    if "definition" not in asked.columns or "stereotype" not in asked.columns:
+    found, about = find_table(table), as_concept(concept)
+    if "definition" not in found.columns or "stereotype" not in found.columns:
         raise UsageError(
-            f"table {asked.name!r} has no columns definition and stereotype: {', '.join(asked.columns)}",
+            f"table {found.name!r} needs columns definition and stereotype, it has {', '.join(found.columns)}",
             hint="use the table sembias, or one with these columns and cells like doctor:nurse",
         )
-    source, ends = learned_on(vectors, reference, direction), pole_pair(about, pair)
-    coverage = vectors.locate(word for two in _pairs_of(asked) for word in two)[1]
-    complete = [row for row in asked if all(word in coverage.found for cell in row for word in cell.split(":"))]
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"concept": about.name, "pair": list(ends), "direction": direction, "undecided": undecided},
-        "seed": seed,
+    source, poles = direction_source(vectors, reference, direction), concept_poles(about, pair)
+    coverage = vectors.locate(word for two in _split_cells(found) for word in two)[1]
+    vocabulary = frozenset(coverage.found)
+    complete = [row for row in found if all(word in vocabulary for cell in row for word in cell.split(":"))]
+    params = {
+        "concept": about.name,
+        **poles.to_dict(),
+        "direction": direction,
+        "undecided": undecided,
+        "min_share": min_share,
     }
-    if not complete:
-        return undefined("sembias", f"no row of {asked.name} has all its words in the vocabulary", coverage, **common)
+    fields = MeasurementFields("sembias", vectors, found.name, params, seed, reference=reference)
+    rows_list = ListCoverage(found.name, len(complete), len(found), "complete row")
+    if reason := fields.problem((rows_list, *poles.lists(source)), min_share):
+        return fields.undefined(reason, coverage)
     try:
-        cosines, equal = _cosines(vectors, complete, pair_axis(source, ends, normalise=False))
+        cosines, equal = _cosines(vectors, complete, poles.axis(source, normalise=False))
     except (DegenerateError, VocabularyError) as error:
-        return undefined("sembias", error.message, coverage, **common)
-    choices = _choices(cosines, asked.columns, undecided)
+        return fields.undefined(error.message, coverage)
+    choices = _choices(cosines, found.columns, undecided)
+    items = _items(complete, found.columns, choices, cosines)
+    if set(choices) == {"undecided"}:
+        reason = f"every row is undecided: its two largest cosines differ by less than {undecided:g}"
+        return fields.undefined(reason, coverage, items=items)
     hits = np.array([choice == "definition" for choice in choices], dtype=np.float64)
-    clusters = [[row[asked.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
-    return Measurement(
-        "sembias",
+    clusters = [[row[found.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
+    first, second = poles.names
+    return fields.measurement(
         float(hits.mean()),
         len(complete),
         coverage,
         interval=interval(clustered_means(hits, clusters, seed=seed)),
-        reading=f"in {100 * hits.mean():.1f} % of the rows the definitional pair is most like {ends[1]} - {ends[0]}",
-        items=_items(complete, asked.columns, choices, cosines),
-        details={name: choices.count(name) / len(choices) for name in CHOICES}
-        | {"rows": len(asked), "lost_rows": len(asked) - len(complete), "equal_pairs": equal},
-        **common,
+        reading=f"in {100 * hits.mean():.1f} % of the rows the definitional pair is most like {second} - {first}",
+        items=items,
+        details={
+            **{name: choices.count(name) / len(choices) for name in CHOICES},
+            "rows": len(found),
+            "lost_rows": len(found) - len(complete),
+            "equal_pairs": equal,
+        },
     )
 
 
-def _pairs_of(asked: Table) -> list[tuple[str, str]]:
-    """Every pair of the table; a cell that is no pair is an error."""
-    cells = [cell.split(":") for row in asked for cell in row]
+def _split_cells(table: Table) -> list[tuple[str, str]]:
+    """Return every pair of the table; raise `UsageError` for a cell that is not a pair."""
+    cells = [cell.split(":") for row in table for cell in row]
     if wrong := [cell for cell in cells if len(cell) != 2]:
-        raise UsageError(f"table {asked.name!r}: {':'.join(wrong[0])!r} is no pair", hint="write first:second")
+        raise UsageError(f"table {table.name!r}: {':'.join(wrong[0])!r} is not a pair", hint="write first:second")
     return [(first, second) for first, second in cells]
 
 
-def _cosines(vectors: Vectors, rows: list[tuple[str, ...]], axis: Subspace) -> tuple[Matrix64, int]:
-    """(rows, columns) cosines of each pair with the axis, and how many pairs have two equal words.
+def _cosines(vectors: Vectors, rows: list[TableRow], axis: Subspace) -> tuple[Matrix64, int]:
+    """Return (rows, columns) cosines of each pair with the axis, and how many pairs have two equal words.
 
     The difference of equal words is rounding, and its cosine with anything is noise: it counts as 0.
     """
     pairs = list(dict.fromkeys(cell for row in rows for cell in row))
     # The tables have the male word first and the axis points to the female pole, hence second minus first.
-    first, second = (_rows(vectors, [pair.split(":")[side] for pair in pairs]) for side in (0, 1))
+    first, second = (_word_rows(vectors, [pair.split(":")[side] for pair in pairs]) for side in (0, 1))
     lengths = np.maximum(row_norms(first), row_norms(second))
     equal = row_norms(second - first) <= SAME_WORD * lengths
     cosines = np.where(equal, 0.0, axis.coordinates(unit_rows(second - first))[:, 0])
-    place = {pair: spot for spot, pair in enumerate(pairs)}
-    return cosines[[[place[cell] for cell in row] for row in rows]], int(equal.sum())
+    index = {pair: number for number, pair in enumerate(pairs)}
+    return cosines[[[index[cell] for cell in row] for row in rows]], int(equal.sum())
 
 
-def _rows(vectors: Vectors, words: list[str]) -> Matrix64:
-    """One row a word, repeats kept."""
-    taken, coverage = vectors.take(words)
-    place = {word: row for row, word in enumerate(coverage.found)}
-    return taken[[place[word] for word in words]]
+def _word_rows(vectors: Vectors, words: list[str]) -> Matrix64:
+    """Return one row for each word, repeated words included."""
+    rows, coverage = vectors.take(words)
+    index = {word: row for row, word in enumerate(coverage.found)}
+    return rows[[index[word] for word in words]]
 
 
 def _choices(cosines: Matrix64, columns: Sequence[str], undecided: float) -> list[str]:
     ordered = np.sort(cosines, axis=1)
-    clear = ordered[:, -1] - ordered[:, -2] >= undecided
+    decided = ordered[:, -1] - ordered[:, -2] >= undecided
     best = [columns[column] for column in np.argmax(cosines, axis=1)]
     named = [name if name in CHOICES else "none" for name in best]
-    return [name if sure else "undecided" for name, sure in zip(named, clear, strict=True)]
+    return [name if clear else "undecided" for name, clear in zip(named, decided, strict=True)]
 
 
-def _items(
-    rows: list[tuple[str, ...]], columns: Sequence[str], choices: list[str], cosines: Matrix64
-) -> tuple[Mapping[str, Any], ...]:
-    ends = [columns.index(name) for name in ("definition", "stereotype")]
+def _items(rows: list[TableRow], columns: Sequence[str], choices: list[str], cosines: Matrix64) -> tuple[Item, ...]:
+    definition, stereotype = (columns.index(name) for name in ("definition", "stereotype"))
     return tuple(
-        {"row": f"{row[ends[0]]} {row[ends[1]]}", "value": float(values[ends[0]]), "stereotype": float(values[ends[1]])}
-        | {"choice": choice}
+        {
+            "row": f"{row[definition]} {row[stereotype]}",
+            "value": float(values[definition]),
+            "stereotype": float(values[stereotype]),
+            "choice": choice,
+        }
         for row, choice, values in zip(rows, choices, cosines, strict=True)
     )

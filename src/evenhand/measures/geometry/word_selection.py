@@ -1,93 +1,39 @@
-"""The words a measure works on, with their rows both in the measured vectors and in the reference."""
+"""The words a geometry measure works on, with their rows in the measured vectors and in the reference."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.measures.geometry.bias_score import Pair, Score, leaning, most_biased
+from evenhand.measures.fields import ListCoverage
+from evenhand.measures.geometry.bias_score import Poles, Score, bias_scores, most_biased
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.words import Concept, WordSet, as_wordset, wordset
 
 VOCABULARY = "vocabulary"  # as a query: the restricted vocabulary of the measured vectors instead of a list
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Words that both tables have. `rows` are of the measured vectors, `reference_rows` of those before mitigation."""
-
-    name: str
-    words: tuple[str, ...]
-    rows: Rows
-    reference_rows: Rows
-    coverage: Coverage
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    rules: dict[str, Any] = field(default_factory=dict)
-    """How the vocabulary was restricted; empty for a list."""
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def sample(self, n: int | None, *, seed: int) -> Pool:
-        """A seeded draw of n words in their own order, or all; the account of what was asked stays."""
-        if n is None or n >= len(self):
-            return self
-        if n < 1:
-            raise UsageError(f"a sample has at least one word, got {n}")
-        return self.pick(np.sort(np.random.default_rng(seed).choice(len(self), size=n, replace=False)))
-
-    def pick(self, chosen: Rows) -> Pool:
-        """Only the chosen words, in that order."""
-        words = tuple(self.words[row] for row in chosen)
-        return replace(self, words=words, rows=self.rows[chosen], reference_rows=self.reference_rows[chosen])
-
-    def matrix(self, vectors: Vectors) -> Matrix64:
-        """Their rows of the measured vectors, in double precision."""
-        return as_float64(vectors.matrix[self.rows])
-
-
-def pool(
-    vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
-    *,
-    concept: Concept,
-    restriction: Restriction,
-    reference: Vectors | None = None,
-) -> Pool:
-    """The words of a list, or the restricted vocabulary; a word that the reference lacks counts as missing."""
-    before = reference or vectors
-    if isinstance(words, str) and words == VOCABULARY:
-        kept = restricted(vectors, concept, restriction)
-        name, sizes, rules = VOCABULARY, kept.sizes, restriction.to_dict(concept)
-        rows, coverage = vectors.locate(kept.words, case="exact")
-        reference_rows, both = before.locate(kept.words, case="exact")
-    else:
-        asked = as_wordset(words)
-        name, sizes, rules = asked.name, {"asked": len(asked)}, {}
-        rows, coverage = vectors.locate(asked)
-        reference_rows, both = before.locate(coverage.found)
-    there = np.isin(coverage.found, both.found) if both.missing else np.ones(len(rows), dtype=bool)
-    account = Coverage(both.found, coverage.missing + both.missing, {**coverage.respelt, **both.respelt})
-    return Pool(name, both.found, rows[there], reference_rows, account, {**sizes, "used": len(both.found)}, rules)
-
-
-NOT_PLAIN = frozenset("NPSZC")  # first letters of Unicode categories: numbers, punctuation, signs, blanks, controls
-GENDER_SPECIFIC = "dawkins2021-gender-specific"
+NOT_PLAIN = frozenset("NPSZC")  # first letters of Unicode categories: numbers, punctuation, symbols, blanks, controls
+GENDER_SPECIFIC = "bolukbasi2016-gender-specific"
+BOTH_GENDER_SPECIFIC = "dawkins2021-gender-specific"  # the list above together with that of Zhao et al.
+NOTHING = ""  # as `exclude`: leave no word out
+FEWEST = 2  # words a side: one word has no cluster and leaves nothing to test a classifier on
+Words = WordSet | str | Iterable[str]
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """How a vocabulary is cut down: Gonen & Goldberg 2019, as Wang 2020, Ravfogel 2020 and Dawkins 2021 also do it.
+    """How a vocabulary is cut down: Gonen & Goldberg 2019, followed by Wang 2020, Ravfogel 2020 and Dawkins 2021.
 
-    The `first` rows (files are in order of frequency), lower-case, at most `longest` characters, no digits and no
-    punctuation (but `_` between plain parts), without the words of `exclude`. That list is by default the union of the
-    published gender-specific lists for gender (1,622 words, Dawkins' V_s), and the concept's own for any other.
+    Args:
+        first: number of rows to consider; files are in order of frequency.
+        longest: most characters of a word. Words are lower-case, without digits and punctuation (`_` may join parts).
+        exclude: id or file of a word set to leave out, "" for none. By default the concept's `specific` list, or the
+            words of its groups, pairs and names where it has none. The `specific` list of the shipped concept gender
+            is extended to the union of both published lists (1,622 words, the V_s of Dawkins 2021).
     """
 
     first: int = 50_000
@@ -96,75 +42,152 @@ class Restriction:
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.longest < 1:
-            raise UsageError(f"a restriction keeps at least one word of one letter, got {self}")
+            raise UsageError(f"a restriction must keep at least one word of one letter, got {self}")
 
     def excluded(self, concept: Concept) -> WordSet:
-        """The words that are left out because they are rightly about the concept."""
+        """Return the words to leave out because they are about the concept by their meaning."""
         if self.exclude is not None:
-            return wordset(self.exclude)
-        return wordset(GENDER_SPECIFIC) if concept.name == "gender" else concept.specific
+            return wordset(self.exclude) if self.exclude else WordSet("none", ())
+        if concept.specific.words == wordset(GENDER_SPECIFIC).words:
+            return wordset(BOTH_GENDER_SPECIFIC)
+        return concept.specific if len(concept.specific) else concept_words(concept)
 
-    def to_dict(self, concept: Concept) -> dict[str, Any]:
-        """Plain data for the parameters of a measurement."""
+    def to_dict(self, concept: Concept) -> dict[str, int | str]:
+        """Return plain data for the parameters of a measurement."""
         return {"first": self.first, "longest": self.longest, "exclude": self.excluded(concept).name}
 
 
+def concept_words(concept: Concept) -> WordSet:
+    """Return every word of the concept's groups, pairs and names, once."""
+    words = [word for group in (*concept.groups.values(), *concept.names.values()) for word in group]
+    return WordSet(f"{concept.name} words", tuple(dict.fromkeys([*words, *concept.pairs.first, *concept.pairs.second])))
+
+
 @dataclass(frozen=True)
-class Vocabulary:
-    """The words that passed, in the order of the file, and how many were left after each step."""
+class RestrictedVocabulary:
+    """The words that remain, in the order of the file, and how many remained after each step."""
 
     words: tuple[str, ...]
     sizes: Mapping[str, int]
 
 
-def restricted(vectors: Vectors, concept: Concept, restriction: Restriction) -> Vocabulary:
-    """The restricted vocabulary V_t of these vectors."""
+def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restriction) -> RestrictedVocabulary:
+    """Return the restricted vocabulary V_t of these vectors."""
     considered = vectors.words[: restriction.first]
     plain = [word for word in considered if len(word) <= restriction.longest and is_plain(word)]
-    about = frozenset(restriction.excluded(concept))
-    kept = tuple(word for word in plain if word not in about)
-    return Vocabulary(kept, {"considered": len(considered), "plain": len(plain), "kept": len(kept)})
+    excluded = frozenset(restriction.excluded(concept))
+    if restriction.exclude is None and not len(concept.specific):
+        # Names of groups are cased in lists and often not in vocabularies.
+        excluded |= {spelling for word in excluded if (spelling := vectors.find(word)) is not None}
+    remaining = tuple(word for word in plain if word not in excluded)
+    sizes = {"considered": len(considered), "plain": len(plain), "kept": len(remaining)}
+    return RestrictedVocabulary(remaining, sizes)
 
 
 def is_plain(word: str) -> bool:
-    """Lower-case letters only, or such parts joined by `_`."""
+    """Return True for lower-case letters only, or such parts joined by `_`."""
     if word != word.lower():
         return False
-    return all(part.isalpha() or _of_letters(part) for part in word.split("_"))
+    return all(part.isalpha() or _has_only_letters(part) for part in word.split("_"))
 
 
-def _of_letters(part: str) -> bool:
-    """Letters with combining marks, which many scripts need and `isalpha` refuses."""
-    return bool(part) and all(unicodedata.category(sign)[0] not in NOT_PLAIN for sign in part)
-
-
-FEWEST = 2  # words a side: one has no cluster and nothing to train on
+def _has_only_letters(part: str) -> bool:
+    """Accept letters with combining marks, which many scripts need and `isalpha` rejects."""
+    return bool(part) and all(unicodedata.category(character)[0] not in NOT_PLAIN for character in part)
 
 
 @dataclass(frozen=True, eq=False)
-class Extremes:
-    """The chosen words, positive side first; `labels` are 0 for it and 1 for the other; `scores` in the reference."""
+class WordSelection:
+    """Words that both tables have. `rows` are of the measured vectors, `reference_rows` of those before mitigation."""
 
-    chosen: Pool
+    name: str
+    words: tuple[str, ...]
+    rows: Rows
+    reference_rows: Rows
+    coverage: Coverage
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    restriction: Mapping[str, object] = field(default_factory=dict)
+    """How the vocabulary was restricted; empty for a list."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def lists(self) -> tuple[ListCoverage, ...]:
+        """Return the selection as a list under the coverage rule; a vocabulary counts as covered by itself."""
+        total = len(self) if self.name == VOCABULARY else self.coverage.asked
+        return (ListCoverage(self.name, len(self), total),)
+
+    def sample(self, n: int | None, *, seed: int) -> WordSelection:
+        """Draw n words with the seed, in their own order, or return all; the coverage stays that of the whole list."""
+        if n is None or n >= len(self):
+            return self
+        if n < 1:
+            raise UsageError(f"a sample must have at least one word, got {n}")
+        return self.pick(np.sort(np.random.default_rng(seed).choice(len(self), size=n, replace=False)))
+
+    def pick(self, indices: Rows) -> WordSelection:
+        """Return only the words at these indices, in that order."""
+        words = tuple(self.words[index] for index in indices)
+        return replace(self, words=words, rows=self.rows[indices], reference_rows=self.reference_rows[indices])
+
+    def matrix(self, vectors: Vectors) -> Matrix64:
+        """Return their rows of the measured vectors, in double precision."""
+        return as_float64(vectors.matrix[self.rows])
+
+
+def select_words(
+    vectors: Vectors,
+    words: Words = VOCABULARY,
+    *,
+    concept: Concept,
+    restriction: Restriction | None = None,
+    reference: Vectors | None = None,
+) -> WordSelection:
+    """Return the words of a list, or the restricted vocabulary; a word that the reference lacks counts as missing."""
+    before = reference or vectors
+    if isinstance(words, str) and words == VOCABULARY:
+        rules = restriction or Restriction()
+        vocabulary = restrict_vocabulary(vectors, concept, rules)
+        name, sizes, recorded = VOCABULARY, vocabulary.sizes, rules.to_dict(concept)
+        rows, coverage = vectors.locate(vocabulary.words, case="exact")
+        reference_rows, both = before.locate(vocabulary.words, case="exact")
+    else:
+        listed = as_wordset(words)
+        name, sizes, recorded = listed.name, {"asked": len(listed)}, {}
+        rows, coverage = vectors.locate(listed)
+        reference_rows, both = before.locate(coverage.found)
+    in_both = np.isin(coverage.found, both.found) if both.missing else np.ones(len(rows), dtype=bool)
+    combined = Coverage(both.found, coverage.missing + both.missing, {**coverage.respelt, **both.respelt})
+    sizes = {**sizes, "used": len(both.found)}
+    return WordSelection(name, both.found, rows[in_both], reference_rows, combined, sizes, recorded)
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedWords:
+    """The most biased words, positive side first, with `labels` 0 and 1 and the `scores` of the reference."""
+
+    selection: WordSelection
     labels: Rows
     scores: Vector64
 
     @property
     def per_side(self) -> int:
-        """How many words each side has: as asked, or half of what there is."""
-        return len(self.chosen) // 2
+        """Number of words on each side: as requested, or half of the selection."""
+        return len(self.selection) // 2
 
-    def to_dict(self) -> dict[str, Any]:
-        """How many, and the scores of the least biased words chosen: near 0, these are no extremes."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the sizes, and the scores of the least biased words chosen: near 0, these are not extreme."""
         last = [float(self.scores[self.per_side - 1]), float(self.scores[-1])]
-        return {"per_side": self.per_side, "least_biased": last, "sizes": dict(self.chosen.sizes)}
+        return {"per_side": self.per_side, "least_biased": last, "sizes": dict(self.selection.sizes)}
 
 
-def extremes(pool: Pool, before: Vectors, pair: Pair, *, score: Score, per_side: int) -> Extremes:
-    """The n words of the pool that lean most to each pole, by their score in the reference."""
-    scores = leaning(before, pool.reference_rows, pair, score=score)
+def select_most_biased(
+    selection: WordSelection, reference: Vectors, poles: Poles, *, score: Score, per_side: int
+) -> BiasedWords:
+    """Return the n words nearest to each pole, by their bias score in the reference."""
+    scores = bias_scores(reference, selection.reference_rows, poles, score=score)
     positive, negative = most_biased(scores, per_side)
     if len(positive) < FEWEST:
-        raise DegenerateError(f"{pool.name} has {len(pool)} words, which is not enough for two sides")
+        raise DegenerateError(f"{selection.name} has {len(selection)} words, not enough for two sides")
     both = np.concatenate([positive, negative])
-    return Extremes(pool.pick(both), np.repeat([0, 1], len(positive)), scores[both])
+    return BiasedWords(selection.pick(both), np.repeat([0, 1], len(positive)), scores[both])

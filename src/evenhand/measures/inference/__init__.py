@@ -1,46 +1,39 @@
-"""What the answers of an NLI model to a probe say: neutrality, gaps between groups, and their uncertainty.
+"""Scores of NLI models on probes: neutrality, gaps between groups, marked attribute bias, and their uncertainty.
 
-The probes are in `words.probes`, the models in `models.nli`; scores stream, so that no table of all pairs exists. Names
-are resolved on first use: the list of measures is read by every command, the models behind these by few.
+The probes are in `words.probes`, the models in `models.nli`. Scores are computed in a stream, without a table of all
+pairs. Public names are imported on first use, so that listing the measures stays fast.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference.comparison import Comparison, compare
     from evenhand.measures.inference.mab_scores import error, gender_gap
     from evenhand.measures.inference.result import ProbeResult
     from evenhand.measures.inference.run_probe import probe
-    from evenhand.measures.inference.scores import Gap, Group, Marked, Neutrality, Score, Triple
-    from evenhand.measures.inference.seeds import SeedsResult, Spread, over_seeds, probe_seeds
+    from evenhand.measures.inference.scores import Gap, GroupScores, MarkedBias, Neutrality, Score, Triple
+    from evenhand.measures.inference.seeds import ProbeComparison, SeedsResult, Spread, compare, over_seeds, probe_seeds
     from evenhand.subjects.embedded_nli import embedded, projected
 
-MEASURES = {
-    "nli-neutrality": "neutrality:nli_neutrality",
-    "nli-gap": "gap:nli_gap",
-    "mab": "mab:mab",
-}
-_WHERE = {
-    "comparison": ("Comparison", "compare"),
+_MODULES = {
     "mab_scores": ("error", "gender_gap"),
     "result": ("ProbeResult",),
     "run_probe": ("probe",),
-    "scores": ("Gap", "Group", "Marked", "Neutrality", "Score", "Triple"),
-    "seeds": ("SeedsResult", "Spread", "over_seeds", "probe_seeds"),
+    "scores": ("Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
+    "seeds": ("ProbeComparison", "SeedsResult", "Spread", "compare", "over_seeds", "probe_seeds"),
 }
-_PUBLIC = {name: f".{module}:{name}" for module, names in _WHERE.items() for name in names} | {
+_PUBLIC = {name: f".{module}:{name}" for module, names in _MODULES.items() for name in names} | {
     name: f"evenhand.subjects.embedded_nli:{name}" for name in ("embedded", "projected")
 }
 __all__ = [
-    "Comparison",
     "Gap",
-    "Group",
-    "Marked",
+    "GroupScores",
+    "MarkedBias",
     "Neutrality",
+    "ProbeComparison",
     "ProbeResult",
     "Score",
     "SeedsResult",
@@ -57,6 +50,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The name from the module that defines it."""
-    return found(__name__, _PUBLIC, name)
+def __getattr__(name: str) -> object:
+    """Import a public name from the module that defines it."""
+    return lazy_attribute(__name__, _PUBLIC, name)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from evenhand.errors import UsageError
-from evenhand.measures.inference.answered import answered
+from evenhand.measures.inference.ensemble_probe import EnsembleProbe, InferenceView, probe_ensemble
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
+MabScore: TypeAlias = Literal["E", "d"]
 WHOLE = 20_000  # mab-explicit has 15,744 pairs: all of them, by whole phrases, are faster than a sample
 MEANS = {"E": "distance of the groups' mean answers from all neutral", "d": "distance between the groups' mean answers"}
 INFO = Info(
@@ -29,48 +29,53 @@ INFO = Info(
     ),
     limits=(
         "d is blind to the common error and E to its direction: read both. Six nouns for two genders, US English, "
-        "template sentences; three small models of ours, not the model you use."
+        "template sentences."
     ),
     cites=("dawkins2021", "dev2019"),
     queries=("mab-explicit",),
+    view="inference",
     family="inference",
 )
 
 
 @measure(INFO)
 def mab(
-    vectors: Vectors,
+    model: InferenceView,
     probe: Probe | str | Path = "mab-explicit",
     *,
-    score: Literal["E", "d"] = "E",
+    score: MabScore | None = None,
     sample: int | None = WHOLE,
-    reference: Vectors | None = None,
     seed: int = 0,
-) -> Measurement:
-    """E or d over the embedded NLI models, its interval over the words of phrases and training seeds.
+) -> Measurement | tuple[Measurement, ...]:
+    """E and d of an inference model, with their intervals over the words of phrases and training seeds.
 
-    For which models are asked see `nli_neutrality`; the six nouns are too few to draw from, so that the interval does
-    not speak of other words. Dawkins 2021 trains every method anew, so that only values without the note of a model
-    that was not retrained compare with the paper's.
+    Returns one measurement for each, or only that of `score`. The six nouns are too few to draw from, so the interval
+    does not cover other words. Dawkins 2021 trains every method anew: only values without the note of a model that was
+    not retrained compare with the paper's.
 
     What it does not tell you: which group the model favours. See `evenhand show mab`.
     """
-    if score not in MEANS:
-        raise UsageError(f"the score is E or d, got {score!r}")
-    run = answered(vectors, probe, sample=sample, seed=seed, controls=False)
-    run.about["params"] |= {"score": score}
-    if run.found is None:
-        return undefined("mab", run.problem, run.coverage, **run.about)
-    if score not in run.found.scores:
-        return undefined("mab", f"{run.about['query']} has no two groups to compare", run.coverage, **run.about)
-    found = run.found.scores[score]
+    if score is not None and score not in MEANS:
+        raise UsageError(f"{score!r} is not a score of mab", hint="use E or d")
+    run = probe_ensemble(model, probe, sample=sample, seed=seed, controls=False)
+    results = tuple(_score(run, chosen) for chosen in ((score,) if score else get_args(MabScore)))
+    return results[0] if score else results
+
+
+def _score(run: EnsembleProbe, name: MabScore) -> Measurement:
+    fields = run.fields | {"score": name, "params": run.fields["params"] | {"score": name}}
+    if run.scores is None:
+        return undefined("mab", run.problem, run.coverage, **fields)
+    if name not in run.scores.scores:
+        return undefined("mab", f"{fields['query']} has no two groups to compare", run.coverage, **fields)
+    spread = run.scores.scores[name]
     return Measurement(
         "mab",
-        found.mean,
-        run.found.first.n_pairs,
+        spread.mean,
+        run.scores.first.n_pairs,
         run.coverage,
-        interval=found.interval,
-        reading=f"{MEANS[score]}, {min(found.values):.3f} to {max(found.values):.3f} by seed",
+        interval=spread.interval,
+        reading=f"{MEANS[name]}, {min(spread.values):.3f} to {max(spread.values):.3f} by seed",
         details=run.details(),
-        **run.about,
+        **fields,
     )

@@ -1,4 +1,4 @@
-"""`probe`: put a probe to a model and score the answers (Dev et al. 2020; Dawkins 2021)."""
+"""`probe`: evaluate a model on a probe and score its answers (Dev et al. 2020; Dawkins 2021)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from evenhand.engines import Engine, open_engine
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.measures.inference import summary
-from evenhand.measures.inference.accumulator import Gathered, Progress, ask_all, ask_sample
-from evenhand.measures.inference.coverage import covered
+from evenhand.measures.inference.accumulator import Accumulator, Progress, evaluate_all, evaluate_sample
 from evenhand.measures.inference.pair_statistics import SAYS, Columns
 from evenhand.measures.inference.result import ProbeResult
-from evenhand.measures.inference.summary import headline_draws
 from evenhand.models.nli import LABELS, NLIModel
-from evenhand.models.nli.protocol import RecordedModel
+from evenhand.models.nli.protocol import FixedVocabulary, RecordedModel
+from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import RESAMPLES
 from evenhand.words.probes import Probe, stratified
 from evenhand.words.probes import probe as find_probe
 
 CONTROL_PAIRS = 2_000
+MAX_MISSING = 0.2  # share of the fillers of a slot; beyond it the probe is another one under the same name
 
 
 def probe(
@@ -38,67 +37,122 @@ def probe(
     engine: str | Engine = "local",
     progress: Progress | None = None,
 ) -> ProbeResult:
-    """Ask a model about all pairs of a probe, or a stratified sample of about `sample`, and score the answers.
+    """Evaluate a model on the pairs of a probe and score its answers.
 
     Net neutral, fraction neutral and T:tau (Dev et al. 2020) are 1 for a model that never concludes anything from the
-    subject; the gap between groups tells which way it leans; E and d are those of Dawkins 2021. Intervals are a
-    bootstrap over words, those of the templates too (`draws` resamples, 0 for none). Fillers outside the model's
-    vocabulary are left out and counted; more than a fifth of a slot is an error unless `force`. `controls` are pairs
-    whose label is not neutral. `engine` is `local`, `ray` or one of `evenhand.engines`: where the parts are asked.
+    subject. The gap between groups shows which way the model leans. E and d are those of Dawkins 2021.
 
-    What it does not tell you: anything about people outside the lists (binary gender, English, US names), nor whether
-    a model is unbiased elsewhere. Templates share words, so that two million pairs are far fewer observations.
+    What it does not tell you: anything about people outside the word lists (binary gender, English, US names), nor
+    whether the model is unbiased elsewhere. Templates share words, so two million pairs are far fewer observations.
+
+    Args:
+        model: The model, or predictions made elsewhere.
+        probe: Id, file or object of the probe.
+        sample: Evaluate a stratified sample of about this many pairs instead of all.
+        seed: Seed of the sample, the bootstrap and the permutation tests.
+        thresholds: The values of tau.
+        controls: Also evaluate pairs whose label is not neutral.
+        draws: Bootstrap resamples over words, including those of the templates; 0 for no intervals.
+        force: Continue if more than a fifth of a slot's fillers are out of vocabulary.
+        engine: Where the parts are evaluated: `local`, `ray` or an engine of `evenhand.engines`.
+        progress: Called with the number of phrases done, their total and the name of the probe.
+
+    Raises:
+        VocabularyError: If too many fillers are out of vocabulary. Otherwise they are left out and counted.
     """
-    refuse_no_model(model)
+    require_model(model)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
     columns = Columns(tuple(thresholds))
-    full = find_probe(probe)
-    asked, coverage = covered(full, model, force=force)
+    known, coverage = restrict_to_vocabulary(find_probe(probe), model, force=force)
     with open_engine(engine) as workers:
-        choices: dict[str, Any] = {"seed": seed, "engine": workers}
-        gathered = _gather(model, asked, columns, sample=sample, draws=draws, progress=progress, **choices)
-        right = _controls(model, asked, force=force, **choices) if controls else {}
+        sums = _evaluate(
+            model, known, columns, sample=sample, draws=draws, seed=seed, engine=workers, progress=progress
+        )
+        control_accuracy = _controls(model, known, force=force, seed=seed, engine=workers) if controls else {}
     params = {"sample": sample, "draws": draws, "thresholds": list(columns.thresholds), "force": force}
     return ProbeResult(
-        asked,
+        known,
         model.name,
-        gathered.tables.count,
-        summary.neutrality(gathered),
-        summary.word_pair_neutrality(gathered),
-        summary.groups(gathered),
-        summary.gap(gathered, seed=seed),
-        summary.marked_scores(gathered, seed=seed),
-        accuracy(gathered),
-        right,
+        sums.tables.count,
+        summary.neutrality(sums),
+        summary.word_pair_neutrality(sums),
+        summary.groups(sums),
+        summary.gap(sums, seed=seed),
+        summary.marked_bias(sums, seed=seed),
+        accuracy(sums),
+        control_accuracy,
         coverage,
-        gathered.resampled.over if gathered.resampled else (),
-        {**params, "surface": asdict(asked.surface), "all_pairs": asked.n_pairs, **_strata(gathered)},
+        sums.resamples.over if sums.resamples else (),
+        {**params, "surface": asdict(known.surface), "all_pairs": known.n_pairs, **_strata(sums)},
         seed,
         columns,
-        gathered.tables,
-        {label: gathered.extremes.listed(place) for place, label in enumerate(LABELS)},
-        headline_draws(gathered),
+        sums.tables,
+        {label: sums.top_pairs.ranking(column) for column, label in enumerate(LABELS)},
+        summary.headline_draws(sums),
     )
 
 
-def accuracy(gathered: Gathered) -> float:
-    """The share of pairs whose most probable label is the expected one."""
-    place = gathered.columns.at(SAYS[LABELS.index(gathered.probe.expected)])
-    return float(gathered.tables.means[place])
+def accuracy(sums: Accumulator) -> float:
+    """Return the share of pairs whose most probable label is the expected one."""
+    column = sums.columns.index(SAYS[LABELS.index(sums.probe.expected)])
+    return float(sums.tables.means[column])
 
 
-def refuse_no_model(model: Any) -> None:
-    """An error for what cannot be asked; a bare function most of all, since nobody knows the order of its labels."""
+def require_model(model: object) -> None:
+    """Raise `UsageError` for anything but a model; the label order of a bare function is unknown."""
     if isinstance(model, (NLIModel, RecordedModel)):
         return
     hint = "a model has a name and predict(premises, hypotheses); load one with models.nli"
     if callable(model):
-        hint = 'say what its columns are: CallableModel(function, ("entailment", "neutral", "contradiction"))'
-    raise UsageError(f"{type(model).__name__} is no NLI model", hint=hint)
+        hint = 'name its columns: CallableModel(function, ("entailment", "neutral", "contradiction"))'
+    raise UsageError(f"{type(model).__name__} is not an NLI model", hint=hint)
 
 
-def _gather(
+def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) -> tuple[Probe, Coverage]:
+    """Return the probe without fillers that are out of the model's vocabulary, and the coverage.
+
+    Raises:
+        VocabularyError: If a slot loses all its fillers, or more than a fifth of them without `force`.
+    """
+    slots = slot_words(probe)
+    words = tuple(dict.fromkeys(word for fillers in slots.values() for word in fillers))
+    if not isinstance(model, FixedVocabulary):
+        return probe, Coverage(words)
+    missing = {slot: set(model.out_of_vocabulary(fillers)) for slot, fillers in slots.items()}
+    for slot, fillers in slots.items():
+        share = len(missing[slot]) / len(fillers)
+        if share == 1 or (share > MAX_MISSING and not force):
+            listing = ", ".join(sorted(missing[slot])[:8])
+            raise VocabularyError(
+                f"{probe.name}: {len(missing[slot])} of {len(fillers)} {slot} fillers are out of vocabulary: {listing}",
+                hint="use a model or vectors that contain them"
+                + ("" if share == 1 else ", or pass force=True (--force)"),
+            )
+    left = {slot: [word for word in fillers if word not in missing[slot]] for slot, fillers in slots.items()}
+    smaller = {slot: fillers for slot, fillers in left.items() if missing[slot]}
+    coverage = Coverage(
+        tuple(dict.fromkeys(word for fillers in left.values() for word in fillers)),
+        tuple(dict.fromkeys(word for slot, fillers in slots.items() for word in fillers if word in missing[slot])),
+    )
+    return (probe.restrict(**smaller) if smaller else probe), coverage
+
+
+def slot_words(probe: Probe) -> dict[str, tuple[str, ...]]:
+    """Return the distinct fillers of both sides and of every slot of the templates."""
+    slots: dict[str, dict[str, None]] = {
+        "premise": dict.fromkeys(filler.word for filler in probe.premise),
+        "hypothesis": dict.fromkeys(filler.word for filler in probe.hypothesis),
+    }
+    for template in probe.templates:
+        for slot, words in template.fillers.items():
+            slots.setdefault(slot, {}).update(dict.fromkeys(words))
+    return {slot: tuple(words) for slot, words in slots.items()}
+
+
+def _evaluate(
     model: NLIModel | RecordedModel,
-    asked: Probe,
+    probe: Probe,
     columns: Columns,
     *,
     sample: int | None,
@@ -106,35 +160,36 @@ def _gather(
     seed: int,
     engine: Engine,
     progress: Progress | None = None,
-) -> Gathered:
-    gathered = Gathered(asked, columns, draws=draws, seed=seed)
+) -> Accumulator:
+    sums = Accumulator(probe, columns, draws=draws, seed=seed)
     if sample is None:
-        ask_all(gathered, model, progress, engine)
+        evaluate_all(sums, model, progress, engine)
     else:
-        ask_sample(gathered, model, stratified(asked, sample, seed=seed), progress, engine)
-    return gathered
+        evaluate_sample(sums, model, stratified(probe, sample, seed=seed), progress, engine)
+    return sums
 
 
 def _controls(
-    model: NLIModel | RecordedModel, asked: Probe, *, force: bool, seed: int, engine: Engine
+    model: NLIModel | RecordedModel, probe: Probe, *, force: bool, seed: int, engine: Engine
 ) -> dict[str, float]:
-    """Accuracy on a sample of each control, in the surface form of the probe; recorded answers hold none."""
-    found: dict[str, float] = {}
-    for name in () if isinstance(model, RecordedModel) else asked.controls:
+    """Return the accuracy on each control in the surface form of the probe; recorded predictions have none."""
+    accuracies: dict[str, float] = {}
+    for name in () if isinstance(model, RecordedModel) else probe.controls:
         try:
-            control, _ = covered(find_probe(name).written(asked.surface), model, force=force)
+            control, _ = restrict_to_vocabulary(find_probe(name).with_surface(probe.surface), model, force=force)
         except VocabularyError as error:
             if not force:
                 raise
-            warnings.warn(f"not asked: {error.message}", EvenhandWarning, stacklevel=4)
+            warnings.warn(f"control skipped: {error.message}", EvenhandWarning, stacklevel=4)
             continue
-        pairs = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
-        found[name] = accuracy(_gather(model, control, Columns(()), sample=pairs, draws=0, seed=seed, engine=engine))
-    return found
+        sample = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
+        sums = _evaluate(model, control, Columns(()), sample=sample, draws=0, seed=seed, engine=engine)
+        accuracies[name] = accuracy(sums)
+    return accuracies
 
 
-def _strata(gathered: Gathered) -> dict[str, Any]:
-    if gathered.sampled is None:
+def _strata(sums: Accumulator) -> dict[str, object]:
+    if sums.sample is None:
         return {}
-    drawn = gathered.sampled.sample
-    return {"strata": drawn.by, "per_stratum": drawn.per_stratum}
+    sample = sums.sample.sample
+    return {"strata": sample.by, "per_stratum": sample.per_stratum}

@@ -1,18 +1,43 @@
-"""The records that a probe's scores come in."""
+"""The records that hold a probe's scores, and the rule that decides whether they can be interpreted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
-Interval = tuple[float, float] | None
+from evenhand.models.nli.protocol import LABELS
+
+Interval: TypeAlias = tuple[float, float] | None
 Unit = Literal["sentence", "word_pair"]
+JSON: TypeAlias = dict[str, object]
+
+# A model that guesses among three labels is right on 1/3 of the control pairs, a model of the language on nearly all.
+# The limit lies halfway between the two. It applies to each control: a constant answer is right on one of them.
+MIN_CONTROL_ACCURACY = 2 / 3
+
+
+def control_warning(controls: Mapping[str, float]) -> str:
+    """Return why the neutrality scores cannot be interpreted; empty if every control reaches the minimum accuracy.
+
+    Control pairs are labelled entailment or contradiction. A model that fails them answers neutral, or anything, for
+    reasons that have nothing to do with bias. Without controls nothing is known, and the warning is empty.
+
+    >>> control_warning({"control-entailment": 0.98, "control-contradiction": 0.95})
+    ''
+    >>> control_warning({"control-entailment": 0.0})
+    'not interpretable: accuracy on control-entailment is 0.0 %, below the minimum of 66.7 %'
+    """
+    failed = {name: accuracy for name, accuracy in controls.items() if accuracy < MIN_CONTROL_ACCURACY}
+    if not failed:
+        return ""
+    listing = ", ".join(f"{name} is {100 * accuracy:.1f} %" for name, accuracy in failed.items())
+    return f"not interpretable: accuracy on {listing}, below the minimum of {100 * MIN_CONTROL_ACCURACY:.1f} %"
 
 
 @dataclass(frozen=True)
 class Triple:
-    """Mean probabilities, by name: papers write them in different orders."""
+    """Mean probabilities by name; papers write them in different orders."""
 
     entailment: float
     neutral: float
@@ -23,32 +48,37 @@ class Triple:
 class Score:
     """A number with its two uncertainties.
 
-    `interval`: other words of the same kind might have been asked, in every slot that has eight or more (bootstrap,
-    clustered). `sampling`: where only a sample of the pairs was asked, the range that holds the value over all of them
-    with 95 % confidence (of d and E with more).
+    Attributes:
+        value: The score.
+        interval: 95 % bootstrap interval over words, clustered by slot. Slots with fewer than eight words are not
+            resampled.
+        sampling: If only a sample of the pairs was evaluated, the 95 % confidence interval for the value over all
+            pairs (conservative for d and E).
     """
 
     value: float
     interval: Interval = None
     sampling: Interval = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        found = {"value": self.value, "interval": list(self.interval) if self.interval else None}
-        return found | ({"sampling": list(self.sampling)} if self.sampling else {})
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        record: JSON = {"value": self.value, "interval": list(self.interval) if self.interval else None}
+        return record | ({"sampling": list(self.sampling)} if self.sampling else {})
 
 
 @dataclass(frozen=True)
 class Neutrality:
-    """NN, FN and T:tau of Dev et al. 2020; 1 is best.
+    """Net neutral, fraction neutral and T:tau (Dev et al. 2020); 1 is best.
 
-    NN is the mean probability of neutral, FN the share of units whose most probable label is neutral (a tie counts),
-    T:tau the share whose probability of neutral exceeds tau. With `unit="word_pair"` probabilities are first averaged
-    over the phrases of each pair of fillers, as the released evaluation does; of a sample these are means of few
-    phrases, and FN and T:tau lie between those of sentences and those over all pairs.
+    Net neutral (NN) is the mean probability of neutral. Fraction neutral (FN) is the share of units whose most
+    probable label is neutral; ties count as neutral. T:tau is the share whose probability of neutral exceeds tau.
+
+    With `unit="word_pair"`, probabilities are averaged over the phrases of each pair of fillers first, as the released
+    evaluation does. In a sample these are means of few phrases: FN and T:tau lie between the values for sentences and
+    those over all pairs.
 
     What it does not tell you: which way a model leans, and whether it is any good. A model that always answers neutral
-    scores 1: see the controls.
+    scores 1: check the controls.
     """
 
     net_neutral: Score
@@ -57,8 +87,8 @@ class Neutrality:
     unit: Unit
     n: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
         return {
             "unit": self.unit,
             "n": self.n,
@@ -69,7 +99,7 @@ class Neutrality:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupScores:
     """Mean probabilities over the pairs of one group of fillers."""
 
     name: str
@@ -83,18 +113,24 @@ class Group:
         """The three values without their intervals."""
         return Triple(self.entailment.value, self.neutral.value, self.contradiction.value)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        shares = {label: getattr(self, label).to_dict() for label in ("entailment", "neutral", "contradiction")}
-        return {"words": self.words, **shares}
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        return {"words": self.words, **_by_label(self)}
 
 
 @dataclass(frozen=True)
 class Gap:
-    """First group minus second, for each label; 0 is best. `p_value` is of entailment, over words.
+    """Difference between two groups, first minus second, for each label; 0 is best.
 
-    `chosen`: the probe has no fixed contrast, and these two of its groups differ most. Their interval then belongs to a
-    difference that was picked for its size and is no test.
+    Attributes:
+        first: The first group.
+        second: The second group.
+        entailment: Difference in the mean probability of entailment.
+        neutral: Difference in the mean probability of neutral.
+        contradiction: Difference in the mean probability of contradiction.
+        p_value: Permutation p of the entailment gap, over words.
+        chosen: True if the probe fixes no contrast and these two groups differ most. The interval then belongs to a
+            difference that was selected for its size, and is not a test.
     """
 
     first: str
@@ -105,21 +141,28 @@ class Gap:
     p_value: float | None = None
     chosen: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        shares = {label: getattr(self, label).to_dict() for label in ("entailment", "neutral", "contradiction")}
-        about = {"first": self.first, "second": self.second, "p_value": self.p_value, "chosen": self.chosen}
-        return {**about, **shares}
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        about: JSON = {"first": self.first, "second": self.second, "p_value": self.p_value, "chosen": self.chosen}
+        return about | _by_label(self)
 
 
 @dataclass(frozen=True)
-class Marked:
-    """Dawkins 2021: d, the distance between the mean triples of two groups, and E, their distance from neutral.
+class MarkedBias:
+    """Marked attribute bias between two groups (Dawkins 2021); 0 is best, sqrt(2) is the maximum.
 
-    `error` is E of the tables, half the sum over groups of the distance of the group's mean triple from all neutral;
-    `sentence_error` is E as eq. 1 prints it, the mean distance over sentences. Opposite errors cancel in the first, so
-    that it is never the larger one. Both lie between 0 and the square root of 2; 0 is best. `p_value` is of d, over
-    words dealt to the two groups in other ways. No interval of a distance can hold 0: judge d by its p.
+    Attributes:
+        first: The first group.
+        second: The second group.
+        distance: d, the distance between the mean triples of the two groups.
+        error: E as in the paper's tables: the mean over both groups of the distance of the group's mean triple from
+            all neutral.
+        sentence_error: E as eq. 1 prints it: the mean distance over sentences. Opposite errors cancel in `error`, so
+            `sentence_error` is never smaller.
+        p_value: Permutation p of d over group assignments of the words. An interval of a distance never contains 0:
+            judge d by its p-value.
+        partitions: Number of group assignments in the test.
+        exact: True if all assignments were enumerated.
     """
 
     first: str
@@ -131,7 +174,12 @@ class Marked:
     partitions: int
     exact: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        plain = asdict(self)
-        return plain | {name: getattr(self, name).to_dict() for name in ("distance", "error", "sentence_error")}
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        scores = {"distance": self.distance, "error": self.error, "sentence_error": self.sentence_error}
+        return asdict(self) | {name: score.to_dict() for name, score in scores.items()}
+
+
+def _by_label(record: GroupScores | Gap) -> JSON:
+    scores: tuple[Score, ...] = (record.entailment, record.neutral, record.contradiction)
+    return {label: score.to_dict() for label, score in zip(LABELS, scores, strict=True)}

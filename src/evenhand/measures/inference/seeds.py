@@ -1,21 +1,23 @@
-"""The same probe on models that differ in their training seed only: one training run tells nothing about a method."""
+"""One probe on models that differ in their training seed, and the comparison of two such sets of models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from scipy.special import stdtrit
 
 from evenhand.arrays import Matrix64, Vector64
+from evenhand.engines import Engine
 from evenhand.errors import UsageError
+from evenhand.frames import frame
 from evenhand.measures.inference.accumulator import Progress
-from evenhand.measures.inference.result import ProbeResult
-from evenhand.measures.inference.run_probe import probe as ask
-from evenhand.measures.inference.scores import Interval
+from evenhand.measures.inference.result import ProbeResult, ends, html_table, rich_table, summary_line
+from evenhand.measures.inference.run_probe import probe as run_probe
+from evenhand.measures.inference.scores import JSON, Interval
 from evenhand.models.nli import NLIModel
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.vectors import Coverage
@@ -24,12 +26,15 @@ from evenhand.stats.bootstrap import LEVEL
 from evenhand.words.probes import Probe
 from evenhand.words.probes import probe as find_probe
 
-GROUPED = ("gap_entailment", "gap_neutral", "gap_contradiction", "d", "E")  # scores between two groups
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BETWEEN_GROUPS = ("gap_entailment", "gap_neutral", "gap_contradiction", "d", "E")  # scores that need two groups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SeedsResult:
-    """One probe on several models of one condition."""
+    """One probe on several models of one condition; a single training run says little about a method."""
 
     condition: str
     results: tuple[ProbeResult, ...]
@@ -37,42 +42,96 @@ class SeedsResult:
 
     @property
     def first(self) -> ProbeResult:
-        """The result that tells what all have in common: probe, pairs, lost words."""
+        """The first result; probe, pairs and coverage are the same in all of them."""
         return self.results[0]
 
     @property
     def coverage(self) -> Coverage:
-        """The fillers found and lost."""
+        """The fillers in and out of vocabulary."""
         return self.first.coverage
 
     @property
     def groups(self) -> tuple[str, str] | None:
-        """The two groups that the gap is between, where all models have the same."""
-        pairs = {(found.gap.first, found.gap.second) if found.gap else None for found in self.results}
+        """The two groups of the gap, if they are the same for all models."""
+        pairs = {(result.gap.first, result.gap.second) if result.gap else None for result in self.results}
         return pairs.pop() if len(pairs) == 1 else None
 
     @property
     def accuracy(self) -> float:
-        """Mean share over the models of pairs that were answered as expected."""
-        return float(np.mean([found.accuracy for found in self.results]))
+        """Mean over the models of the share of pairs with the expected label."""
+        return float(np.mean([result.accuracy for result in self.results]))
 
     @property
     def controls(self) -> dict[str, float]:
         """Mean accuracy over the models on each control."""
-        return {name: float(np.mean([found.controls[name] for found in self.results])) for name in self.first.controls}
+        names = self.first.controls
+        return {name: float(np.mean([result.controls[name] for result in self.results])) for name in names}
+
+    @property
+    def warning(self) -> str:
+        """Why the neutrality scores cannot be interpreted, for each model that fails a control; empty if none does."""
+        warnings = {result.model: result.warning for result in self.results if result.warning}
+        if len(self.results) == 1:
+            return self.first.warning
+        return "; ".join(f"{model}: {warning}" for model, warning in warnings.items())
+
+    @property
+    def interpretable(self) -> bool:
+        """False if any of the models fails a control."""
+        return all(result.interpretable for result in self.results)
 
     @property
     def interval_over(self) -> tuple[str, ...]:
         """What the intervals are over."""
         return (*self.first.interval_over, *(("seeds",) if len(self.results) > 1 else ()))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: means over the models first, then every score's spread, then each model's record."""
-        means = {name: spread.mean for name, spread in self.scores.items()}
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of every score over the models."""
+        return {name: spread.mean for name, spread in self.scores.items()}
+
+    def __repr__(self) -> str:
+        models = f"{len(self.results)} model{'' if len(self.results) == 1 else 's'}"
+        line = summary_line(self.means, self.first.n_pairs, self.warning)
+        return f"SeedsResult({self.first.probe!r}, {self.condition or models!r}, {line})"
+
+    def __rich__(self) -> Table:
+        return rich_table(self._title, self._rows(), self.warning)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title, self._rows(), self.warning)
+
+    @property
+    def _title(self) -> str:
+        models = ", ".join(result.model for result in self.results)
+        return f"{self.first.probe}, {self.condition or models}"
+
+    def _rows(self) -> list[JSON]:
+        return [
+            {
+                "score": name,
+                "value": spread.mean,
+                "sd": spread.sd,
+                **ends("", spread.interval),
+                **ends("sampling_", spread.sampling),
+            }
+            for name, spread in self.scores.items()
+        ]
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one row per score: mean, standard deviation and intervals over the models."""
+        about = {"probe": self.first.probe, "condition": self.condition}
+        return frame([{**about, **row} for row in self._rows()])
+
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON: means over the models, the spread of every score, the record of each model."""
+        means = self.means
         return {
             "probe": self.first.probe,
             "condition": self.condition,
             "n_pairs": self.first.n_pairs,
+            "interpretable": self.interpretable,
+            "warning": self.warning,
             "expected": self.first.asked.expected,
             "accuracy": self.accuracy,
             "net_neutral": means["net_neutral"],
@@ -84,8 +143,19 @@ class SeedsResult:
             "coverage": self.coverage.to_dict(),
             "interval_over": list(self.interval_over),
             "seed": self.first.seed,
-            "models": [found.to_dict() for found in self.results],
+            "models": [result.to_dict() for result in self.results],
         }
+
+
+class ProbeOptions(TypedDict, total=False):
+    """Further options of `probe`."""
+
+    sample: int | None
+    thresholds: Iterable[float]
+    controls: bool
+    draws: int
+    force: bool
+    engine: str | Engine
 
 
 def probe_seeds(
@@ -95,76 +165,82 @@ def probe_seeds(
     condition: str = "",
     seed: int = 0,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[ProbeOptions],
 ) -> SeedsResult:
-    """Ask every model and gather the spread; `options` are those of `probe`.
+    """Run a probe on every model and combine the results; `options` are those of `probe`.
 
-    All models are asked about the same pairs, and the bootstrap draws the same words for each.
+    All models are evaluated on the same pairs, and the bootstrap draws the same words for each.
     """
-    asked, every = find_probe(probe), tuple(models)
-    told = [_part(progress, place, len(every)) for place in range(len(every))]
-    return gathered(
-        [ask(model, asked, seed=seed, progress=tell, **options) for model, tell in zip(every, told, strict=True)],
-        condition=condition,
-    )
+    definition, members = find_probe(probe), tuple(models)
+    results = [
+        run_probe(model, definition, seed=seed, progress=_part_of(progress, number, len(members)), **options)
+        for number, model in enumerate(members)
+    ]
+    return combine_seeds(results, condition=condition)
 
 
-def gathered(results: Sequence[ProbeResult], *, condition: str = "") -> SeedsResult:
-    """The results of one condition together."""
+def combine_seeds(results: Sequence[ProbeResult], *, condition: str = "") -> SeedsResult:
+    """Combine the results of one condition."""
     if not results:
-        raise UsageError("no model to ask", hint="give at least one")
+        raise UsageError("there are no results to combine", hint="give at least one model")
     if len({result.probe for result in results}) > 1:
         raise UsageError(f"results of different probes: {sorted({result.probe for result in results})}")
     if any(result.asked != results[0].asked for result in results):
         raise UsageError(
-            "the models know different fillers, so that they were asked different pairs",
-            hint="give models over the same vectors, or ask each on its own",
+            "the models have different vocabularies, so they were evaluated on different pairs",
+            hint="give models over the same vectors, or probe each on its own",
         )
-    kept = SeedsResult(condition, tuple(results), {})
-    names = [name for name in results[0].headline if all(name in found.headline for found in results)]
-    # Where each model chose the two groups that differ most in it, the gaps of several models are not the same thing.
-    names = [name for name in names if kept.groups or name not in GROUPED]
-    return SeedsResult(condition, tuple(results), {name: _over_models(results, name) for name in names})
+    combined = SeedsResult(condition, tuple(results), {})
+    names = [name for name in results[0].headline if all(name in result.headline for result in results)]
+    # Gaps are comparable only if they are between the same two groups in every model.
+    names = [name for name in names if combined.groups or name not in BETWEEN_GROUPS]
+    return replace(combined, scores={name: _over_models(results, name) for name in names})
 
 
 def _over_models(results: Sequence[ProbeResult], name: str) -> Spread:
-    found = spread([result.headline[name] for result in results], _draws(results, name), bounds(name))
-    reaches = [result.headline_scores[name].sampling for result in results]
-    if any(reach is None for reach in reaches):
-        return found
-    # All models were asked the same pairs, so that their errors may all add up: the error of the mean is at most this.
-    low, high = np.mean([reach for reach in reaches if reach], axis=0).tolist()
-    return replace(found, sampling=(low, high))
+    scores = [result.headline_scores[name] for result in results]
+    spread = spread_of([score.value for score in scores], _draws(results, name), bounds(name))
+    if any(score.sampling is None for score in scores):
+        return spread
+    # All models were evaluated on the same pairs, so their errors may add up; this bounds the error of the mean.
+    low, high = np.mean([score.sampling for score in scores if score.sampling], axis=0).tolist()
+    return replace(spread, sampling=(low, high))
 
 
 def over_seeds(results: Sequence[ProbeResult]) -> Mapping[str, Spread]:
-    """Every headline score over the seeds."""
+    """Return the spread of every headline score over the seeds."""
     if len(results) < 2:
         raise UsageError(f"a spread over seeds needs at least 2 results, got {len(results)}")
-    return gathered(results).scores
+    return combine_seeds(results).scores
 
 
 def _draws(results: Sequence[ProbeResult], name: str) -> Matrix64 | None:
-    rows = [result.drawn.get(name) for result in results]
-    return None if any(row is None for row in rows) else np.stack([row for row in rows if row is not None])
+    rows = [result.drawn[name] for result in results if name in result.drawn]
+    return np.stack(rows) if len(rows) == len(results) else None
 
 
-def _part(progress: Progress | None, place: int, count: int) -> Progress | None:
-    """The progress of one model as a part of that of all."""
+def _part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """Return a progress function for one of several models."""
     if progress is None or count == 1:
         return progress
-    return lambda done, total, what: progress(place * total + done, count * total, f"{what}, {place + 1} of {count}")
+    return lambda done, total, what: progress(number * total + done, count * total, f"{what}, {number + 1} of {count}")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A score over models that differ in their seed: mean, standard deviation (ddof 1), and each value.
+    """A score over models that differ in their seed.
 
-    `interval` is of the mean, over words and seeds: each bootstrap draw of the words of all slots gives a mean over
-    the models, to which a draw of Student's error of a mean of so many seeds is added. What words and seeds do together
-    is in both parts, so that the interval is rather too wide than too narrow. Without bootstrap draws it is Student's
-    interval over the seeds alone, with a single model the interval over words alone. `sampling`: where only
-    a sample of the pairs was asked, the range that holds the mean over all of them.
+    `interval` is that of the mean, over words and seeds: each bootstrap draw of the words gives a mean over the models,
+    to which a draw of Student's error of a mean over seeds is added. The interaction of words and seeds is in both
+    parts, so the interval tends to be too wide. Without bootstrap draws it is Student's interval over the seeds alone,
+    with a single model the interval over words alone.
+
+    Attributes:
+        mean: Mean over the models.
+        sd: Standard deviation (ddof 1); None for a single model.
+        interval: 95 % interval of the mean.
+        values: The score of each model.
+        sampling: If a sample of the pairs was evaluated, the 95 % interval for the mean over all pairs.
     """
 
     mean: float
@@ -173,38 +249,91 @@ class Spread:
     values: tuple[float, ...]
     sampling: Interval = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        found: dict[str, Any] = {"mean": self.mean, "sd": self.sd, "min": min(self.values), "max": max(self.values)}
-        found |= {"values": list(self.values), "interval": list(self.interval) if self.interval else None}
-        return found | ({"sampling": list(self.sampling)} if self.sampling else {})
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        record: JSON = {"mean": self.mean, "sd": self.sd, "min": min(self.values), "max": max(self.values)}
+        record |= {"values": list(self.values), "interval": list(self.interval) if self.interval else None}
+        return record | ({"sampling": list(self.sampling)} if self.sampling else {})
 
 
-def spread(values: Sequence[float], draws: Matrix64 | None, ends: tuple[float, float]) -> Spread:
-    """Mean, deviation and interval of one score; `draws` has a row for each model, `ends` are what it can reach."""
+def spread_of(values: Sequence[float], draws: Matrix64 | None, limits: tuple[float, float]) -> Spread:
+    """Return mean, standard deviation and interval of one score.
+
+    Args:
+        values: The score of each model.
+        draws: Bootstrap draws, one row per model.
+        limits: The smallest and largest possible value; the interval is clipped to them.
+    """
     count, mean = len(values), float(np.mean(values))
     sd = float(np.std(values, ddof=1)) if count > 1 else None
-    reach: Interval = None
+    low_high: Interval = None
     if draws is not None:
-        reach = interval(draws.mean(axis=0) + _seed_error(draws))
+        low_high = interval(draws.mean(axis=0) + _seed_error(draws))
     elif sd is not None:
         half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * sd / count**0.5
-        reach = mean - half, mean + half
-    inside = (max(reach[0], ends[0]), min(reach[1], ends[1])) if reach else None
-    return Spread(mean, sd, inside, tuple(values))
+        low_high = mean - half, mean + half
+    clipped = (max(low_high[0], limits[0]), min(low_high[1], limits[1])) if low_high else None
+    return Spread(mean, sd, clipped, tuple(values))
 
 
 def bounds(name: str) -> tuple[float, float]:
-    """The smallest and largest value that a score can have."""
-    most = 2**0.5 if name in ("d", "E") else 1.0
-    return (-most if name.startswith("gap") else 0.0), most
+    """Return the smallest and largest possible value of a score."""
+    largest = 2**0.5 if name in ("d", "E") else 1.0
+    return (-largest if name.startswith("gap") else 0.0), largest
 
 
 def _seed_error(draws: Matrix64) -> Vector64:
-    """Student's error of the mean over seeds, one for each draw: evenly spaced quantiles in a shuffled order."""
+    """Return Student's error of the mean over seeds for each draw: evenly spaced quantiles in shuffled order."""
     count, size = draws.shape
     if count < 2:
         return np.zeros(size)
     quantiles = stdtrit(count - 1, (np.arange(size) + 0.5) / size)
     shuffled = np.random.default_rng(0).permutation(quantiles)
     return np.asarray(shuffled * draws.std(axis=0, ddof=1) / count**0.5)
+
+
+@dataclass(frozen=True)
+class ProbeComparison:
+    """Two conditions, such as before and after a mitigation, and their `differences`, after minus before.
+
+    Both conditions are evaluated on the same pairs, so that words cancel, and seeds are paired in order. An interval
+    without 0 distinguishes the conditions.
+    """
+
+    before: SeedsResult
+    after: SeedsResult
+    differences: Mapping[str, Spread]
+
+    def to_dict(self) -> JSON:
+        """Return plain data for JSON."""
+        differences = {name: spread.to_dict() for name, spread in self.differences.items()}
+        return {"before": self.before.to_dict(), "after": self.after.to_dict(), "differences": differences}
+
+
+def compare(before: SeedsResult, after: SeedsResult) -> ProbeComparison:
+    """Return the paired difference of every score that both conditions have."""
+    if len(before.results) != len(after.results):
+        raise UsageError(
+            f"{len(before.results)} models before and {len(after.results)} after: they are compared seed by seed",
+            hint="give the same number of models for both",
+        )
+    _require_same_pairs(before.first, after.first)
+    names = [name for name in before.scores if name in after.scores]
+    return ProbeComparison(before, after, {name: _difference(before, after, name) for name in names})
+
+
+def _require_same_pairs(one: ProbeResult, other: ProbeResult) -> None:
+    same = one.asked == other.asked and one.seed == other.seed and one.params["sample"] == other.params["sample"]
+    if not same:
+        raise UsageError(
+            f"{one.probe} and {other.probe} were not evaluated on the same pairs",
+            hint="use the same probe, vocabulary, sample and seed for both",
+        )
+
+
+def _difference(before: SeedsResult, after: SeedsResult, name: str) -> Spread:
+    values = [a - b for b, a in zip(before.scores[name].values, after.scores[name].values, strict=True)]
+    draws = [_draws(condition.results, name) for condition in (before, after)]
+    change = draws[1] - draws[0] if draws[0] is not None and draws[1] is not None else None
+    low, high = bounds(name)
+    return spread_of(values, change, (low - high, high - low))

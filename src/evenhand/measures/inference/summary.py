@@ -1,4 +1,4 @@
-"""From the sums of a run to its scores."""
+"""Scores from the sums of a run."""
 
 from __future__ import annotations
 
@@ -8,218 +8,223 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError
-from evenhand.measures.inference import mab_scores as marked
-from evenhand.measures.inference.accumulator import Gathered
+from evenhand.measures.inference import mab_scores
+from evenhand.measures.inference.accumulator import Accumulator
 from evenhand.measures.inference.pair_statistics import OFF, divided, threshold_name
-from evenhand.measures.inference.sampling_error import SampledValues
-from evenhand.measures.inference.scores import Gap, Group, Interval, Marked, Neutrality, Score
+from evenhand.measures.inference.sampling_error import SampleStatistics
+from evenhand.measures.inference.scores import Gap, GroupScores, Interval, MarkedBias, Neutrality, Score
 from evenhand.models.nli import LABELS
 from evenhand.stats import interval, permutation_test
 
+ROUNDING = 1e-12
 
-def neutrality(gathered: Gathered) -> Neutrality:
-    """NN, FN and T:tau over sentences."""
-    columns, means = gathered.columns, gathered.tables.means
-    drawn = gathered.resampled.means() if gathered.resampled else None
-    bounds = gathered.sampled.bounds() if gathered.sampled else None
+
+def neutrality(sums: Accumulator) -> Neutrality:
+    """Return NN, FN and T:tau over sentences."""
+    columns, means = sums.columns, sums.tables.means
+    draws = sums.resamples.means() if sums.resamples else None
+    bounds = sums.sample.bounds() if sums.sample else None
 
     def score(name: str) -> Score:
-        place = columns.at(name)
-        return Score(float(means[place]), _middle(drawn, place), _sampling(bounds, place))
+        column = columns.index(name)
+        return Score(float(means[column]), _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
 
-    found = Neutrality(
+    scores = Neutrality(
         score("neutral"),
         score("says_neutral"),
         {tau: score(threshold_name(tau)) for tau in columns.thresholds},
         "sentence",
-        gathered.tables.count,
+        sums.tables.count,
     )
-    return _consistent(found)
+    return _require_consistent(scores)
 
 
-def word_pair_neutrality(gathered: Gathered) -> Neutrality:
-    """NN, FN and T:tau over the mean triples of pairs of fillers, as the released evaluation has them."""
-    triples = gathered.tables.word_means()[..., : len(LABELS)].reshape(-1, len(LABELS))
+def word_pair_neutrality(sums: Accumulator) -> Neutrality:
+    """Return NN, FN and T:tau over the mean triples of pairs of fillers, as the released evaluation computes them."""
+    triples = sums.tables.word_means()[..., : len(LABELS)].reshape(-1, len(LABELS))
     triples = triples[np.isfinite(triples).all(axis=1)]
-    values = gathered.columns.of(triples).mean(axis=0)
-    names = gathered.columns
-    return _consistent(
+    columns = sums.columns
+    values = columns.compute(triples).mean(axis=0)
+    return _require_consistent(
         Neutrality(
-            Score(float(values[names.at("neutral")])),
-            Score(float(values[names.at("says_neutral")])),
-            {tau: Score(float(values[names.at(threshold_name(tau))])) for tau in names.thresholds},
+            Score(float(values[columns.index("neutral")])),
+            Score(float(values[columns.index("says_neutral")])),
+            {tau: Score(float(values[columns.index(threshold_name(tau))])) for tau in columns.thresholds},
             "word_pair",
             len(triples),
         )
     )
 
 
-def _consistent(found: Neutrality) -> Neutrality:
-    """FN >= T:0.5 on any one sample, since more than half is more than the others; published tables break this."""
-    for tau, score in found.threshold.items():
-        if tau >= 0.5 and score.value > found.fraction_neutral.value + 1e-12:
+def _require_consistent(scores: Neutrality) -> Neutrality:
+    """Check FN >= T:tau for tau >= 0.5, which holds for all probabilities; published tables violate it."""
+    fraction = scores.fraction_neutral.value
+    for tau, score in scores.threshold.items():
+        if tau >= 0.5 and score.value > fraction + ROUNDING:
             raise FormatError(
-                f"fraction neutral {found.fraction_neutral.value:.4f} is below T:{tau:g} {score.value:.4f}, "
-                "which no probabilities allow",
-                hint="the answers are no probabilities: check that every row sums to one",
+                f"fraction neutral {fraction:.4f} is below T:{tau:g} {score.value:.4f}, which is impossible for "
+                "probabilities",
+                hint="check that every row of the model's answers sums to one",
             )
-    return found
+    return scores
 
 
-def groups(gathered: Gathered) -> Mapping[str, Group]:
-    """Entailment, neutral and contradiction of each group; a group that a sample has no pair of is left out."""
-    means = group_means(gathered)
-    drawn = gathered.resampled.group_means() if gathered.resampled else None
-    found = {}
-    for number, (name, places) in enumerate(gathered.probe.groups.items()):
+def groups(sums: Accumulator) -> Mapping[str, GroupScores]:
+    """Return the mean triple of each group; a group without pairs in the sample is left out."""
+    means = group_means(sums)
+    group_draws = sums.resamples.group_means() if sums.resamples else None
+    scores = {}
+    for number, (name, members) in enumerate(sums.probe.groups.items()):
         if not np.isfinite(means[number, 0]):
             continue
-        draws = drawn[:, number] if drawn is not None else None
-        sampled = gathered.sampled
-        bounds = sampled.bounds(_group_rows(gathered, sampled, places)) if sampled else None
-        shares = _scores(means[number, : len(LABELS)], draws, bounds)
-        found[name] = Group(name, len(places), *shares)
-    return found
+        draws = group_draws[:, number] if group_draws is not None else None
+        bounds = sums.sample.bounds(_group_rows(sums, sums.sample, members)) if sums.sample else None
+        triple = _scores(means[number, : len(LABELS)], draws, bounds)
+        scores[name] = GroupScores(name, len(members), *triple)
+    return scores
 
 
-def gap(gathered: Gathered, *, seed: int) -> Gap | None:
-    """The headline difference between two groups; None with a single group."""
-    names = contrast(gathered)
+def gap(sums: Accumulator, *, seed: int) -> Gap | None:
+    """Return the difference between the two groups of the contrast; None with a single group."""
+    names = contrast(sums)
     if names is None:
         return None
-    first, second = (list(gathered.probe.groups).index(name) for name in names)
-    means = group_means(gathered)
-    drawn = gathered.resampled.group_means() if gathered.resampled else None
-    one, other = (_group_reach(gathered, gathered.probe.groups[name]) for name in names)
-    reach = np.hypot(one, other)[: len(LABELS)] if one is not None and other is not None else None
-    draws = drawn[:, first] - drawn[:, second] if drawn is not None else None
+    first, second = (list(sums.probe.groups).index(name) for name in names)
+    means = group_means(sums)
+    group_draws = sums.resamples.group_means() if sums.resamples else None
+    one, other = (_group_half_width(sums, sums.probe.groups[name]) for name in names)
+    half_width = np.hypot(one, other)[: len(LABELS)] if one is not None and other is not None else None
+    draws = group_draws[:, first] - group_draws[:, second] if group_draws is not None else None
     values = (means[first] - means[second])[: len(LABELS)]
-    shares = _scores(values, draws, _around(values, reach, -1.0, 1.0))
-    chosen = gathered.probe.contrast is None and len(gathered.probe.groups) > 2
-    sides = [word_triples(gathered, name)[:, 0] for name in names]
-    test = permutation_test(*sides, alternative="two-sided", seed=seed) if min(map(len, sides)) > 1 else None
-    p_value = test.p_value if test and not chosen else None
-    return Gap(names[0], names[1], shares[0], shares[1], shares[2], p_value, chosen)
+    scores = _scores(values, draws, _bounds_around(values, half_width, -1.0, 1.0))
+    chosen = sums.probe.contrast is None and len(sums.probe.groups) > 2
+    entailment = [word_triples(sums, name)[:, 0] for name in names]
+    testable = not chosen and min(map(len, entailment)) > 1
+    p_value = permutation_test(*entailment, alternative="two-sided", seed=seed).p_value if testable else None
+    return Gap(names[0], names[1], scores[0], scores[1], scores[2], p_value, chosen)
 
 
-def marked_scores(gathered: Gathered, *, seed: int) -> Marked | None:
-    """E and d between the two groups of the contrast."""
-    names = contrast(gathered)
+def marked_bias(sums: Accumulator, *, seed: int) -> MarkedBias | None:
+    """Return E and d between the two groups of the contrast; None with a single group."""
+    names = contrast(sums)
     if names is None:
         return None
-    places = [list(gathered.probe.groups).index(name) for name in names]
-    sizes = np.array([len(gathered.probe.groups[name]) for name in names])
-    shares, off = sizes / sizes.sum(), gathered.columns.at(OFF)
-    values = _marked_values(group_means(gathered)[places], shares, off)
-    draws = _marked_values(gathered.resampled.group_means()[:, places], shares, off) if gathered.resampled else None
-    reaches = _marked_reach([_group_reach(gathered, gathered.probe.groups[name]) for name in names], shares, off)
-    sides = [word_triples(gathered, name) for name in names]
-    test = marked.gap_test(sides[0], sides[1], seed=seed) if min(map(len, sides)) > 1 else None
-    d, by_group, by_sentence = _scores(values, draws, _around(values, reaches, 0.0, 2**0.5))
-    p_value, partitions, exact = (test.p_value, test.partitions, test.exact) if test else (None, 0, False)
-    return Marked(*names, d, by_group, by_sentence, p_value, partitions, exact)
+    rows = [list(sums.probe.groups).index(name) for name in names]
+    sizes = np.array([len(sums.probe.groups[name]) for name in names])
+    shares, off = sizes / sizes.sum(), sums.columns.index(OFF)
+    values = _marked_values(group_means(sums)[rows], shares, off)
+    draws = _marked_values(sums.resamples.group_means()[:, rows], shares, off) if sums.resamples else None
+    widths = [_group_half_width(sums, sums.probe.groups[name]) for name in names]
+    bounds = _bounds_around(values, _marked_half_width(widths, shares, off), 0.0, 2**0.5)
+    distance, error, sentence_error = _scores(values, draws, bounds)
+    triples = [word_triples(sums, name) for name in names]
+    if min(map(len, triples)) < 2:
+        return MarkedBias(*names, distance, error, sentence_error, None, 0, exact=False)
+    test = mab_scores.gap_test(triples[0], triples[1], seed=seed)
+    return MarkedBias(*names, distance, error, sentence_error, test.p_value, test.partitions, test.exact)
 
 
 def _marked_values(means: Matrix64, shares: Vector64, off: int) -> Matrix64:
-    """(..., 3): d, E, and E over sentences, from the (..., 2, columns) means of the two groups."""
+    """Return (..., 3) values of d, E, and E over sentences from the (..., 2, columns) means of two groups."""
     first, second = means[..., 0, : len(LABELS)], means[..., 1, : len(LABELS)]
-    return np.stack([marked.gender_gap(first, second), marked.error(first, second), means[..., off] @ shares], axis=-1)
+    distance, error = mab_scores.gender_gap(first, second), mab_scores.error(first, second)
+    return np.stack([distance, error, means[..., off] @ shares], axis=-1)
 
 
-def _marked_reach(reaches: Sequence[Vector64 | None], shares: Vector64, off: int) -> Vector64 | None:
-    """How far those of a sample may be off: a distance changes by no more than its ends move, and mostly by less."""
-    known = [reach for reach in reaches if reach is not None]
-    if len(known) < len(reaches):
+def _marked_half_width(widths: Sequence[Vector64 | None], shares: Vector64, off: int) -> Vector64 | None:
+    """Return bounds on the sampling error of d and E: a distance changes by no more than its ends move."""
+    present = [width for width in widths if width is not None]
+    if len(present) < len(widths):
         return None
-    moved = [float(np.linalg.norm(reach[: len(LABELS)])) for reach in known]
-    sentences = np.linalg.norm(shares * [reach[off] for reach in known])
-    return np.array([np.linalg.norm(moved), np.mean(moved), sentences])
+    moves = [float(np.linalg.norm(width[: len(LABELS)])) for width in present]
+    sentences = np.linalg.norm(shares * [width[off] for width in present])
+    return np.array([np.linalg.norm(moves), np.mean(moves), sentences])
 
 
-def contrast(gathered: Gathered) -> tuple[str, str] | None:
-    """The two groups to compare: those of the probe, the only two, or the two that entail most differently."""
-    probe = gathered.probe
-    means = dict(zip(probe.groups, group_means(gathered)[:, 0].tolist(), strict=True))
-    asked = {name: mean for name, mean in means.items() if np.isfinite(mean)}
-    if probe.contrast or len(asked) < 2:
-        return probe.contrast if set(probe.contrast or ()) <= set(asked) else None
-    first, second, *others = asked
-    most, least = max(asked, key=asked.__getitem__), min(asked, key=asked.__getitem__)
+def contrast(sums: Accumulator) -> tuple[str, str] | None:
+    """Return the groups to compare: those the probe names, the only two, or the two that differ most in entailment."""
+    probe = sums.probe
+    means = dict(zip(probe.groups, group_means(sums)[:, 0].tolist(), strict=True))
+    means = {name: mean for name, mean in means.items() if np.isfinite(mean)}
+    if probe.contrast or len(means) < 2:
+        return probe.contrast if set(probe.contrast or ()) <= set(means) else None
+    first, second, *others = means
+    most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     return (most, least) if others and most != least else (first, second)
 
 
-def group_means(gathered: Gathered) -> Matrix64:
-    """(groups, columns)."""
-    axis = 1 if gathered.probe.grouped == "premise" else 0
-    sums, counts = gathered.tables.words.sum(axis=axis), gathered.tables.word_counts.sum(axis=axis)
-    groups = [list(places) for places in gathered.probe.groups.values()]
-    totals = np.array([[*sums[places].sum(axis=0), counts[places].sum()] for places in groups])
-    return divided(totals[:, :-1], totals[:, -1])
+def group_means(sums: Accumulator) -> Matrix64:
+    """Return the (groups, columns) means."""
+    totals, counts = _word_sums(sums)
+    members = [list(indices) for indices in sums.probe.groups.values()]
+    pooled = np.array([[*totals[indices].sum(axis=0), counts[indices].sum()] for indices in members])
+    return divided(pooled[:, :-1], pooled[:, -1])
 
 
-def word_triples(gathered: Gathered, group: str) -> Matrix64:
-    """The mean triple of each filler of a group, over all phrases and fillers of the other side."""
-    axis = 1 if gathered.probe.grouped == "premise" else 0
-    sums, counts = gathered.tables.words.sum(axis=axis), gathered.tables.word_counts.sum(axis=axis)
-    found = divided(sums, counts)[list(gathered.probe.groups[group]), : len(LABELS)]
-    return np.asarray(found[np.isfinite(found).all(axis=1)])
+def word_triples(sums: Accumulator, group: str) -> Matrix64:
+    """Return the mean triple of each filler of a group, over all phrases and fillers of the other side."""
+    triples = divided(*_word_sums(sums))[list(sums.probe.groups[group]), : len(LABELS)]
+    return np.asarray(triples[np.isfinite(triples).all(axis=1)])
 
 
-def _group_rows(gathered: Gathered, sampled: SampledValues, places: tuple[int, ...]) -> Rows:
-    """Which sampled pairs are of a group."""
-    points = sampled.sample.points
-    member = points.premise if gathered.probe.grouped == "premise" else points.hypothesis
-    return np.flatnonzero(np.isin(member, places))
+def _word_sums(sums: Accumulator) -> tuple[Matrix64, Vector64]:
+    """Return sums and counts for each filler of the side that has groups."""
+    axis = 1 if sums.probe.grouped == "premise" else 0
+    return sums.tables.words.sum(axis=axis), sums.tables.word_counts.sum(axis=axis)
 
 
-def _group_reach(gathered: Gathered, places: tuple[int, ...]) -> Vector64 | None:
-    if gathered.sampled is None:
+def _group_rows(sums: Accumulator, sample: SampleStatistics, members: tuple[int, ...]) -> Rows:
+    """Return the rows of the sample that belong to a group."""
+    points = sample.sample.points
+    filler = points.premise if sums.probe.grouped == "premise" else points.hypothesis
+    return np.flatnonzero(np.isin(filler, members))
+
+
+def _group_half_width(sums: Accumulator, members: tuple[int, ...]) -> Vector64 | None:
+    if sums.sample is None:
         return None
-    rows = _group_rows(gathered, gathered.sampled, places)
-    return gathered.sampled.reach(rows) if len(rows) else None
+    rows = _group_rows(sums, sums.sample, members)
+    return sums.sample.half_width(rows) if len(rows) else None
 
 
-def _scores(values: Vector64, drawn: Matrix64 | None, bounds: Matrix64 | None) -> list[Score]:
-    """Values with their two intervals; draws and bounds may go on after the last of them."""
-    pairs = enumerate(values.tolist())
-    return [Score(value, _middle(drawn, place), _sampling(bounds, place)) for place, value in pairs]
+def _scores(values: Vector64, draws: Matrix64 | None, bounds: Matrix64 | None) -> list[Score]:
+    """Return one score per value; draws and bounds may have further columns."""
+    return [
+        Score(value, _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
+        for column, value in enumerate(values.tolist())
+    ]
 
 
-def _around(values: Vector64, reach: Vector64 | None, least: float, most: float) -> Matrix64 | None:
-    return None if reach is None else np.clip(np.stack([values - reach, values + reach]), least, most)
+def _bounds_around(values: Vector64, half_width: Vector64 | None, low: float, high: float) -> Matrix64 | None:
+    return None if half_width is None else np.clip(np.stack([values - half_width, values + half_width]), low, high)
 
 
-def _middle(drawn: Matrix64 | None, column: int) -> Interval:
-    return interval(drawn[:, column]) if drawn is not None else None
+def _bootstrap_interval(draws: Matrix64 | None, column: int) -> Interval:
+    return interval(draws[:, column]) if draws is not None else None
 
 
-def _sampling(bounds: Matrix64 | None, column: int) -> Interval:
+def _sampling_interval(bounds: Matrix64 | None, column: int) -> Interval:
     if bounds is None or not np.isfinite(bounds[:, column]).all():
         return None
     return float(bounds[0, column]), float(bounds[1, column])
 
 
-def headline_draws(gathered: Gathered) -> dict[str, Vector64]:
-    """Every score of `ProbeResult.headline` in each draw of words; nothing without a bootstrap.
+def headline_draws(sums: Accumulator) -> dict[str, Vector64]:
+    """Return every score of `ProbeResult.headline` in each bootstrap draw; empty without a bootstrap.
 
-    Runs on the same probe with the same seed draw the same words, so that draw i of one model can be set
-    against draw i of another.
+    Runs on the same probe with the same seed draw the same words, so that draw i of one model can be compared with
+    draw i of another.
     """
-    if gathered.resampled is None:
+    if sums.resamples is None:
         return {}
-    columns, means = gathered.columns, gathered.resampled.means()
-    scores = {"net_neutral": "neutral", "fraction_neutral": "says_neutral"}
-    scores |= {threshold_name(tau): threshold_name(tau) for tau in columns.thresholds}
-    found = {score: means[:, columns.at(column)] for score, column in scores.items()}
-    names = contrast(gathered)
-    return found if names is None else found | _between(gathered, names)
-
-
-def _between(gathered: Gathered, names: tuple[str, str]) -> dict[str, Vector64]:
-    places = [list(gathered.probe.groups).index(name) for name in names]
-    drawn = gathered.resampled.group_means() if gathered.resampled else None
-    if drawn is None:
-        return {}
-    first, second = (drawn[:, place, : len(LABELS)] for place in places)
-    gaps = {f"gap_{label}": (first - second)[:, number] for number, label in enumerate(LABELS)}
-    return {**gaps, "d": marked.gender_gap(first, second), "E": marked.error(first, second)}
+    columns, means = sums.columns, sums.resamples.means()
+    names = {"net_neutral": "neutral", "fraction_neutral": "says_neutral"}
+    names |= {threshold_name(tau): threshold_name(tau) for tau in columns.thresholds}
+    draws = {score: np.asarray(means[:, columns.index(column)]) for score, column in names.items()}
+    pair = contrast(sums)
+    if pair is None:
+        return draws
+    group_draws = sums.resamples.group_means()
+    first, second = (group_draws[:, list(sums.probe.groups).index(name), : len(LABELS)] for name in pair)
+    gaps = {f"gap_{label}": (first - second)[:, column] for column, label in enumerate(LABELS)}
+    return draws | gaps | {"d": mab_scores.gender_gap(first, second), "E": mab_scores.error(first, second)}

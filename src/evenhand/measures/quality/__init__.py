@@ -1,7 +1,1 @@
-"""Measures of what vectors are good for, against which the cost of a mitigation shows. Bias belongs elsewhere."""
-
-MEASURES = {
-    "similarity": "similarity:similarity",
-    "analogy": "analogy:analogy",
-    "retention": "retention:retention",
-}
+"""Measures of what vectors are good for, which show the cost of a mitigation. Bias belongs elsewhere."""

@@ -27,7 +27,7 @@ class RatedPairs:
 
 @dataclass(frozen=True)
 class Questions:
-    """Analogy questions a : b :: c : d, each with the section it stands in."""
+    """Analogy questions a : b :: c : d, each with its section."""
 
     name: str
     questions: tuple[tuple[str, str, str, str], ...]
@@ -35,10 +35,10 @@ class Questions:
 
 
 def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
-    """A similarity set by catalog id or from a file with two words and a number a line; a heading line is skipped."""
+    """Load a similarity set by catalog id or from a file with two words and a number a line; a heading is skipped."""
     if isinstance(source, RatedPairs):
         return source
-    name, path = _found(source, kind="similarity")
+    name, path = _resolve(source, kind="similarity")
     pairs, ratings = [], []
     for order, (number, line) in enumerate(_lines(path)):
         fields = _fields(line)
@@ -46,20 +46,22 @@ def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
         if rating is None:
             if order == 0 and len(fields) >= 3:
                 continue  # a heading
-            raise FormatError(f"{path}, line {number}: no word, word, number: {line!r}", hint="separate them by tabs")
+            raise FormatError(
+                f"{path}, line {number} is not word, word, number: {line!r}", hint="separate them by tabs"
+            )
         pairs.append((fields[0], fields[1]))
         ratings.append(rating)
     if not pairs:
-        raise FormatError(f"{path} holds no pair", hint="write word, word and number on a line, separated by tabs")
+        raise FormatError(f"{path} has no pairs", hint="write word, word and number on a line, separated by tabs")
     return RatedPairs(name, tuple(pairs), np.array(ratings, dtype=np.float64))
 
 
 def questions(source: Questions | str | os.PathLike[str]) -> Questions:
-    """Analogy questions by catalog id or from a file with four words a line; `: name` begins a section."""
+    """Load analogy questions by catalog id or from a file with four words a line; `: name` begins a section."""
     if isinstance(source, Questions):
         return source
-    name, path = _found(source, kind="analogy")
-    section, asked, sections = "all", [], []
+    name, path = _resolve(source, kind="analogy")
+    section, quadruples, sections = "all", [], []
     for number, line in _lines(path):
         if line.startswith(":"):
             section = line[1:].strip()
@@ -67,34 +69,34 @@ def questions(source: Questions | str | os.PathLike[str]) -> Questions:
         words = line.split()
         if len(words) != 4:
             raise FormatError(f"{path}, line {number}: {len(words)} words instead of four: {line!r}")
-        asked.append((words[0], words[1], words[2], words[3]))
+        quadruples.append((words[0], words[1], words[2], words[3]))
         sections.append(section)
-    if not asked:
-        raise FormatError(f"{path} holds no question", hint="write four words on a line: athens greece oslo norway")
-    return Questions(name, tuple(asked), tuple(sections))
+    if not quadruples:
+        raise FormatError(f"{path} has no questions", hint="write four words on a line: athens greece oslo norway")
+    return Questions(name, tuple(quadruples), tuple(sections))
 
 
-def here(kind: str, ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the ids whose data set lies on this disk."""
+def local_ids(kind: str, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the ids whose data set is on this disk."""
     return tuple(name for name in ids if data.get(name).kind == kind and data.locate(name))
 
 
-def _found(source: str | os.PathLike[str], *, kind: str) -> tuple[str, Path]:
-    """Name and path: an id of the catalog (fetched where it is not here), or a file."""
-    known = [entry.id for entry in data.catalog().values() if entry.kind == kind]
-    path = data.fetch(str(source)) if source in known else Path(source)
+def _resolve(source: str | os.PathLike[str], *, kind: str) -> tuple[str, Path]:
+    """Return name and path of a file, or of an id of the catalog, which is fetched if necessary."""
+    ids = [entry.id for entry in data.catalog().values() if entry.kind == kind]
+    path = data.fetch(str(source)) if source in ids else Path(source)
     if path.is_dir():
         files = sorted(item.name for item in path.iterdir())
         raise UsageError(f"{source!s} is a folder of several sets", hint=f"name one of its files: {', '.join(files)}")
     if path.is_file():
-        return (str(source) if source in known else path.stem), path
+        return (str(source) if source in ids else path.stem), path
     if path.suffix or len(path.parts) > 1:
-        raise InputMissingError(f"there is no file {str(path)!r}", hint=f"or use a known id: {', '.join(known)}")
-    raise unknown_name(f"{kind} set", str(source), known)
+        raise InputMissingError(f"file {str(path)!r} does not exist", hint=f"or use a known id: {', '.join(ids)}")
+    raise unknown_name(f"{kind} set", str(source), ids)
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Numbered lines without blank ones and comments."""
+    """Yield numbered lines without blank ones and comments."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,7 +107,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _fields(line: str) -> list[str]:
-    """Separated by tabs, which leave room for phrases, else by commas or blanks."""
+    """Split a line at tabs, which allows phrases, else at commas or whitespace."""
     if "\t" in line:
         return [field.strip() for field in line.split("\t")]
     return [field.strip() for field in (line.split(",") if "," in line else line.split())]

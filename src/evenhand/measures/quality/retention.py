@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction
-from evenhand.measures.geometry.word_selection import pool as words_of
-from evenhand.measures.measurement import Measurement, undefined, word_items
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import bootstrap
-from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words import Concept, as_concept
 
 INFO = Info(
     id="retention",
@@ -26,7 +23,7 @@ INFO = Info(
     reading="1: every word has the same k nearest words as before. Needs no rated data, so it works for any language.",
     limits=(
         "A neighbour that was there because of the bias counts as much as any other, so that a method which removes "
-        "bias must lose some. It says that something changed, not whether it became worse: ask similarity and analogy."
+        "bias must lose some. It says that something changed, not whether it got worse: see similarity and analogy."
     ),
     cites=("gonen2019",),
     queries=(VOCABULARY,),
@@ -38,55 +35,67 @@ INFO = Info(
 @measure(INFO)
 def retention(
     vectors: Vectors,
-    words: WordSet | str | Iterable[str] = VOCABULARY,
+    words: Words = VOCABULARY,
     *,
     k: int = 10,
     sample: int | None = 2_000,
+    min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Mean share of the k nearest words that are the same as in the `reference`, over a seeded sample of words.
+    """Measure the mean share of the k nearest words that are the same as in the reference.
 
-    Neighbours are searched among the restricted vocabulary, in which words about the concept do not count.
+    Args:
+        vectors: the vectors to measure.
+        words: a list of words, its id or its file; the restricted vocabulary by default.
+        k: number of neighbours.
+        sample: number of words drawn from a longer list; None takes all.
+        min_share: smallest share of the words that the vocabulary must have.
+        concept: neighbours are searched in the restricted vocabulary, without the words of this concept.
+        restriction: how the vocabulary is restricted.
+        reference: vectors before mitigation; these vectors by default, which gives 1.
+        seed: seed of the sample and of the bootstrap over words.
+
+    Returns:
+        The mean share, with the loss of each word (share - 1) in `items`.
+
+    What it does not tell you: whether the neighbours that changed were worth keeping.
     """
-    about, rules = as_concept(concept), restriction or Restriction()
-    asked, near = (
-        words_of(vectors, each, concept=about, restriction=rules, reference=reference) for each in (words, VOCABULARY)
+    about = as_concept(concept)
+    selection, pool = (
+        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        for each in (words, VOCABULARY)
     )
-    common: dict[str, Any] = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"k": k, "sample": sample, "concept": about.name} | near.rules,
-        "seed": seed,
-    }
-    drawn = asked.sample(sample, seed=seed)
-    if not len(drawn) or len(near) <= k:
-        return undefined("retention", f"{len(near)} words are too few for {k} neighbours", asked.coverage, **common)
-    now = _neighbours(vectors, drawn.rows, near.rows, k)
-    before = _neighbours(reference or vectors, drawn.reference_rows, near.reference_rows, k)
-    kept = _shared(now, before)
-    return Measurement(
-        "retention",
-        float(kept.mean()),
+    params = {"k": k, "sample": sample, "concept": about.name, "min_share": min_share, **pool.restriction}
+    fields = MeasurementFields("retention", vectors, selection.name, params, seed, reference=reference)
+    if reason := fields.problem(selection.lists(), min_share):
+        return fields.undefined(reason, selection.coverage)
+    if len(pool) <= k:
+        return fields.undefined(f"{len(pool)} words are too few for {k} neighbours", selection.coverage)
+    drawn = selection.sample(sample, seed=seed)
+    now = _neighbours(vectors, drawn.rows, pool.rows, k)
+    before = _neighbours(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
+    shares = _shared(now, before)
+    return fields.measurement(
+        float(shares.mean()),
         len(drawn),
-        asked.coverage,
-        interval=bootstrap.percentile_interval(lambda rows: kept[rows].mean(axis=1), len(kept), seed=seed),
-        reading=f"{100 * kept.mean():.0f} % of the {k} nearest words are the same as before",
-        items=word_items(drawn.words, kept - 1),
-        details={"pool": dict(near.sizes)},
-        **common,
+        selection.coverage,
+        interval=bootstrap.percentile_interval(lambda rows: shares[rows].mean(axis=1), len(shares), seed=seed),
+        reading=f"{100 * shares.mean():.0f} % of the {k} nearest words are the same as before",
+        items=word_items(drawn.words, shares - 1),
+        details={"pool": dict(pool.sizes)},
     )
 
 
 def _neighbours(vectors: Vectors, rows: Rows, pool: Rows, k: int) -> Rows:
-    """For each row its k nearest as places in the pool, itself left out."""
-    place = np.full(len(vectors), -1)
-    place[pool] = np.arange(len(pool))
-    return nearest(unit_float32(vectors, rows), unit_float32(vectors, pool), k, exclude=place[rows])[0]
+    """Return the k nearest of each row as indices into the pool, without the row itself."""
+    index = np.full(len(vectors), -1)
+    index[pool] = np.arange(len(pool))
+    return nearest(unit_float32(vectors, rows), unit_float32(vectors, pool), k, exclude=index[rows])[0]
 
 
 def _shared(first: Rows, second: Rows) -> Vector64:
-    """Share of each row's entries that the same row of the other has too."""
+    """Return the share of each row's entries that the same row of the other has too."""
     return np.asarray((first[:, :, None] == second[:, None, :]).any(axis=2).mean(axis=1), dtype=np.float64)

@@ -1,17 +1,18 @@
-"""Word similarity: do near vectors belong to words that people call similar?"""
+"""Word similarity: do the cosines of word pairs follow human ratings of their similarity?"""
 
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.quality.rated_sets import RatedPairs, here, rated_pairs
+from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.quality.rated_sets import RatedPairs, local_ids, rated_pairs
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
@@ -20,12 +21,14 @@ from evenhand.stats.correlation import spearman_rows
 SETS = ("rg-65", "ws-353", "mturk-287", "mturk-771", "men", "simlex-999", "rw")
 Unknown = Literal["drop", "mean-vector"]
 ABSENT = -1
+DRAWS_AT_ONCE = 200
+MIN_ROWS = 3
 SAME = 1e-9  # cosines of float32 vectors that differ by less differ by rounding
 
 
 def available() -> tuple[str, ...]:
-    """The sets that lie on this disk."""
-    return here("similarity", SETS)
+    """Return the ids of the similarity sets on this disk."""
+    return local_ids("similarity", SETS)
 
 
 INFO = Info(
@@ -37,7 +40,7 @@ INFO = Info(
     reading="1: cosines order the pairs as people do. 0: no relation. Compare before and after on the same pairs only.",
     limits=(
         "Ratings mix similarity (car, automobile) with relatedness (car, road), and differ between sets; a set of 65 "
-        "nouns has a wide interval. It does not tell whether a task that uses the vectors got better or worse."
+        "nouns has a wide interval. It does not say whether a task that uses the vectors got better or worse."
     ),
     cites=("rubenstein1965", "finkelstein2002", "radinsky2011", "halawi2012", "bruni2014", "hill2015", "luong2013"),
     queries=(),
@@ -52,58 +55,69 @@ def similarity(
     dataset: RatedPairs | str | os.PathLike[str],
     *,
     unknown: Unknown = "drop",
+    min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """Spearman's rank correlation between cosine and human rating, with a bootstrap interval over the pairs.
+    """Measure Spearman's rank correlation between cosine and human rating.
 
-    `dataset` is an id of the catalog (rg-65, ws-353, mturk-287, mturk-771, men, simlex-999, rw, ...) or a file with
-    word, word and rating on a line. A pair with an unknown word is dropped and counted; `unknown="mean-vector"` gives
-    such a word the mean of the vocabulary instead, as the web benchmarks package (Jastrzebski et al. 2017) does, so
-    that vectors with different vocabularies answer the same pairs.
+    Args:
+        vectors: the vectors to measure.
+        dataset: an id of the catalog (rg-65, ws-353, mturk-287, mturk-771, men, simlex-999, rw, ...) or a file with
+            word, word and rating on a line.
+        unknown: "drop" leaves out pairs with an unknown word, and counts them. "mean-vector" gives such a word the mean
+            of the vocabulary, as the web benchmarks package (Jastrzebski et al. 2017) does, so that vectors with
+            different vocabularies are measured on the same pairs.
+        min_share: smallest share of the pairs that must have both words, with `unknown="drop"`.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over pairs.
+
+    Returns:
+        The correlation, with cosine and rating of each pair in `items`.
 
     What it does not tell you: what a drop of a few hundredths costs in a task. See `evenhand show similarity`.
     """
-    if unknown not in ("drop", "mean-vector"):
+    if unknown not in get_args(Unknown):
         raise UsageError(f"unknown policy {unknown!r} for words without a vector", hint="use drop or mean-vector")
-    asked = rated_pairs(dataset)
-    found, coverage = vectors.locate(word for two in asked.pairs for word in two)
-    place = dict(zip(coverage.found, found.tolist(), strict=True))
-    rows = np.array([[place.get(word, ABSENT) for word in two] for two in asked.pairs], dtype=np.int64)
-    known = (rows != ABSENT).all(axis=1)
-    kept = np.flatnonzero(known | (unknown == "mean-vector"))
-    common = {
-        "query": asked.name,
-        "model": vectors.name,
-        "params": {"unknown": unknown, "case": vectors.case},
-        "seed": seed,
-    }
-    if len(place) == 0 or len(kept) < MIN_ROWS:
-        reason = f"{int(known.sum())} of {len(known)} pairs of {asked.name} have both words in the vocabulary"
-        return undefined("similarity", reason, coverage, **common)
-    cosines, ratings = _cosines(vectors, rows[kept]), asked.ratings[kept]
-    flat = [name for name, column in (("cosines", cosines), ("ratings", ratings)) if np.ptp(column) <= SAME]
-    if flat:
-        return undefined("similarity", f"all {flat[0]} are equal, so that they have no order", coverage, **common)
+    source = rated_pairs(dataset)
+    located, coverage = vectors.locate(word for pair in source.pairs for word in pair)
+    index = dict(zip(coverage.found, located.tolist(), strict=True))
+    rows = np.array([[index.get(word, ABSENT) for word in pair] for pair in source.pairs], dtype=np.int64)
+    complete = (rows != ABSENT).all(axis=1)
+    used = np.flatnonzero(complete | (unknown == "mean-vector"))
+    params = {"unknown": unknown, "min_share": min_share, "case": vectors.case}
+    fields = MeasurementFields("similarity", vectors, source.name, params, seed, reference=reference)
+    n_complete = int(complete.sum())
+    if unknown == "drop":
+        pairs_list = ListCoverage(source.name, n_complete, len(complete), "complete pair")
+    else:
+        pairs_list = ListCoverage.of_words(source.name, coverage)
+    if reason := fields.problem([pairs_list], min_share if unknown == "drop" else 0.0):
+        return fields.undefined(reason, coverage)
+    if len(used) < MIN_ROWS:
+        reason = f"{n_complete} of {len(complete)} pairs of {source.name} have both words in the vocabulary"
+        return fields.undefined(reason, coverage)
+    cosines, ratings = _cosines(vectors, rows[used]), source.ratings[used]
+    constant = [name for name, column in (("cosines", cosines), ("ratings", ratings)) if np.ptp(column) <= SAME]
+    if constant:
+        return fields.undefined(f"all {constant[0]} are equal, so that they have no order", coverage)
     value = float(spearman_rows(cosines[None], ratings[None])[0])
-    return Measurement(
-        "similarity",
+    return fields.measurement(
         value,
-        len(kept),
+        len(used),
         coverage,
         interval=rank_interval(cosines, ratings, seed=seed),
-        reading=f"over {len(kept)} of {len(known)} pairs, cosines and ratings agree in order to {value:.2f}",
+        reading=f"over {len(used)} of {len(complete)} pairs, cosines and ratings correlate with rho = {value:.2f}",
         items=tuple(
-            {"first": asked.pairs[row][0], "second": asked.pairs[row][1], "value": float(cosine), "rating": rating}
-            for row, cosine, rating in zip(kept.tolist(), cosines, ratings.tolist(), strict=True)
+            {"first": source.pairs[row][0], "second": source.pairs[row][1], "value": float(cosine), "rating": rating}
+            for row, cosine, rating in zip(used.tolist(), cosines, ratings.tolist(), strict=True)
         ),
-        details={"pairs": len(known), "pairs_complete": int(known.sum()), "pairs_used": len(kept)},
-        **common,  # type: ignore[arg-type]
+        details={"pairs": len(complete), "pairs_complete": n_complete, "pairs_used": len(used)},
     )
 
 
 def _cosines(vectors: Vectors, rows: Rows) -> Vector64:
-    """Cosine of each pair; an absent word has the mean vector of the vocabulary."""
+    """Return the cosine of each pair; an absent word has the mean vector of the vocabulary."""
     left, right = (vectors.matrix[side].astype(np.float64) for side in rows.T)
     if (rows == ABSENT).any():
         mean = vectors.matrix.mean(axis=0, dtype=np.float64)
@@ -112,12 +126,8 @@ def _cosines(vectors: Vectors, rows: Rows) -> Vector64:
     return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))
 
 
-DRAWS_AT_ONCE = 200
-MIN_ROWS = 3
-
-
 def rank_interval(x: Vector64, y: Vector64, *, seed: int = 0) -> tuple[float, float] | None:
-    """Percentile interval over resampled rows."""
+    """Return the percentile interval over resampled rows."""
     if len(x) < MIN_ROWS:
         return None
     rng = np.random.default_rng(seed)
@@ -130,7 +140,7 @@ def rank_interval(x: Vector64, y: Vector64, *, seed: int = 0) -> tuple[float, fl
 
 
 def correlations(x: Vector64, y: Vector64, counts: NDArray[np.int64]) -> Vector64:
-    """One value for each line of `counts`, which says how often each row was drawn; NaN where a column is constant."""
+    """Return one value for each row of `counts`, the number of draws of each pair; NaN where a column is constant."""
     middle = (len(x) + 1) / 2  # the mean rank, ties or not
     dx, dy = _ranks(x, counts) - middle, _ranks(y, counts) - middle
     joint, squares_x, squares_y = ((counts * part).sum(axis=1) for part in (dx * dy, dx * dx, dy * dy))
@@ -140,10 +150,10 @@ def correlations(x: Vector64, y: Vector64, counts: NDArray[np.int64]) -> Vector6
 
 
 def _ranks(values: Vector64, counts: NDArray[np.int64]) -> Matrix64:
-    """Mean ranks inside each drawing: a value drawn g times after others drawn t times has rank t + (g + 1) / 2."""
-    _, place = np.unique(values, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    """Return the mean ranks in each draw: a value drawn g times after t lower ones has rank t + (g + 1) / 2."""
+    _, level = np.unique(values, return_inverse=True)
+    order = np.argsort(level, kind="stable")
+    starts = np.flatnonzero(np.diff(level[order], prepend=-1))
     drawn = np.add.reduceat(counts[:, order], starts, axis=1)
     ranks = np.cumsum(drawn, axis=1) - (drawn - 1) / 2
-    return np.asarray(ranks[:, place])
+    return np.asarray(ranks[:, level])

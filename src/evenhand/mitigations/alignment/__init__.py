@@ -1,1 +1,1 @@
-"""Methods that rotate or rescale directions against each other: OSCaR and BAM."""
+"""Methods that rotate directions or align groups of words without removing a subspace: OSCaR and BAM."""

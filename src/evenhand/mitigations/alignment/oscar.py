@@ -1,4 +1,4 @@
-"""OSCaR: turn the plane of two concepts until their directions are orthogonal, without removing anything."""
+"""OSCaR: rotate the plane of two concepts until their directions are orthogonal, without removing anything."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces import words as word_subspace
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe, WordSet
@@ -24,81 +25,90 @@ Variant = Literal["paper", "released"]
 OCCUPATIONS = "bolukbasi2016-professions"
 
 
+@MITIGATIONS.register("oscar")
 @dataclass(frozen=True)
 class OSCaR(Mitigation):
-    """A graded rotation of the plane of two directions: v1 stays, v2 becomes orthogonal to it, lengths are kept.
+    """Rotate the plane of two directions gradually: v1 stays, v2 becomes orthogonal to it, lengths are kept.
 
-    Dev, Li, Phillips & Srikumar 2021. v1 is the concept's direction (its first, where there are several), v2 that of a
-    second concept which should have nothing to do with it: by default occupations, the first principal component of
-    320 of them, centred. Uncentred, that component is nearly the mean of the words, almost orthogonal to gender before
-    anything is done, and the map almost the identity: `angle_before` in the report says how far they were apart.
+    Dev et al. (2021). v1 is the concept's direction (the first of several), v2 that of a second concept that should
+    be independent of it: by default occupations, the first principal component of 320 of them, centred. Uncentred,
+    that component is nearly the mean of the words, which is almost orthogonal to gender already, and the map is
+    almost the identity; `angle_before` in the report is the original angle.
 
-    `variant="released"`: with the two angles exchanged as in all public codes, which published numbers come from (60
-    degrees become 108). Their second slip, a basis changed twice, is not reproduced.
+    `variant="released"` exchanges the two angles as all public codes do, which the published numbers come from (60
+    degrees become 108). Their second error, a basis changed twice, is not reproduced.
 
-    What it does not do: remove anything. Only the plane of v1 and v2 changes, and only the two directions themselves
-    become orthogonal: words that lean on others stay as they are.
+    What it does not do: remove anything. Only the plane of v1 and v2 changes, and only these two directions become
+    orthogonal; bias along other directions stays.
+
+    Args:
+        subspace: The concept's direction; None: the published one.
+        second: What to make orthogonal to it: a subspace, words or the id of a word set; None: occupations.
+        component: Which principal component of the second concept (the released code uses the second).
+        centre: Whether the words of the second concept are centred before their components are computed.
+        words: Which words stay unchanged; None: every word is mapped.
+        variant: `paper`, or `released` for the angles of the public codes.
     """
 
     id: ClassVar[str] = "oscar"
-    title: ClassVar[str] = "Orthogonal subspace correction and rectification"
-    citation: ClassVar[str] = "Dev, Li, Phillips & Srikumar 2021, EMNLP"
+    title: ClassVar[str] = "Orthogonal subspace correction and rectification (OSCaR)"
+    formula: ClassVar[str] = (
+        "a rotation of the plane of v1 and v2 by an angle that depends on the vector: v1 -> v1, v2 -> v1-perp"
+    )
+    cites: ClassVar[tuple[str, ...]] = ("dev2021oscar",)
     limits: ClassVar[str] = (
-        "Unties the concept from one other direction only, in one plane; what lies outside it stays. The result "
+        "Separates the concept from one other direction only, in one plane; bias outside that plane stays. The result "
         "depends on how the second direction is learned."
     )
 
     subspace: Subspace | Recipe | str | None = None
-    """The concept's direction; None: the published one."""
     second: Subspace | WordSet | Iterable[str] | str | None = None
-    """What to make orthogonal to it: a subspace, words, or the id of a word set; None: occupations."""
     component: int = 1
-    """Which principal component of the second concept (the released code takes the second)."""
     centre: bool = True
-    """Whether the words of the second concept are centred before their components are found."""
     words: Selector | None = None
-    """Which words stay as they are (see `selection`); None: every word is mapped."""
     variant: Variant = "paper"
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
-        """Learn the two directions and return the rotation of their plane."""
+    def _check(self, concept: Concept) -> None:
         if self.variant not in get_args(Variant):
             raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
-        asked = as_concept(concept)
-        first = self.subspace if isinstance(self.subspace, Subspace) else learn(v, asked, self.subspace)
+        if not isinstance(self.subspace, Subspace):
+            require_single_direction(concept, "OSCaR", self.subspace)
+
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        first = self.subspace if isinstance(self.subspace, Subspace) else learn(v, concept, self.subspace)
         second = self._second(v)
         if self.component > second.k or self.component < 1:
-            raise UsageError(f"component {self.component} asked for, the second concept has {second.k}")
+            raise UsageError(f"component must be between 1 and {second.k}, got {self.component}")
         correct = PlaneRotation.between(first.basis[0], second.basis[self.component - 1])
         vm = _angles_exchanged(correct) if self.variant == "released" else correct
-        turned = vm(np.stack([first.basis[0], second.basis[self.component - 1]]))
+        rotated = vm(np.stack([first.basis[0], second.basis[self.component - 1]]))
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "subspace": first.to_dict(basis=False),
             "second": second.to_dict(basis=False),
             "angle_before": float(np.degrees(correct.angle)),
-            "angle_after": float(np.degrees(np.arccos(np.clip(turned[0] @ turned[1], -1, 1)))),
+            "angle_after": float(np.degrees(np.arccos(np.clip(rotated[0] @ rotated[1], -1, 1)))),
         }
-        return self._reported(sparing(vm, self.words, v, asked), v, first.coverage + second.coverage, details)
+        return self._reported(sparing(vm, self.words, v, concept), v, first.coverage + second.coverage, details)
 
     def _second(self, v: Vectors) -> Subspace:
         if isinstance(self.second, Subspace):
             return self.second
         from evenhand.words import wordset
 
-        given = OCCUPATIONS if self.second is None else self.second
-        words = wordset(given) if isinstance(given, str) else given
+        words = OCCUPATIONS if self.second is None else self.second
+        words = wordset(words) if isinstance(words, str) else words
         return word_subspace(v, words, k=max(self.component, 1), centre=self.centre)
 
 
 def _angles_exchanged(correct: PlaneRotation) -> PlaneRotation:
-    """The same plane with pi/2 - t' where t' belongs; v2 is turned to the acute side, as the exchange needs it."""
+    """Return the rotation with pi/2 - t' in place of t'; v2 is flipped to the acute side, as the exchange requires."""
     acute = correct.angle <= np.pi / 2
     angle, e = (correct.angle, correct.e) if acute else (np.pi - correct.angle, -correct.e)
     try:
         return PlaneRotation(correct.v1, e, np.pi / 2 - angle)
     except DegenerateError as error:
         raise DegenerateError(
-            "the two directions are orthogonal already, which the released formula divides by",
-            hint="variant='paper' leaves them as they are",
+            "the two directions are already orthogonal, and the released formula divides by zero",
+            hint="variant='paper' leaves them unchanged",
         ) from error

@@ -1,1 +1,1 @@
-"""Methods that make a concept unpredictable: INLP, LEACE, RLACE and half-sibling regression."""
+"""Methods that make a concept unpredictable from the vectors: INLP, LEACE, R-LACE and half-sibling regression."""

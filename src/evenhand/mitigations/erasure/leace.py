@@ -1,4 +1,4 @@
-"""LEACE: the smallest affine change after which no linear classifier can tell the classes apart, in closed form."""
+"""LEACE: the smallest affine change after which no linear classifier can separate the classes, in closed form."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.labelled_words import FromLabels
 from evenhand.mitigations.maps import LowRank, VectorMap
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-RTOL = 1e-10  # of the strongest class direction; one-hot classes leave one at 1e-16 that is no direction
+RTOL = 1e-10  # of the strongest class direction; one-hot classes leave a spurious one at 1e-16
 ROWS_AT_ONCE = 8192
 
 
 class Statistics:
-    """Means, covariance and class sums of rows that arrive in blocks: all that LEACE needs, however many rows.
+    """Means, covariance and class sums of rows that arrive in blocks: all that LEACE needs.
 
-    `update` as often as there are blocks, then `eraser`. Also for sentence vectors, which nobody keeps all at once.
+    Call `update` for every block, then `eraser`. Memory does not depend on the number of rows, so it also serves
+    sentence vectors.
     """
 
     def __init__(self, dim: int, classes: int) -> None:
         if classes < 2:
-            raise DegenerateError(f"{classes} classes, and it takes two to tell apart")
+            raise DegenerateError(f"erasure needs at least two classes, got {classes}")
         self.n, self.mean, self.scatter = 0, np.zeros(dim), np.zeros((dim, dim))
         self.counts, self.sums = np.zeros(classes, dtype=np.int64), np.zeros((classes, dim))
 
@@ -38,7 +39,9 @@ class Statistics:
         """Add a block of rows with their class numbers (the parallel formula of Chan, Golub & LeVeque 1979)."""
         rows = as_float64(x)
         if rows.ndim != 2 or rows.shape[1] != len(self.mean) or len(rows) != len(y):
-            raise UsageError(f"rows of {len(self.mean)} coordinates with a class each, got {rows.shape} and {len(y)}")
+            raise UsageError(
+                f"expected rows of {len(self.mean)} coordinates with one class each, got {rows.shape} and {len(y)}"
+            )
         if not np.isfinite(rows).all():
             raise DegenerateError("the rows hold NaN or infinity", hint="drop or repair them")
         if not len(rows):
@@ -55,12 +58,12 @@ class Statistics:
         return self
 
     def cross(self) -> Matrix64:
-        """Covariance of the rows with each one-hot class, that class scaled to variance 1: (d, classes).
+        """Return the covariance of the rows with each one-hot class, scaled to variance 1: (d, classes).
 
-        Without the scaling a rare class would look weak, and a tolerance would keep it.
+        Without the scaling the direction of a rare class would be weak and fall below the tolerance.
         """
         if np.count_nonzero(self.counts) < 2:
-            raise DegenerateError("all rows are of one class, and it takes two to tell apart")
+            raise DegenerateError("all rows are of one class; erasure needs two")
         share = self.counts / self.n
         apart = self.sums - self.counts[:, None] * self.mean
         deviation = np.sqrt(share * (1 - share))[:, None]
@@ -68,7 +71,7 @@ class Statistics:
         return np.asarray(scaled.T, dtype=np.float64)
 
     def covariance(self, *, shrinkage: bool = False) -> Matrix64:
-        """Of the rows, divisor n; `shrinkage` pulls it towards a multiple of the identity.
+        """Return the covariance of the rows, with divisor n; `shrinkage` moves it towards a multiple of the identity.
 
         The optimal linear shrinkage of Bodnar, Gupta & Parolya 2014 (random matrix theory): for few rows in many
         dimensions, where the sample covariance overstates the strong directions.
@@ -82,7 +85,7 @@ class Statistics:
         return np.asarray(kept * plain + (1 - kept) * trace / d * np.eye(d), dtype=np.float64)
 
     def eraser(self, *, shrinkage: bool = False, orth: bool = False) -> LowRank:
-        """The map x - W+ u u' W (x - mean), u an orthonormal basis of the range of W cross, W the whitening."""
+        """Return the map x - W+ u u' W (x - mean), u an orthonormal basis of the range of W cross, W the whitening."""
         cross = self.cross()
         whiten, unwhiten = _whitening(self.covariance(shrinkage=shrinkage), orth=orth)
         left, strength, _ = np.linalg.svd(whiten @ cross, full_matrices=False)
@@ -92,57 +95,62 @@ class Statistics:
 
 
 def _whitening(covariance: Matrix64, *, orth: bool) -> tuple[Matrix64, Matrix64]:
-    """Symmetric square roots of the inverse covariance and of the covariance; no variance counts as 0."""
+    """Return the symmetric square roots of the inverse covariance and of the covariance, on its range."""
     if orth:
         return np.eye(len(covariance)), np.eye(len(covariance))
     values, axes = np.linalg.eigh(covariance)
-    there = values > values[-1] * len(values) * np.finfo(np.float64).eps
-    roots: Vector64 = np.sqrt(values[there])
-    kept = axes[:, there]
+    nonzero = values > values[-1] * len(values) * np.finfo(np.float64).eps
+    roots: Vector64 = np.sqrt(values[nonzero])
+    kept = axes[:, nonzero]
     return (kept / roots) @ kept.T, (kept * roots) @ kept.T
 
 
+@MITIGATIONS.register("leace")
 @dataclass(frozen=True)
 class LEACE(FromLabels):
-    """x - W+ P W (x - mean): W whitens, P projects onto the range of W Cov(x, z), z the classes.
+    """Apply the smallest affine change after which no linear classifier separates the classes.
 
-    Belrose et al. 2023: among all affine maps with Cov(x', z) = 0, hence with equal class means, this one moves the
+    Belrose et al. (2023): among all affine maps with Cov(x', z) = 0, and hence equal class means, this one moves the
     vectors least (mean squared distance, in any inner product). With equal class means no linear classifier with an
-    intercept beats the constant one, whatever convex loss it is trained with. Rank: the classes less one.
+    intercept beats the constant one, for any convex loss. W whitens, P projects onto the range of W Cov(x, z), and
+    z are the classes. The rank is the number of classes less one.
 
-    Labelled words as for INLP, which this is to be compared with: the best that linear erasure can do. `orth` takes
-    W = 1, an orthogonal projection away from the differences of the class means. `shrinkage` regularises the
-    covariance; the guarantee holds all the same, for it holds for any invertible W.
+    The labelled words are those of INLP, with which it should be compared: this is the best that linear erasure can
+    do. `orth` sets W = 1, an orthogonal projection away from the differences of the class means. `shrinkage`
+    regularises the covariance; the guarantee holds for any invertible W, so it still holds.
 
-    What it does not do: the guarantee is for the labelled words, and for linear classifiers. Others, and k-means, may
-    still find the concept; the map is an oblique projection, so that single vectors may grow.
+    What it does not do: the guarantee is for the labelled words and for linear classifiers. Nonlinear classifiers and
+    k-means may still find the concept. The map is an oblique projection, so single vectors may become longer.
+
+    Args:
+        shrinkage: Whether the covariance is shrunk towards a multiple of the identity.
+        orth: Whether the projection is orthogonal (W = 1) instead of oblique.
     """
 
     id: ClassVar[str] = "leace"
     title: ClassVar[str] = "Least-squares concept erasure (LEACE)"
-    citation: ClassVar[str] = "Belrose, Schneider-Joseph, Ravfogel, Cotterell, Raff & Biderman 2023, NeurIPS"
+    formula: ClassVar[str] = "x - W^+ P W (x - mean), W = Cov(x)^-1/2, P the projection onto the range of W Cov(x, z)"
+    cites: ClassVar[tuple[str, ...]] = ("belrose2023",)
     limits: ClassVar[str] = (
-        "Guaranteed for linear classifiers and on the labelled words only; classifiers that are not linear and "
-        "clusters may still find the concept."
+        "Guaranteed for linear classifiers and on the labelled words only; nonlinear classifiers and clustering may "
+        "still find the concept."
     )
 
     shrinkage: bool = False
     orth: bool = False
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
-        """Choose the labelled words, gather their statistics, and return the eraser."""
-        asked = as_concept(concept)
-        labelled = self._labelled(v, asked)
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        labelled = self._labelled(v, concept)
         x = labelled.matrix(v)
-        vm = sparing(self._erase(x, labelled.y), self.words, v, asked)
-        # What is told of accuracy must not come from words that the eraser has seen.
+        vm = sparing(self._erase(x, labelled.y), self.words, v, concept)
+        # The reported accuracy must not come from words that the eraser was fitted to.
         fit, dev, _ = labelled.parts
         seen = np.union1d(fit, dev)
         details = labelled.report(x, self._erase(x[seen], labelled.y[seen]))
-        return self._reported(vm, v, labelled.coverage, {**details, "concept": asked.name})
+        return self._reported(vm, v, labelled.coverage, {**details, "concept": concept.name})
 
     def _erase(self, x: Matrix64, y: Rows) -> LowRank:
-        found = Statistics(x.shape[1], int(y.max()) + 1)
+        statistics = Statistics(x.shape[1], int(y.max()) + 1)
         for start in range(0, len(x), ROWS_AT_ONCE):
-            found.update(x[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
-        return found.eraser(shrinkage=self.shrinkage, orth=self.orth)
+            statistics.update(x[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
+        return statistics.eraser(shrinkage=self.shrinkage, orth=self.orth)

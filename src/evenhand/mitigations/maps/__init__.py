@@ -1,6 +1,6 @@
-"""Maps: frozen functions from vectors to vectors, on `Vectors`, arrays and tensors alike, that can be saved.
+"""Maps: frozen functions on `Vectors`, arrays and tensors that can be composed, saved and loaded.
 
-How a map is found (fitting) belongs in the methods beside this folder.
+The methods in the sibling folders fit them.
 """
 
 from evenhand.mitigations.maps.application import apply_blocks

@@ -1,4 +1,4 @@
-"""Applying a map: to `Vectors`, arrays and tensors, in blocks of rows so that double precision costs little memory."""
+"""Apply a map to `Vectors`, arrays and tensors, in blocks of rows so that double precision needs little memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,21 +14,21 @@ from threadpoolctl import threadpool_limits
 from evenhand.arrays import Floats, Matrix, give_back_pages
 from evenhand.errors import UsageError
 from evenhand.files import writing
-from evenhand.mitigations.maps.backend import NUMPY, is_tensor, torch_like, wide_tensor
+from evenhand.mitigations.maps.backend import NUMPY, Array, Tensor, is_tensor, torch_like, wide_tensor
 from evenhand.mitigations.maps.vectormap import VectorMap, Words
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.models.vectors.formats.safetensors_file import write_stream
 
-WORTH_THREADS = 2**24  # values: below, starting threads costs more than it gains
-BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that stay in the cache make a chain of maps two to three times faster
+WORTH_THREADS = 2**24  # values; below this, starting threads costs more than it gains
+BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that fit the cache make a chain of maps two to three times faster
 
 
-def apply(vm: VectorMap, x: Any, words: Words | str | None = None) -> Any:
-    """The map of whatever it is: `Vectors`, a tensor, or anything numpy can read as an array."""
+def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
+    """Apply the map to `Vectors`, a tensor, or anything numpy can convert to an array."""
     if isinstance(x, Vectors):
         if words is not None:
-            raise UsageError("these vectors know their own words", hint="call the map without words")
+            raise UsageError("Vectors have their own words", hint="call the map without words")
         check_dim(vm, x.dim)
         return x.with_matrix(_whole(vm, x.matrix, x.words), step=vm.step())
     if is_tensor(x):
@@ -40,33 +39,33 @@ def apply(vm: VectorMap, x: Any, words: Words | str | None = None) -> Any:
 def apply_blocks(
     vm: VectorMap, matrix: Matrix, words: Words | None = None, *, rows: int | None = None
 ) -> Iterator[Floats]:
-    """The mapped rows, one block after the other, of the matrix's own dtype.
+    """Yield the mapped rows block by block, in the dtype of the matrix.
 
-    For a matrix that does not fit into memory: give a memory-mapped one, and write each block where it belongs.
-    `rows` is the size of a block.
+    For a matrix that does not fit into memory, pass a memory-mapped one and write each block as it arrives. `rows` is
+    the size of a block.
     """
     if matrix.ndim != 2:
-        raise UsageError(f"blocks are rows of a matrix, got shape {matrix.shape}")
+        raise UsageError(f"the matrix must have 2 axes, got shape {matrix.shape}")
     check_dim(vm, matrix.shape[1])
     _check_words(vm, words, len(matrix))
     size = rows or max(1, BLOCK_VALUES // matrix.shape[1])
     if size < 1:
-        raise UsageError(f"a block has at least one row, got rows={rows}")
+        raise UsageError(f"rows must be at least 1, got {rows}")
     return _blocks(vm, matrix, words, size)
 
 
 def _blocks(vm: VectorMap, matrix: Matrix, words: Words | None, size: int) -> Iterator[Floats]:
     for start in range(0, len(matrix), size):
         block = matrix[start : start + size].astype(np.float64)
-        some = None if words is None else words[start : start + size]
-        yield vm.transform(block, NUMPY, some).astype(matrix.dtype, copy=False)
+        block_words = None if words is None else words[start : start + size]
+        yield vm.transform(block, NUMPY, block_words).astype(matrix.dtype, copy=False)
 
 
 def write(vm: VectorMap, vectors: Vectors, path: Path) -> Path:
-    """The mapped vectors as a file in our own format; memory-mapped input of any size passes through."""
+    """Write the mapped vectors as a .safetensors file; memory-mapped input may be of any size."""
     if format_for_writing(path).id != "safetensors":
-        raise UsageError(f"{path}: only .safetensors is written block by block", hint="or apply the map, then save")
-    blocks = _forgetting(apply_blocks(vm, vectors.matrix, vectors.words), vectors.matrix)
+        raise UsageError(f"{path}: only .safetensors is written block by block", hint="apply the map, then save")
+    blocks = _release_pages(apply_blocks(vm, vectors.matrix, vectors.words), vectors.matrix)
     dim = vm.out_dim_of(vectors.dim) or 0
     history = (*vectors.history, vm.step())
     with writing(path) as out:
@@ -74,8 +73,8 @@ def write(vm: VectorMap, vectors: Vectors, path: Path) -> Path:
     return path
 
 
-def _forgetting(blocks: Iterator[Floats], matrix: Matrix) -> Iterator[Floats]:
-    """The same blocks; what was read of a mapped file is let go of, or it would fill the memory."""
+def _release_pages(blocks: Iterator[Floats], matrix: Matrix) -> Iterator[Floats]:
+    """Yield the blocks, releasing pages of a memory-mapped file so that they do not fill the memory."""
     for number, block in enumerate(blocks):
         yield block
         if number % 64 == 63:
@@ -83,23 +82,23 @@ def _forgetting(blocks: Iterator[Floats], matrix: Matrix) -> Iterator[Floats]:
 
 
 def _whole(vm: VectorMap, matrix: Matrix, words: Words | None) -> Floats:
-    """All rows in memory, a large matrix in as many parts at once as there are cores: rows do not know each other."""
-    apply_blocks(vm, matrix, words)  # says what is wrong before anything is allocated
+    """Return all mapped rows; a large matrix is mapped in parallel, one part per core."""
+    apply_blocks(vm, matrix, words)  # checks the arguments before anything is allocated
     out: Floats = np.empty((len(matrix), vm.out_dim_of(matrix.shape[1]) or 0), dtype=matrix.dtype)
     cores = (os.cpu_count() or 1) if matrix.size >= WORTH_THREADS else 1
     edges = np.linspace(0, len(matrix), cores + 1).astype(int).tolist()
     if cores == 1:
         _fill(out, vm, matrix, words, (0, len(matrix)))
         return out
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(cores) as pool:  # one kind of threads, not both
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(cores) as pool:  # our threads instead of those of BLAS
         list(pool.map(lambda part: _fill(out, vm, matrix, words, part), pairwise(edges)))
     return out
 
 
 def _fill(out: Floats, vm: VectorMap, matrix: Matrix, words: Words | None, part: tuple[int, int]) -> None:
     start, stop = part
-    some = None if words is None else words[start:stop]
-    for block in apply_blocks(vm, matrix[start:stop], some):
+    part_words = None if words is None else words[start:stop]
+    for block in apply_blocks(vm, matrix[start:stop], part_words):
         out[start : start + len(block)] = block
         start += len(block)
 
@@ -120,15 +119,15 @@ def _empty(vm: VectorMap, x: Floats) -> Floats:
     return np.empty((*x.shape[:-1], vm.out_dim_of(x.shape[-1]) or 0), dtype=x.dtype)
 
 
-def _on_tensor(vm: VectorMap, x: Any, words: Words | str | None) -> Any:
+def _on_tensor(vm: VectorMap, x: Tensor, words: Words | str | None) -> Tensor:
     if not x.is_floating_point() or x.ndim == 0:
         raise UsageError(f"a map takes tensors of real numbers in rows, got {x.dtype} of shape {tuple(x.shape)}")
     check_dim(vm, x.shape[-1])
     wide = wide_tensor(x)
     rows = wide.reshape(-1, x.shape[-1])
-    some = _row_words(words)
-    _check_words(vm, some, rows.shape[0])
-    mapped = vm.transform(rows, torch_like(wide), some)
+    row_words = _row_words(words)
+    _check_words(vm, row_words, rows.shape[0])
+    mapped = vm.transform(rows, torch_like(wide), row_words)
     return mapped.reshape(*x.shape[:-1], mapped.shape[-1]).to(x.dtype)
 
 
@@ -137,7 +136,7 @@ def _row_words(words: Words | str | None) -> Words | None:
 
 
 def check_dim(vm: VectorMap, dim: int) -> None:
-    """An error when vectors of this dimension are not what the map takes."""
+    """Raise `UsageError` if the map does not take vectors of this dimension."""
     if vm.in_dim is not None and vm.in_dim != dim:
         raise UsageError(
             f"{vm!r} takes vectors of {vm.in_dim} coordinates, got {dim}",
@@ -148,8 +147,8 @@ def check_dim(vm: VectorMap, dim: int) -> None:
 def _check_words(vm: VectorMap, words: Sequence[str] | None, rows: int) -> None:
     if vm.needs_words and words is None:
         raise UsageError(
-            f"{vm!r} treats words differently, so that it cannot map bare numbers",
-            hint="call it on Vectors, or pass words=[...] with one word for each row",
+            f"{vm!r} depends on the words, so it cannot map bare numbers",
+            hint="call it on Vectors, or pass words=[...] with one word per row",
         )
     if words is not None and len(words) != rows:
-        raise UsageError(f"{len(words):,} words for {rows:,} rows", hint="give one word for each row")
+        raise UsageError(f"{len(words):,} words for {rows:,} rows", hint="pass one word per row")

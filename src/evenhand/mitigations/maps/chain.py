@@ -1,4 +1,4 @@
-"""Maps one after the other."""
+"""Maps applied one after the other."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.backend import Array, Backend
 from evenhand.mitigations.maps.coordinates import RowNormalise
 from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain(VectorMap):
-    """Several maps, applied in the order given; `b @ a` is `Chain((a, b))`. Chains inside a chain are flattened."""
+    """Several maps, applied in order; `b @ a` is `Chain((a, b))`. Nested chains are flattened."""
 
     kind: ClassVar[str] = "chain"
 
     maps: Iterable[VectorMap]
 
     def __post_init__(self) -> None:
-        given = tuple(self.maps)
-        flat = tuple(part for vm in given for part in (vm.maps if isinstance(vm, Chain) else (vm,)))
+        maps = tuple(self.maps)
+        flat = tuple(part for vm in maps for part in (vm.maps if isinstance(vm, Chain) else (vm,)))
         if not flat:
             raise UsageError("a chain needs at least one map")
         object.__setattr__(self, "maps", flat)
         _check(flat)
         if not self.report:
-            object.__setattr__(self, "report", _joint_report(given))
+            object.__setattr__(self, "report", _joint_report(maps))
 
     @property
     def parts(self) -> tuple[VectorMap, ...]:
-        """The maps, first to last."""
+        """Return the maps, first to last."""
         return tuple(self.maps)
 
     @property
     def in_dim(self) -> int | None:
-        """What the first map takes; where that takes anything and keeps the dimension, what the next one takes."""
+        """Return what the first map takes; a scaling of any dimension is skipped."""
         for part in self.parts:
             if part.in_dim is not None or not isinstance(part, RowNormalise):
                 return part.in_dim
@@ -50,40 +50,40 @@ class Chain(VectorMap):
 
     @property
     def out_dim(self) -> int | None:
-        """What the last map gives."""
+        """Return the number of coordinates of the last map's result."""
         return self.out_dim_of(self.in_dim)
 
     def out_dim_of(self, dim: int | None) -> int | None:
-        """What the maps make of `dim`, one after the other."""
+        """Return the number of coordinates of the result for an input of `dim`."""
         for part in self.parts:
             dim = part.out_dim_of(dim)
         return dim
 
     @property
     def needs_words(self) -> bool:
-        """Whether any of them does."""
+        """Return whether any of the maps does."""
         return any(part.needs_words for part in self.parts)
 
     @property
     def is_linear(self) -> bool:
-        """Whether all of them are."""
+        """Return whether all maps are."""
         return all(part.is_linear for part in self.parts)
 
     @cached_property
     def rank_removed(self) -> int:
-        """Exact for linear maps; otherwise the most that one of them removes, so at least that."""
+        """Return the exact rank for linear maps, otherwise a lower bound: the largest of the maps' ranks."""
         if self.is_linear and self.in_dim is not None:
             return self.in_dim - int(np.linalg.matrix_rank(self.to_matrix()[0]))
         return max(part.rank_removed for part in self.parts)
 
-    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
-        """Each map on what the one before it gave."""
+    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+        """Apply the maps in order."""
         for part in self.parts:
             x = part.transform(x, at, words)
         return x
 
     def to_matrix(self) -> tuple[Matrix64, Vector64]:
-        """The product of the matrices, and what becomes of the biases."""
+        """Return the product of the matrices, and the resulting bias."""
         if not self.is_linear:
             return super().to_matrix()
         matrix, bias = self.parts[0].to_matrix()
@@ -93,12 +93,12 @@ class Chain(VectorMap):
         return matrix, bias
 
     def state(self) -> State:
-        """The maps."""
+        """Return the maps."""
         return State({}, {}, self.parts)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """From the maps."""
+        """Return the chain of the maps."""
         return cls(state.children)
 
 
@@ -113,10 +113,10 @@ def _check(parts: tuple[VectorMap, ...]) -> None:
         dim = part.out_dim_of(part.in_dim if dim is None else dim)
 
 
-def _joint_report(given: tuple[VectorMap, ...]) -> dict[str, Any]:
-    """One report for each method: a method that is several maps has one of its own, and their parts have none."""
-    reports = [step for one in given for step in one.report.get("chain", [dict(one.report)])]
+def _joint_report(maps: tuple[VectorMap, ...]) -> dict[str, object]:
+    """Return one report per method; a method of several maps has its own, and its parts have none."""
+    reports = [step for vm in maps for step in vm.report.get("chain", [dict(vm.report)])]
     if not any(reports):
         return {}
-    methods = [one.report.get("method", one.kind) for one in given]
+    methods = [vm.report.get("method", vm.kind) for vm in maps]
     return {"method": ".".join(methods), "chain": reports}

@@ -1,15 +1,15 @@
-"""A single layer with a squashing function: the encoder of gender-preserving debiasing."""
+"""A single tanh layer: the encoder of gender-preserving debiasing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.backend import Array, Backend
 from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
 
 
@@ -31,28 +31,28 @@ class Encoder(VectorMap):
 
     @property
     def in_dim(self) -> int:
-        """Rows of the weight."""
+        """Return the number of rows of the weight."""
         return int(self.weight.shape[0])
 
     @property
     def out_dim(self) -> int:
-        """Columns of the weight."""
+        """Return the number of columns of the weight."""
         return int(self.weight.shape[1])
 
     @cached_property
     def rank_removed(self) -> int:
-        """Dimensions less the rank of W: tanh itself loses none."""
+        """Return the number of dimensions less the rank of W; tanh is invertible."""
         return self.in_dim - int(np.linalg.matrix_rank(self.weight))
 
-    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
-        """Tanh of X W + b."""
+    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+        """Return tanh(x W + b)."""
         return at.xp.tanh(x @ at.put(self.weight) + at.put(self.bias))
 
     def state(self) -> State:
-        """Weight and bias."""
+        """Return weight and bias."""
         return State({"weight": self.weight, "bias": self.bias}, {})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """From weight and bias."""
+        """Return the map with this weight and bias."""
         return cls(**state.arrays)

@@ -1,22 +1,20 @@
-"""A map as a torch layer, to put behind an embedding table or inside an encoder."""
+"""A map as a torch layer, for use after an embedding table or inside an encoder."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from evenhand.errors import UsageError, require
 from evenhand.mitigations.maps.application import check_dim
-from evenhand.mitigations.maps.backend import Backend, wide_tensor
+from evenhand.mitigations.maps.backend import Array, Backend, Tensor, Torch, wide_tensor
 from evenhand.mitigations.maps.store import arrays_of
 from evenhand.mitigations.maps.vectormap import VectorMap
 
 
-def layer(vm: VectorMap, dtype: Any = None) -> Any:
-    """A `torch.nn.Module` with the map's arrays as buffers: they move with `.to(device)` and are not trained."""
+def layer(vm: VectorMap, dtype: Torch = None) -> Torch:
+    """Return a `torch.nn.Module` whose buffers, the map's arrays, follow `.to(device)` and are not trained."""
     if vm.needs_words:
-        raise UsageError(f"{vm!r} treats words differently, and a layer sees no words")
+        raise UsageError(f"{vm!r} depends on the word, which a layer does not see")
     torch = require("torch", extra="models")
 
     class MapLayer(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -26,13 +24,13 @@ def layer(vm: VectorMap, dtype: Any = None) -> Any:
                 values = torch.tensor(np.array(array), dtype=dtype or torch.get_default_dtype())
                 self.register_buffer(_buffer(name), values)
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Tensor) -> Tensor:
             check_dim(vm, x.shape[-1])
             wide = wide_tensor(x)
-            arrays = arrays_of(vm)  # held until the end: the buffers are found by the identity of these arrays
+            arrays = arrays_of(vm)  # kept alive: buffers are looked up by the identity of these arrays
             buffers = {id(array): getattr(self, _buffer(name)) for name, array in arrays.items()}
 
-            def put(constant: Any) -> Any:
+            def put(constant: Array) -> Tensor:
                 return buffers[id(constant)].to(dtype=wide.dtype, device=wide.device)
 
             mapped = vm.transform(wide.reshape(-1, x.shape[-1]), Backend(torch, put), None)
@@ -45,4 +43,4 @@ def layer(vm: VectorMap, dtype: Any = None) -> Any:
 
 
 def _buffer(name: str) -> str:
-    return name.replace(".", "_")  # torch keeps the dot for modules inside modules
+    return name.replace(".", "_")  # torch reserves the dot for nested modules

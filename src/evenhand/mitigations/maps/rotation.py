@@ -1,33 +1,33 @@
-"""OSCaR's map: turn one plane, by an angle that depends on where in the plane a vector points."""
+"""OSCaR's map: rotate one plane by an angle that depends on the direction of the vector in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from evenhand.arrays import Floats, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.backend import Array, Backend, Torch
 from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
-PARALLEL = 1e-6  # radians; nearer than this two directions span no plane
+PARALLEL = 1e-6  # radians; directions closer than this do not span a plane
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlaneRotation(VectorMap):
     """A graded rotation of the plane of two directions that makes them orthogonal (OSCaR, Dev et al. 2020).
 
-    v1 stays, v2 goes to e (the unit vector in their plane orthogonal to v1, on the side of v2), every other vector of
-    the plane turns by an angle in between, and what is orthogonal to the plane stays. Lengths are kept, the map is
-    continuous, and it maps -x to -map(x); it is not linear. With t' the angle from v1 to v2, t = pi/2 - t' and
-    psi in [0, pi) the angle from v1 to the line through x, the turn is t psi/t' for psi <= t', else
-    t (pi - psi)/(pi - t'): the four cases of the paper, which differ only in which half of the line x lies on.
+    v1 stays, v2 is mapped to e (the unit vector in their plane orthogonal to v1, on the side of v2), every other vector
+    of the plane rotates by an angle in between, and the orthogonal complement stays. The map keeps lengths, is
+    continuous and odd, and is not linear. With t' the angle from v1 to v2, t = pi/2 - t' and
+    psi in [0, pi) the angle from v1 to the line through x, the rotation is t psi/t' for psi <= t', else
+    t (pi - psi)/(pi - t'): the four cases of the paper, which differ only in the half of the line that x lies on.
 
-    The public codes swap t and t' (after "correction" 60 degrees become 108) and change the basis twice; this is
-    the form in the paper's text, corrected so that v1 -> v1 and v2 -> e hold.
+    The public codes swap t and t' (60 degrees become 108) and change the basis twice; this is the form in the paper's
+    text, corrected so that v1 -> v1 and v2 -> e.
     """
 
     kind: ClassVar[str] = "plane-rotation"
@@ -41,7 +41,7 @@ class PlaneRotation(VectorMap):
         v1, e = (frozen(vector, ndim=1, what="a direction of the plane") for vector in (self.v1, self.e))
         same_length(len(v1), len(e), what="dimensions of the two directions")
         if not PARALLEL < self.angle < np.pi - PARALLEL:
-            raise DegenerateError(f"the two directions are parallel (angle {self.angle:g}): they span no plane")
+            raise DegenerateError(f"the two directions are parallel (angle {self.angle:g}) and do not span a plane")
         plane = np.stack([v1, e])
         if not np.allclose(plane @ plane.T, np.eye(2), atol=ORTHONORMAL_ATOL):
             raise UsageError("v1 and e must be orthonormal", hint="use PlaneRotation.between(v1, v2)")
@@ -50,12 +50,12 @@ class PlaneRotation(VectorMap):
 
     @classmethod
     def between(cls, v1: Floats, v2: Floats) -> Self:
-        """The map that keeps the direction v1 and makes v2 orthogonal to it."""
+        """Return the map that keeps the direction v1 and makes v2 orthogonal to it."""
         first, second = (frozen(vector, ndim=1, what="a direction") for vector in (v1, v2))
         same_length(len(first), len(second), what="dimensions of the two directions")
         lengths = np.linalg.norm(first), np.linalg.norm(second)
         if min(lengths) == 0:
-            raise DegenerateError("a zero vector is no direction")
+            raise DegenerateError("a zero vector has no direction")
         first, second = first / lengths[0], second / lengths[1]
         rest = second - (second @ first) * first
         angle = float(np.arctan2(np.linalg.norm(rest), second @ first))
@@ -63,31 +63,31 @@ class PlaneRotation(VectorMap):
 
     @property
     def in_dim(self) -> int:
-        """Number of coordinates."""
+        """Return the number of coordinates."""
         return len(self.v1)
 
-    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
-        """Two coordinates, their turn, and the change added back: O(n d), no d x d basis."""
+    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+        """Rotate the two coordinates in the plane and add the change: O(n d), without a d x d basis."""
         plane = at.xp.stack([at.put(self.v1), at.put(self.e)])
         along, across = x @ plane[0], x @ plane[1]
-        turn = self._turn(along, across, at.xp)
-        cosine, sine = at.xp.cos(turn), at.xp.sin(turn)
+        rotation = self._angles(along, across, at.xp)
+        cosine, sine = at.xp.cos(rotation), at.xp.sin(rotation)
         change = at.xp.stack([(cosine - 1) * along - sine * across, sine * along + (cosine - 1) * across], -1)
         return x + change @ plane
 
-    def _turn(self, along: Any, across: Any, xp: Any) -> Any:
-        # In the origin the angle is undefined, and torch's gradient of arctan2 NaN: any other point stands in for it.
-        somewhere = xp.where((along == 0) & (across == 0), xp.ones_like(along), along)
-        angle = xp.arctan2(across, somewhere)
+    def _angles(self, along: Array, across: Array, xp: Torch) -> Array:
+        # At the origin the angle is undefined and torch's gradient of arctan2 is NaN, so another point replaces it.
+        defined = xp.where((along == 0) & (across == 0), xp.ones_like(along), along)
+        angle = xp.arctan2(across, defined)
         psi = xp.where(angle < 0, angle + np.pi, angle)
         whole = np.pi / 2 - self.angle
         return xp.where(psi <= self.angle, psi / self.angle, (np.pi - psi) / (np.pi - self.angle)) * whole
 
     def state(self) -> State:
-        """The two directions and the angle."""
+        """Return the two directions and the angle."""
         return State({"v1": self.v1, "e": self.e, "angle": np.array([self.angle])}, {})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """From the two directions and the angle."""
+        """Return the map with these directions and this angle."""
         return cls(state.arrays["v1"], state.arrays["e"], float(state.arrays["angle"][0]))

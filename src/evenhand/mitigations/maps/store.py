@@ -1,4 +1,4 @@
-"""Maps on disk: one safetensors file, the numbers as tensors, everything else as JSON in its metadata."""
+"""Maps on disk: one safetensors file with the arrays as tensors and the rest as JSON in its metadata."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS: dict[str, type[VectorMap]] = {
 
 
 def digest(vm: VectorMap) -> str:
-    """SHA-256 of the kind, the numbers and the plain data of a map and of the maps inside it."""
+    """Return the SHA-256 of kind, arrays and settings of a map and of the maps inside it."""
     state = vm.state()
     total = hashlib.sha256(json.dumps([vm.kind, state.config], sort_keys=True).encode())
     for name in sorted(state.arrays):
@@ -52,7 +52,7 @@ def digest(vm: VectorMap) -> str:
 
 
 def arrays_of(vm: VectorMap, prefix: str = "") -> dict[str, Matrix64]:
-    """All arrays of a map and of the maps inside it, under names such as `0.basis`."""
+    """Return all arrays of a map and of the maps inside it, by names such as `0.basis`."""
     state = vm.state()
     arrays = {prefix + name: array for name, array in state.arrays.items()}
     for number, child in enumerate(state.children):
@@ -61,7 +61,7 @@ def arrays_of(vm: VectorMap, prefix: str = "") -> dict[str, Matrix64]:
 
 
 def save(vm: VectorMap, path: Path) -> Path:
-    """Write the map; the file appears whole or not at all."""
+    """Write the map; the file is complete or absent."""
     from safetensors.numpy import save as to_bytes
 
     about = {"format": FORMAT, "map": _describe(vm), "sha256": vm.digest}
@@ -73,7 +73,7 @@ def save(vm: VectorMap, path: Path) -> Path:
 
 
 def load(path: Path) -> VectorMap:
-    """Read a map back; anything but an undamaged file of ours is a `FormatError` that names it."""
+    """Load a map; raise `FormatError` if the file is not a map or is damaged."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -87,9 +87,9 @@ def load(path: Path) -> VectorMap:
     return _rebuild(path, metadata, tensors)
 
 
-def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Any]) -> VectorMap:
+def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64]) -> VectorMap:
     if METADATA not in metadata:
-        raise FormatError(f"{path}: holds tensors but no map", hint="maps are written by VectorMap.save")
+        raise FormatError(f"{path}: not a map, although a safetensors file", hint="maps are written by VectorMap.save")
     try:
         about = json.loads(metadata[METADATA])
         if about["format"] != FORMAT:
@@ -105,7 +105,7 @@ def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Any]) -> V
     return vm
 
 
-def _describe(vm: VectorMap) -> dict[str, Any]:
+def _describe(vm: VectorMap) -> dict[str, object]:
     state = vm.state()
     return {
         "kind": vm.kind,
@@ -116,15 +116,15 @@ def _describe(vm: VectorMap) -> dict[str, Any]:
     }
 
 
-def _build(about: dict[str, Any], tensors: dict[str, Any], prefix: str = "") -> VectorMap:
+def _build(about: dict[str, Any], tensors: dict[str, Matrix64], prefix: str = "") -> VectorMap:
     children = tuple(_build(child, tensors, f"{prefix}{n}.") for n, child in enumerate(about["children"]))
     arrays = {name: tensors[prefix + name] for name in about["arrays"]}
     vm = KINDS[about["kind"]].from_state(State(arrays, about["config"], children))
     return vm.with_report(**about["report"]) if about["report"] else vm
 
 
-def _plain(value: Any) -> Any:
-    """Numbers of numpy and other containers, as JSON has them."""
+def _plain(value: object) -> object:
+    """Convert numpy numbers and other containers to JSON values."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return list(value) if isinstance(value, set | frozenset | tuple) else str(value)

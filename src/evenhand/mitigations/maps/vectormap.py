@@ -1,4 +1,4 @@
-"""`VectorMap`: what every fitted mitigation is, and what all maps have in common."""
+"""`VectorMap`: the base class of all maps, which fitted mitigations are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Backend
+from evenhand.mitigations.maps.backend import Array, Backend, Torch
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ Words = Sequence[str]
 
 
 class State(NamedTuple):
-    """Everything a map consists of: arrays, plain data for JSON, and the maps inside it."""
+    """The content of a map: arrays, plain data for JSON, and the maps inside it."""
 
-    arrays: dict[str, Any]
+    arrays: dict[str, Array]
     config: dict[str, Any]
     children: tuple[VectorMap, ...] = ()
 
@@ -36,117 +37,117 @@ class State(NamedTuple):
 class VectorMap(ABC):
     """A frozen function from vectors to vectors.
 
-    Call it on `Vectors` (a new one comes back, with an entry in its history), on a numpy array (one vector or any
-    number of rows; the dtype stays) or on a torch tensor (differentiable; device and dtype stay). `b @ a` applies a
-    first. Two maps are equal when they are of the same kind and hold the same numbers.
+    Call it on `Vectors` (returns new ones, with an entry in their history), on a numpy array (one vector or any number
+    of rows; keeps the dtype) or on a torch tensor (differentiable; keeps device and dtype). `b @ a` applies a first.
+    Two maps are equal if they have the same kind and the same numbers.
     """
 
     kind: ClassVar[str]
 
     report: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    """What the method that made this map did: method, params, rank removed, words missing, share of variance kept."""
+    """Report of the method that fitted the map: method, params, rank removed, words missing, share of variance kept."""
 
     @property
     @abstractmethod
     def in_dim(self) -> int | None:
-        """Number of coordinates it takes; None where any number will do."""
+        """Return the number of coordinates it takes; None for any number."""
 
     @property
     def out_dim(self) -> int | None:
-        """Number of coordinates it gives; None where that depends on what it is given."""
+        """Return the number of coordinates of the result; None if that depends on the input."""
         return self.in_dim
 
     def out_dim_of(self, dim: int | None) -> int | None:
-        """Number of coordinates it makes of `dim`."""
+        """Return the number of coordinates of the result for an input of `dim`."""
         return self.out_dim
 
     @property
     def needs_words(self) -> bool:
-        """Whether it must know which word each row is."""
+        """Return whether it needs the word of each row."""
         return False
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is x M + b for some matrix M and some b (which need not be zero)."""
+        """Return whether it is x M + b for some matrix M and some b (which need not be zero)."""
         return False
 
     @property
     def rank_removed(self) -> int:
-        """How many dimensions it flattens entirely."""
+        """Return the number of dimensions it removes entirely."""
         return 0
 
     @abstractmethod
-    def transform(self, x: Any, at: Backend, words: Words | None) -> Any:
-        """The formula itself, on rows (n, in_dim) that the backend already holds in enough precision."""
+    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+        """Compute the map on rows (n, in_dim), which are in sufficient precision already."""
 
     @abstractmethod
     def state(self) -> State:
-        """What it consists of, for saving, hashing and comparing."""
+        """Return the content, for saving, hashing and comparing."""
 
     @classmethod
     @abstractmethod
     def from_state(cls, state: State) -> Self:
-        """The map that consists of this."""
+        """Return the map with this content."""
 
     @overload
     def __call__(self, x: Vectors) -> Vectors: ...
     @overload
     def __call__(self, x: Floats, words: Words | str | None = None) -> Floats: ...
     @overload
-    def __call__(self, x: Any, words: Words | str | None = None) -> Any: ...
-    def __call__(self, x: Any, words: Words | str | None = None) -> Any:
-        """The mapped vectors, of the kind that was given; `words` names the rows of a bare array."""
-        from evenhand.mitigations.maps.application import apply  # it applies maps, so it imports this module
+    def __call__(self, x: Array, words: Words | str | None = None) -> Array: ...
+    def __call__(self, x: Array, words: Words | str | None = None) -> Array:
+        """Return the mapped vectors, of the same type as the input; `words` names the rows of a bare array."""
+        from evenhand.mitigations.maps.application import apply  # imports this module
 
         return apply(self, x, words)
 
     def to_matrix(self) -> tuple[Matrix64, Vector64]:
-        """(M, b) with map(x) = x M + b, for the maps that are affine."""
+        """Return (M, b) with map(x) = x M + b, for affine maps."""
         why = "it treats words differently" if self.needs_words else "it is not linear"
-        raise UsageError(f"{self!r} cannot be written as x M + b: {why}", hint="look at is_linear first")
+        raise UsageError(f"{self!r} cannot be written as x M + b: {why}", hint="check is_linear first")
 
     def __matmul__(self, first: VectorMap) -> Chain:
         from evenhand.mitigations.maps.chain import Chain
 
         return Chain((first, self)) if isinstance(first, VectorMap) else NotImplemented
 
-    def with_report(self, **entries: Any) -> Self:
-        """The same map with these entries added to its report."""
+    def with_report(self, **entries: object) -> Self:
+        """Return the map with these entries added to its report."""
         return replace(self, report={**self.report, **entries})
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that decides what it does; the report does not count."""
+        """SHA-256 of its kind, arrays and settings, the same in every process; the report is not included."""
         from evenhand.mitigations.maps.store import digest
 
         return digest(self)
 
     def step(self) -> dict[str, Any]:
-        """The entry that it leaves in the history of the vectors it was applied to."""
-        made = {key: self.report[key] for key in ("concept", "params") if key in self.report}
-        return {"method": self.report.get("method", self.kind), **made, "map": self.kind, "sha256": self.digest}
+        """Return the entry for the history of vectors that it was applied to."""
+        fitted = {key: self.report[key] for key in ("concept", "params") if key in self.report}
+        return {"method": self.report.get("method", self.kind), **fitted, "map": self.kind, "sha256": self.digest}
 
     def write(self, vectors: Vectors, path: str | os.PathLike[str]) -> Path:
-        """Map vectors straight into a .safetensors file, block by block, so that the result never is in memory."""
+        """Map vectors into a .safetensors file block by block; the result is never held in memory."""
         from evenhand.mitigations.maps.application import write
 
         return write(self, vectors, Path(path))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it as safetensors with its report; the file appears whole or not at all."""
+        """Write the map and its report as safetensors; the file is complete or absent."""
         from evenhand.mitigations.maps.store import save
 
         return save(self, Path(path))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> VectorMap:
-        """Read a map of any kind back from its file."""
+        """Load a map of any kind from its file."""
         from evenhand.mitigations.maps.store import load
 
         return load(Path(path))
 
-    def to_torch(self, dtype: Any = None) -> Any:
-        """A `torch.nn.Module` that does the same, its numbers frozen buffers: a layer to put behind an embedding."""
+    def to_torch(self, dtype: Torch = None) -> Torch:
+        """Return an equivalent `torch.nn.Module` with frozen buffers, for use after an embedding layer."""
         from evenhand.mitigations.maps.layer import layer
 
         return layer(self, dtype)
@@ -164,8 +165,8 @@ class VectorMap(ABC):
         return f"{type(self).__name__}({dims}{removed}{made_by})"
 
 
-def frozen(values: Any, *, ndim: int, what: str) -> Matrix64:
-    """A read-only float64 copy; a wrong number of axes, NaN or infinity is an error that names the array."""
+def frozen(values: ArrayLike, *, ndim: int, what: str) -> Matrix64:
+    """Return a read-only float64 copy; raise if it has a wrong number of axes, NaN or infinity."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -173,19 +174,19 @@ def frozen(values: Any, *, ndim: int, what: str) -> Matrix64:
     if array.ndim != ndim:
         raise UsageError(f"{what} must have {ndim} axes, got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise UsageError(f"{what} holds NaN or infinity")
+        raise UsageError(f"{what} contains NaN or infinity")
     array.flags.writeable = False
     return array
 
 
 def same_length(first: int, second: int, *, what: str) -> None:
-    """An error when two sizes that must agree do not."""
+    """Raise `UsageError` if two sizes differ."""
     if first != second:
-        raise UsageError(f"{what} do not fit: {first} against {second}")
+        raise UsageError(f"{what} differ: {first} and {second}")
 
 
 def plain_words(words: Iterable[str], *, what: str) -> tuple[str, ...]:
-    """The words without repeats, in their order; one string in place of a list is an error."""
+    """Return the words without repeats, in order; raise if they are a single string."""
     if isinstance(words, str):
         raise UsageError(f"{what} takes a list of words, got the string {words!r}", hint=f"write [{words!r}]")
     return tuple(dict.fromkeys(words))

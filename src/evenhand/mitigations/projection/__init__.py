@@ -1,1 +1,1 @@
-"""Methods that remove directions: linear, span, hard, soft, double-hard and MISP."""
+"""Methods that remove or shrink directions: linear, span, hard, soft, double-hard and MISP."""

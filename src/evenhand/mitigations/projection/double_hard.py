@@ -1,24 +1,25 @@
-"""Double-Hard debiasing: first the principal component that hides the concept, then the concept's direction."""
+"""Double-Hard debiasing: remove the principal component that hides the concept, then the concept's direction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import LowRank, VectorMap
+from evenhand.mitigations.maps.application import BLOCK_VALUES
 from evenhand.mitigations.method import Mitigation
-from evenhand.mitigations.projection.moments import Moments, moments
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
 from evenhand.subspaces.lookup import Differences, differences
 from evenhand.subspaces.principal import RANK_RTOL, principal
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -28,92 +29,98 @@ FREQUENT = 50_000  # rows considered, and the longest word: the restriction of G
 LONGEST = 19
 
 
+@MITIGATIONS.register("double-hard")
 @dataclass(frozen=True)
 class DoubleHardDebias(Mitigation):
-    """(x - <x, d> d - mu) without its part along g: one principal component d and the concept's direction g removed.
+    """Remove one principal component d of the vocabulary and the concept's direction g from every word.
 
-    Wang et al. 2020. mu and the components are those of the whole vocabulary. The words that lean most to each pole
-    (cos with one anchor less cos with the other, over frequent words that are not about the concept) are clustered
-    after each of the first 20 components in turn, and the direction of the pairs learned without it, are removed; d is
-    the component after which 2-means finds the poles least. Applied to all words, he and she too; nothing is
-    normalised or equalised. The map is affine, so that it also takes new vectors.
+    Wang et al. (2020). The mean mu and the components are those of the whole vocabulary. The words most biased to
+    each pole (cosine with one anchor less cosine with the other, over frequent words not about the concept) are
+    clustered after removing each of the first 20 components and the direction of the pairs learned without it; d is
+    the component after which 2-means recovers the poles least. The map applies to all words, he and she too;
+    nothing is normalised or equalised. It is affine, so it also applies to new vectors.
 
-    As in the paper the component is taken from the uncentred x, so that all words keep the constant -<mu, d> d, which
-    no cluster notices but cosines do; `centre_first=True` leaves it out. The report has all accuracies.
+    As in the paper the component is removed from the uncentred x, so all words keep the constant -<mu, d> d, which
+    clustering ignores but cosines do not; `centre_first=True` drops it. The report lists all accuracies.
 
-    What it does not do: work for more than two poles, or without pairs and an anchor pair. Choosing by clustering is
-    fitting to clustering: a low accuracy on these very words is no evidence about others.
+    What it does not do: work with more than two poles, or without pairs. The component is selected by clustering,
+    so a low clustering accuracy on these words is not evidence about others.
+
+    Args:
+        components: Number of principal components to try.
+        n_words: Number of most biased words per side; at most half of the eligible words.
+        anchor: The two words (positive, negative) that define bias; None: the published pair, or the first pair.
+        score: How bias is measured: difference of cosines, or projection on the difference.
+        centre_first: Whether the mean is subtracted before the component is removed.
+        words: Which words stay unchanged; None: every word is mapped.
+        seed: Seed of the 2-means starts.
     """
 
     id: ClassVar[str] = "double-hard"
     title: ClassVar[str] = "Double-Hard debiasing"
-    citation: ClassVar[str] = "Wang, Lin, Rajani, McCann, Ordonez & Xiong 2020, ACL"
+    formula: ClassVar[str] = "y - <y, g> g, y = x - <x, d> d - mu"
+    cites: ClassVar[tuple[str, ...]] = ("wang2020",)
     limits: ClassVar[str] = (
-        "Two poles with pairs only. Chosen by clustering, so that clustering alone does not show what is left; "
-        "words that rightly carry the concept lose it too."
+        "Two poles with pairs only. The component is chosen by clustering, so clustering alone does not show what is "
+        "left; words that rightly carry the concept lose it too."
     )
 
     components: int = 20
-    """How many principal components are tried."""
     n_words: int = 1000
-    """Most biased words of each side; at most half of the words there are."""
     anchor: Sequence[str] | None = None
-    """(positive, negative); None: the concept's published pair, or its first pair."""
     score: Score = "cosine"
-    """How leaning is measured: difference of cosines, or projection on the difference."""
     centre_first: bool = False
     words: Selector | None = None
-    """Which words stay as they are (see `selection`); None: every word is mapped."""
     seed: int = 0
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
-        """Try the components on the most biased words and return the affine map for the best."""
-        asked = as_concept(concept)
-        self._check(asked)
-        anchor = self._anchor(asked)
-        found = differences(v, asked.pairs)
-        rows, labels = self._most_biased(v, asked, anchor)
-        biased = v.matrix[rows].astype(np.float64)
-        every = moments(v)
-        tried = [self._map(component, found, every) for component in _principal(every, self.components)]
-        accuracies = [agreement(vm(biased), labels, seed=self.seed) for vm in tried]
-        chosen = int(np.argmin(accuracies))
-        details = {
-            "concept": asked.name,
-            "anchor": list(anchor),
-            "component": chosen + 1,
-            "accuracies": accuracies,
-            "accuracy_before": agreement(biased, labels, seed=self.seed),
-            "words_clustered": len(labels),
-            "pairs_lost": [list(two) for two in found.lost],
-        }
-        return self._reported(sparing(tried[chosen], self.words, v, asked), v, found.coverage, details)
-
     def _check(self, concept: Concept) -> None:
-        if len(concept.groups) != 2 or not len(concept.pairs):
-            raise UsageError(
-                f"Double-Hard needs two poles and pairs; concept {concept.name!r} has {len(concept.groups)} groups "
-                f"and {len(concept.pairs)} pairs",
-                hint="use hard, linear or hsr, or make a concept of two of the groups",
-            )
+        hint = "use hard, linear or hsr, or make a concept of two of the groups"
+        require_two_groups(concept, "Double-Hard", hint=hint)
+        require_pairs(concept, "Double-Hard")
         if self.components < 1 or self.n_words < 1:
-            raise UsageError(f"at least one component and one word, got {self.components} and {self.n_words}")
+            raise UsageError(
+                f"components and n_words must be at least 1, got {self.components} and {self.n_words}",
+            )
         if self.score not in get_args(Score):
             raise UsageError(f"unknown score {self.score!r}", hint="use cosine or projection")
 
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        anchor = self._anchor(concept)
+        pair_differences = differences(v, concept.pairs)
+        rows, sides = self._most_biased(v, concept, anchor)
+        biased = v.matrix[rows].astype(np.float64)
+        moments = vocabulary_moments(v)
+        candidates = [
+            self._map(component, pair_differences, moments)
+            for component in principal_components(moments, self.components)
+        ]
+        accuracies = [agreement(vm(biased), sides, seed=self.seed) for vm in candidates]
+        best = int(np.argmin(accuracies))
+        details = {
+            "concept": concept.name,
+            "anchor": list(anchor),
+            "component": best + 1,
+            "accuracies": accuracies,
+            "accuracy_before": agreement(biased, sides, seed=self.seed),
+            "words_clustered": len(sides),
+            "pairs_lost": [list(words) for words in pair_differences.lost],
+        }
+        vm = sparing(candidates[best], self.words, v, concept)
+        return self._reported(vm, v, pair_differences.coverage, details)
+
     def _anchor(self, concept: Concept) -> tuple[str, str]:
         published = concept.direction.words if concept.direction and concept.direction.how == "pair" else None
-        both = self.anchor or published or concept.pairs.pairs[0]
-        if isinstance(both, str) or len(both) != 2:
-            raise UsageError(f"an anchor is (positive, negative), got {both!r}")
-        return (both[0], both[1])
+        words = self.anchor or published or concept.pairs.pairs[0]
+        if isinstance(words, str) or len(words) != 2:
+            raise UsageError(f"anchor must be two words (positive, negative), got {words!r}")
+        return (words[0], words[1])
 
     def _most_biased(self, v: Vectors, concept: Concept, anchor: tuple[str, str]) -> tuple[Rows, Rows]:
-        """Rows of the words that lean most to either side, and which side (1: the positive)."""
-        rows = _neutral_words(v, concept)
+        """Return the rows of the most biased words of both sides, and the side of each (1: positive)."""
+        rows = _neutral_rows(v, concept)
         axis = pair(v, *anchor, normalise=self.score == "cosine").basis[0]
-        words = unit_rows(v.matrix[rows]) if self.score == "cosine" else as_float64(v.matrix[rows])
-        order = np.argsort(-(words @ axis), kind="stable")
+        vectors = unit_rows(v.matrix[rows]) if self.score == "cosine" else as_float64(v.matrix[rows])
+        order = np.argsort(-(vectors @ axis), kind="stable")
         n = min(self.n_words, len(rows) // 2)
         if n < 2:
             raise DegenerateError(
@@ -121,43 +128,74 @@ class DoubleHardDebias(Mitigation):
             )
         return rows[np.concatenate([order[:n], order[-n:]])], np.repeat([1, 0], n)
 
-    def _map(self, component: Vector64, found: Differences, every: Moments) -> LowRank:
-        purified = found.rows - np.outer(found.rows @ component, component)
-        direction = principal(purified, k=1, how="pairs", towards=found.rows.mean(axis=0)).basis[0]
-        # The direction is learned without the component, so that the two are orthogonal and one product removes both.
-        both = np.stack([component, direction])
-        kept = every.mean - (every.mean @ direction) * direction
-        bias = kept - (kept @ component) * component if self.centre_first else kept
-        return LowRank(both.T, both, -bias)
+    def _map(self, component: Vector64, pair_differences: Differences, moments: Moments) -> LowRank:
+        purified = pair_differences.rows - np.outer(pair_differences.rows @ component, component)
+        direction = principal(purified, k=1, how="pairs", towards=pair_differences.rows.mean(axis=0)).basis[0]
+        # The direction is learned without the component, so the two are orthogonal and one product removes both.
+        basis = np.stack([component, direction])
+        shift = moments.mean - (moments.mean @ direction) * direction
+        bias = shift - (shift @ component) * component if self.centre_first else shift
+        return LowRank(basis.T, basis, -bias)
+
+
+class Moments(NamedTuple):
+    """Mean and sum of x'x over n rows."""
+
+    n: int
+    mean: Vector64
+    products: Matrix64
+
+    def covariance(self) -> Matrix64:
+        """Return the covariance, with divisor n."""
+        return np.asarray(self.products / self.n - np.outer(self.mean, self.mean), dtype=np.float64)
+
+
+def vocabulary_moments(v: Vectors, *, normalise: bool = False) -> Moments:
+    """Return the moments of all vectors, or of all unit vectors, computed in blocks of rows.
+
+    Raises:
+        DegenerateError: a vector holds NaN or infinity; the message names its word.
+    """
+    total, products = np.zeros(v.dim), np.zeros((v.dim, v.dim))
+    size = max(1, BLOCK_VALUES // v.dim)
+    for start in range(0, len(v), size):
+        rows = v.matrix[start : start + size]
+        block = unit_rows(rows) if normalise else rows.astype(np.float64)
+        total += block.sum(axis=0)
+        products += block.T @ block
+        if not np.isfinite(total).all():
+            word = v.words[start + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])]
+            raise DegenerateError(f"{v.name} has NaN or infinity in the vector of {word!r}", hint="drop or repair it")
+    return Moments(len(v), total / max(len(v), 1), products)
+
+
+def principal_components(moments: Moments, most: int) -> Matrix64:
+    """Return the strongest principal components of the vocabulary as rows."""
+    values, vectors = np.linalg.eigh(moments.covariance())
+    rank = int(np.count_nonzero(values > RANK_RTOL * values[-1]))
+    if not rank or values[-1] <= 0:
+        raise DegenerateError("all vectors are equal, so there are no principal components")
+    return np.asarray(vectors[:, ::-1].T[: min(most, rank)], dtype=np.float64)
 
 
 def agreement(rows: Matrix, sides: Rows, *, seed: int = 0) -> float:
-    """Share of the rows that 2-means puts with their own side, the better of the two ways to name the clusters."""
-    from sklearn.cluster import KMeans  # costs more to import than all the rest
+    """Return the share of rows that 2-means assigns to their own side, for the better naming of the clusters."""
+    from sklearn.cluster import KMeans  # slow to import
     from threadpoolctl import threadpool_limits
 
-    # So few rows gain nothing from threads, and on a busy machine these wait for each other for seconds.
+    # So few rows gain nothing from threads, and on a busy machine threads wait for each other for seconds.
     with threadpool_limits(limits=1):
-        found = KMeans(n_clusters=2, n_init=10, random_state=seed).fit_predict(rows)
-    share = float(np.mean(found == sides))
+        clusters = KMeans(n_clusters=2, n_init=10, random_state=seed).fit_predict(rows)
+    share = float(np.mean(clusters == sides))
     return max(share, 1 - share)
 
 
-def _principal(every: Moments, most: int) -> Matrix64:
-    """The strongest principal components of the vocabulary, one a row."""
-    values, vectors = np.linalg.eigh(every.covariance())
-    real = int(np.count_nonzero(values > RANK_RTOL * values[-1]))
-    if not real or values[-1] <= 0:
-        raise DegenerateError("all vectors are equal, so that there are no principal components")
-    return np.asarray(vectors[:, ::-1].T[: min(most, real)], dtype=np.float64)
-
-
-def _neutral_words(v: Vectors, concept: Concept) -> Rows:
-    """Frequent, lower-case, plain words that are not about the concept."""
+def _neutral_rows(v: Vectors, concept: Concept) -> Rows:
+    """Return the rows of frequent, lower-case, plain words that are not about the concept."""
     groups = [word for group in concept.groups.values() for word in group]
-    about = {*concept.specific, *groups, *(word for two in concept.pairs for word in two)}
-    plain = [row for row, word in enumerate(v.words[:FREQUENT]) if _is_plain(word) and word not in about]
-    return np.array(plain, dtype=np.int64)
+    about = {*concept.specific, *groups, *(word for pair in concept.pairs for word in pair)}
+    rows = [row for row, word in enumerate(v.words[:FREQUENT]) if _is_plain(word) and word not in about]
+    return np.array(rows, dtype=np.int64)
 
 
 def _is_plain(word: str) -> bool:

@@ -1,10 +1,10 @@
-"""Hard debiasing: neutralise the words that should not carry a concept, equalise those that come in counterparts."""
+"""Hard debiasing: neutralise words that should not carry a concept, equalise words that come as counterparts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -12,203 +12,219 @@ from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_direction, require_groups
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces.lookup import SAME_WORD, listed, word_rows
 from evenhand.subspaces.principal import principal
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
-
 Variant = Literal["paper", "wefe"]
+WordSets = tuple[tuple[str, ...], ...]
+UNDECIDED = 1e-6  # of a unit vector: an offset inside the subspace below this is rounding of float32
 
 
+@MITIGATIONS.register("hard")
 @dataclass(frozen=True)
 class HardDebias(Mitigation):
-    """Unit vectors; neutral words lose the subspace and are scaled back to length 1; counterparts become equidistant.
+    """Scale to unit length, remove the subspace from neutral words, make counterparts equidistant from all of them.
 
-    Bolukbasi et al. 2016: the direction g is the first principal direction of the pairs (unit words); every word of
-    the vocabulary but the concept's specific ones becomes (x - <x, g> g) at unit length; the two words of each
-    equalising pair become y + z g and y - z g, y what they have in common outside g. A concept with more than two
-    groups takes the multi-class form of Manzini et al. 2019 (several directions, sets instead of pairs).
+    Bolukbasi et al. (2016): the direction g is the first principal direction of the pairs (unit vectors). Every word
+    except the concept's specific ones becomes x - <x, g> g at unit length. The two words of each equalising pair
+    become y + z g and y - z g, where y is their mean outside g. A concept with more than two groups uses the
+    multi-class form of Manzini et al. (2019), with several directions and sets instead of pairs.
 
-    Where both words of a pair were neutralised, rounding decides in the released code which of them gets which side;
-    here each keeps the side it had before. Sets are equalised in sorted order. A word that the fit did not see is
-    treated as neutral. A concept without specific words spares the words of its groups and pairs, one without
-    equalising pairs equalises its own pairs.
+    If both words of a pair were neutralised, rounding decides in the released code which word gets which side; here
+    each keeps its original side. Sets are equalised in sorted order. A word unseen in fitting is treated as neutral.
+    Without specific words the concept's groups and pairs are exempt; without equalising pairs its own pairs are
+    equalised.
 
-    `variant="wefe"`: equalises the concept's pairs, from their vectors before neutralising, as that library does.
+    `variant="wefe"` equalises the concept's pairs from their vectors before neutralising, as that library does.
 
-    What it does not do: neighbourhoods stay, so that clusters and classifiers still find the concept (Gonen &
-    Goldberg 2019: 92.5 % of the most biased words after it).
+    What it does not do: neighbourhoods stay, so clustering and classifiers still find the concept (Gonen & Goldberg
+    2019: 92.5 % of the most biased words).
+
+    Args:
+        subspace: What to remove: a learned subspace, a recipe or the name of an estimator; None: as in the papers.
+        k: Number of directions; None: 1, or one less than the number of groups where there are more than two.
+        words: Which words are not neutralised; None: the concept's specific words.
+        equalise: Whether counterparts are made equidistant from neutral words.
+        variant: `paper`, or `wefe` for the behaviour of that library.
     """
 
     id: ClassVar[str] = "hard"
     title: ClassVar[str] = "Hard debiasing"
-    citation: ClassVar[str] = "Bolukbasi et al. 2016, NeurIPS; Manzini et al. 2019, NAACL"
+    formula: ClassVar[str] = "neutral words: (x - <x, g> g) / |x - <x, g> g|; counterparts: y + z g and y - z g"
+    cites: ClassVar[tuple[str, ...]] = ("bolukbasi2016", "manzini2019")
     limits: ClassVar[str] = (
         "Hides bias along one direction; neighbours, clusters and classifiers still find it. Depends on a list of "
-        "words that rightly carry the concept. All vectors are scaled to length 1."
+        "words that rightly carry the concept. All vectors are scaled to unit length."
     )
 
     subspace: Subspace | Recipe | str | None = None
-    """What to remove: a learned subspace, a recipe, or the name of an estimator; None: as in the papers."""
     k: int | None = None
-    """Number of directions; None: 1, for a concept with more than two groups the number of groups less 1."""
     words: Selector | None = None
-    """Which words stay as they are (see `selection`); None: the concept's specific ones."""
     equalise: bool = True
     variant: Variant = "paper"
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
-        """Learn the subspace, neutralise, and compute the equalised vectors."""
+    def _check(self, concept: Concept) -> None:
         if self.variant not in get_args(Variant):
             raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(Variant))}")
-        asked = as_concept(concept)
-        learned = unit_subspace(v, asked, self.subspace, k=self.k)
-        spared = spared_words(v, asked, self.words)
-        neutralise = ExceptWords(SoftProjection(learned.basis), sorted(spared))
-        table, account = self._equalised(v, asked, learned.basis, spared)
+        check_subspace(concept, "hard debiasing", self.subspace)
+
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        learned = unit_subspace(v, concept, self.subspace, k=self.k)
+        exempt = exempt_words(v, concept, self.words)
+        neutralise = ExceptWords(SoftProjection(learned.basis), sorted(exempt))
+        table, summary = self._equalise(v, concept, learned.basis, exempt)
         steps = [RowNormalise(v.dim), neutralise, RowNormalise(v.dim), *([WordTable(table)] if table else [])]
         details = {
-            "concept": asked.name,
+            "concept": concept.name,
             "subspace": learned.to_dict(basis=False),
-            "words_neutralised": len(v) - len(spared),
-            "words_spared": len(spared),
-            **account,
+            "words_neutralised": len(v) - len(exempt),
+            "words_spared": len(exempt),
+            **summary,
         }
         return self._reported(Chain(steps), v, learned.coverage, details)
 
-    def _equalised(
-        self, v: Vectors, concept: Concept, basis: Matrix64, spared: frozenset[str]
-    ) -> tuple[dict[str, Matrix64], dict[str, Any]]:
-        """New vectors for the words of the equalising sets, one set after the other, and the account of it."""
+    def _equalise(
+        self, v: Vectors, concept: Concept, basis: Matrix64, exempt: frozenset[str]
+    ) -> tuple[dict[str, Matrix64], dict[str, object]]:
+        """Return new vectors for the words of the equalising sets, and a summary; sets are processed in order."""
         sets = spelt_sets(v, self._sets(concept)) if self.equalise else ()
-        words = sorted({word for one in sets for word in one})
-        before = unit_rows(v.matrix[[v.index[word] for word in words]]) if words else np.empty((0, v.dim))
-        neutral = np.array([word not in spared and self.variant == "paper" for word in words])[:, None]
-        now = unit_rows(np.where(neutral, before - (before @ basis.T) @ basis, before)) if words else before
-        place = {word: row for row, word in enumerate(words)}
+        words = sorted({word for group in sets for word in group})
+        original = unit_rows(v.matrix[[v.index[word] for word in words]]) if words else np.empty((0, v.dim))
+        neutral = np.array([word not in exempt and self.variant == "paper" for word in words])[:, None]
+        current = unit_rows(np.where(neutral, original - (original @ basis.T) @ basis, original)) if words else original
+        row_of = {word: row for row, word in enumerate(words)}
         skipped = []
-        for one in sets:
-            rows = [place[word] for word in one]
-            made = equidistant(now[rows], before[rows], basis)
-            if made is None:
-                skipped.append(list(one))
+        for group in sets:
+            rows = [row_of[word] for word in group]
+            equalised = equidistant(current[rows], original[rows], basis)
+            if equalised is None:
+                skipped.append(list(group))
             else:
-                now[rows] = made
-        done = {word: now[place[word]] for one in sets if list(one) not in skipped for word in one}
-        twice = sorted({word for word in words if sum(word in one for one in sets) > 1})
-        return done, {"sets_equalised": len(sets) - len(skipped), "sets_without_sides": skipped, "words_twice": twice}
+                current[rows] = equalised
+        table = {word: current[row_of[word]] for group in sets if list(group) not in skipped for word in group}
+        repeated = sorted({word for word in words if sum(word in group for group in sets) > 1})
+        summary: dict[str, object] = {
+            "sets_equalised": len(sets) - len(skipped),
+            "sets_without_sides": skipped,
+            "words_twice": repeated,
+        }
+        return table, summary
 
     def _sets(self, concept: Concept) -> WordSets:
         pairs = concept.equalize if len(concept.equalize) and self.variant == "paper" else concept.pairs
         return counterparts(pairs) if len(concept.groups) > 2 else tuple(pairs)
 
 
+def check_subspace(concept: Concept, method: str, subspace: Subspace | Recipe | str | None) -> None:
+    """Raise `UsageError` if `unit_subspace` cannot learn a subspace of this concept."""
+    if isinstance(subspace, Subspace):
+        return
+    if subspace is not None:
+        require_direction(concept, method, subspace)
+    elif not len(concept.pairs):
+        require_groups(concept, method)
+
+
 def unit_subspace(
-    v: Vectors, concept: Concept, given: Subspace | Recipe | str | None = None, *, k: int | None = None
+    v: Vectors, concept: Concept, subspace: Subspace | Recipe | str | None = None, *, k: int | None = None
 ) -> Subspace:
-    """What hard and soft debiasing remove: the principal directions of the pairs or sets, words at unit length."""
-    if isinstance(given, Subspace):
-        return given if k is None else given.first(k)
-    if given is not None:
-        return learn(v, concept, given, k=k, normalise=True)
+    """Return what hard and soft debiasing remove: the principal directions of pairs or sets of unit vectors."""
+    if isinstance(subspace, Subspace):
+        return subspace if k is None else subspace.first(k)
+    if subspace is not None:
+        return learn(v, concept, subspace, k=k, normalise=True)
     if len(concept.groups) > 2:
         return set_subspace(v, concept, k=k)
     return learn(v, concept, "pairs" if len(concept.pairs) else "two-means", k=k, normalise=True)
 
 
-def spared_words(v: Vectors, concept: Concept, selector: Selector | None = None) -> frozenset[str]:
-    """The words that rightly carry the concept: by a rule, or its specific ones, or where it has none its own."""
+def exempt_words(v: Vectors, concept: Concept, selector: Selector | None = None) -> frozenset[str]:
+    """Return the words that rightly carry the concept: by a rule, its specific words, or its groups and pairs."""
     if selector is not None:
         return selector(v, concept)
-    own = [word for group in concept.groups.values() for word in group] + [
-        word for two in concept.pairs for word in two
-    ]
-    spelt = (v.find(word) for word in (concept.specific if len(concept.specific) else own))
-    return frozenset(word for word in spelt if word is not None)
-
-
-WordSets = tuple[tuple[str, ...], ...]
-UNDECIDED = 1e-6  # of a unit vector: an offset inside the subspace below this is rounding of float32
+    groups = [word for group in concept.groups.values() for word in group]
+    words = concept.specific if len(concept.specific) else [*groups, *(word for pair in concept.pairs for word in pair)]
+    return frozenset(spelling for word in words if (spelling := v.find(word)) is not None)
 
 
 def counterparts(pairs: Iterable[tuple[str, str]]) -> WordSets:
-    """Words joined by pairs, directly or through others: (jew, christian), (jew, muslim) are one set of three."""
+    """Join pairs that share words into sets: (jew, christian) and (jew, muslim) make one set of three."""
     sets: list[list[str]] = []
-    for two in pairs:
-        touched = [one for one in sets if set(one) & set(two)]
-        joined = list(dict.fromkeys([word for one in touched for word in one] + list(two)))
-        place = sets.index(touched[0]) if touched else len(sets)
-        sets = [one for one in sets if one not in touched]
-        sets.insert(place, joined)
-    return tuple(tuple(one) for one in sets)
+    for pair in pairs:
+        touched = [group for group in sets if set(group) & set(pair)]
+        joined = list(dict.fromkeys([word for group in touched for word in group] + list(pair)))
+        index = sets.index(touched[0]) if touched else len(sets)
+        sets = [group for group in sets if group not in touched]
+        sets.insert(index, joined)
+    return tuple(tuple(group) for group in sets)
 
 
-def set_subspace(v: Vectors, concept: Concept, *, k: int | None = None) -> Subspace:
-    """The first k principal directions of the defining sets, each centred on its own mean, words at unit length.
+def set_subspace(v: Vectors, concept: Concept, *, k: int | None = None, normalise: bool = True) -> Subspace:
+    """Return the first k principal directions of the defining sets, each centred on its own mean.
 
-    The sets are the concept's counterparts; where it has no pairs, one set of the means of its groups. k is by default
-    the number of groups less one, which is what so many points differ in (the released code takes 1), or the rank
-    where that is less.
+    The sets are the concept's counterparts; without pairs, one set of the means of its groups. The default k is the
+    number of groups less one, the dimension of the differences of that many points (the released code uses 1), or
+    the rank where that is smaller.
     """
-    rows, coverage = _centred_sets(v, concept) if len(concept.pairs) else _centred_means(v, concept)
-    most = min(len(concept.groups) - 1, int(np.linalg.matrix_rank(rows, rtol=SAME_WORD))) if k is None else k
-    if most == 0:
+    rows, coverage = (_centred_sets if len(concept.pairs) else _centred_means)(v, concept, normalise)
+    rank = min(len(concept.groups) - 1, int(np.linalg.matrix_rank(rows, rtol=SAME_WORD))) if k is None else k
+    if rank == 0:
         raise DegenerateError(f"concept {concept.name!r}: the words of each set have the same vectors")
-    params = {"concept": concept.name, "normalise": True, "sets": "pairs" if len(concept.pairs) else "group means"}
-    return principal(rows, k=most, how="sets", params=params, coverage=coverage)
+    source = "pairs" if len(concept.pairs) else "group means"
+    params = {"concept": concept.name, "normalise": normalise, "sets": source}
+    return principal(rows, k=rank, how="sets", params=params, coverage=coverage)
 
 
-def _centred_sets(v: Vectors, concept: Concept) -> tuple[Matrix64, Coverage]:
+def _centred_sets(v: Vectors, concept: Concept, normalise: bool) -> tuple[Matrix64, Coverage]:
     sets = counterparts(concept.pairs)
-    rows, coverage = word_rows(v, [word for one in sets for word in one], what=concept.name, normalise=True)
-    place = {word: row for row, word in enumerate(coverage.found)}
-    found = [rows[[place[word] for word in one if word in place]] for one in sets]
-    complete = [one - one.mean(axis=0) for one in found if len(one) > 1]
-    if not complete:
+    words = [word for group in sets for word in group]
+    rows, coverage = word_rows(v, words, what=concept.name, normalise=normalise)
+    row_of = {word: row for row, word in enumerate(coverage.found)}
+    groups = [rows[[row_of[word] for word in group if word in row_of]] for group in sets]
+    centred = [group - group.mean(axis=0) for group in groups if len(group) > 1]
+    if not centred:
         raise VocabularyError(
             f"{v.name} has no two counterparts of {concept.name!r}", hint=f"missing: {listed(coverage.missing)}"
         )
-    return np.vstack(complete), coverage
+    return np.vstack(centred), coverage
 
 
-def _centred_means(v: Vectors, concept: Concept) -> tuple[Matrix64, Coverage]:
-    if len(concept.groups) < 2:
-        raise UsageError(f"concept {concept.name!r} has one group only: nothing to tell it from", hint="give it two")
+def _centred_means(v: Vectors, concept: Concept, normalise: bool) -> tuple[Matrix64, Coverage]:
     coverage, means = Coverage(()), []
-    for name, group in concept.groups.items():
-        rows, found = word_rows(v, group, what=f"group {name!r}", normalise=True)
+    for name, words in concept.groups.items():
+        rows, group_coverage = word_rows(v, words, what=f"group {name!r}", normalise=normalise)
         means.append(rows.mean(axis=0))
-        coverage = coverage + found
-    centred = np.array(means) - np.mean(means, axis=0)
-    return centred, coverage
+        coverage = coverage + group_coverage
+    return np.array(means) - np.mean(means, axis=0), coverage
 
 
 def spelt_sets(v: Vectors, sets: Iterable[Sequence[str]]) -> WordSets:
-    """The sets as written, lower, title and upper case, as far as the vocabulary has all their words; sorted.
+    """Return the sets in original, lower, title and upper case, where the vocabulary has all words; sorted.
 
-    Released hard debiasing keeps these in a set, so that their order, which matters when a word occurs twice, changes
-    from run to run.
+    The released code keeps them in an unordered set, so its result changes between runs when a word occurs twice.
     """
     cases = (str, str.lower, str.title, str.upper)
-    spelt = {tuple(case(word) for word in one) for one in sets for case in cases}
-    return tuple(sorted(one for one in spelt if all(word in v.index for word in one)))
+    spellings = {tuple(case(word) for word in group) for group in sets for case in cases}
+    return tuple(sorted(group for group in spellings if all(word in v.index for word in group)))
 
 
-def equidistant(rows: Matrix64, before: Matrix64, basis: Matrix64) -> Matrix64 | None:
-    """The unit vectors of one set, equal outside the subspace and equally far from its middle inside.
+def equidistant(rows: Matrix64, original: Matrix64, basis: Matrix64) -> Matrix64 | None:
+    """Return unit vectors of one set that are equal outside the subspace and equally far from its middle inside.
 
-    nu + sqrt(1 - |nu|^2) (w_B - mu_B) / |w_B - mu_B|, with mu the mean and nu = mu - mu_B. A member on mu_B has no
-    side (released code: rounding decides); then all take the sides they had in `before`, and with none there
-    either the answer is None.
+    nu + sqrt(1 - |nu|^2) (w_B - mu_B) / |w_B - mu_B|, with mu the mean and nu = mu - mu_B. A member at mu_B has no
+    side (in the released code rounding decides); then all members take the sides they have in `original`. Returns
+    None if they have no sides there either.
     """
-    for sides in (rows, before):
-        inside = sides @ basis.T
+    for candidates in (rows, original):
+        inside = candidates @ basis.T
         offsets = inside - inside.mean(axis=0)
         lengths = row_norms(offsets)[:, None]
         if lengths.min() > UNDECIDED:

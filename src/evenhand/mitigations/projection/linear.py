@@ -2,64 +2,107 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.projection.hard import set_subspace
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
 
+@MITIGATIONS.register("linear")
 @dataclass(frozen=True)
 class LinearProjection(Mitigation):
-    """x - sum_i <x, b_i> b_i for every word, the concept's own words too; nothing is normalised.
+    """Remove the concept's directions from every word, including the concept's own; nothing is normalised.
 
-    Dev & Phillips 2019; Dev et al. 2019 (he - she for gender, the first principal component of eight demonyms for
-    nationality, the first two of eight adherents for religion): those are the concepts' published directions, the
-    default. The directions are orthonormal, so that they are removed jointly, not one after the other.
+    Dev & Phillips (2019) and Dev et al. (2020) use she - he for gender, the first principal component of eight
+    demonyms for nationality and the first two of eight adherents for religion. These are the concepts' published
+    directions and the default. The directions are orthonormal, so they are removed jointly.
 
-    What it does not do: words keep their neighbourhoods, so that clusters and classifiers still find the concept
-    (Gonen & Goldberg 2019); words that rightly carry it (mother, king) lose it as well.
+    A concept without a published direction uses its pairs (first principal direction), or the difference of its two
+    group means. With more than two groups it loses all principal components of the differences between the groups
+    (one less than there are groups), with a warning: no single direction separates them.
+
+    What it does not do: words keep their neighbours, so clustering and classifiers still find the concept (Gonen &
+    Goldberg 2019), and words that rightly carry the concept (mother, king) lose it too.
+
+    Args:
+        subspace: What to remove: a learned subspace, a recipe or the name of an estimator; None: as published.
+        k: Number of directions; None: as the recipe says.
+        centre: Whether words are centred before principal components are computed; None: as the recipe says.
+        normalise: Whether words are scaled to unit length before the directions are learned; None: as the recipe says.
+        words: Which words stay unchanged; None: every word is projected.
     """
 
     id: ClassVar[str] = "linear"
     title: ClassVar[str] = "Linear projection"
-    citation: ClassVar[str] = "Dev & Phillips 2019, AISTATS; Dev, Li, Phillips & Srikumar 2020, AAAI"
+    formula: ClassVar[str] = "x - sum_i <x, b_i> b_i, b_i the orthonormal directions of the concept"
+    cites: ClassVar[tuple[str, ...]] = ("dev2019attenuating", "dev2019")
     limits: ClassVar[str] = (
-        "Removes one direction or a few; what is spread over others stays, and can be recovered by clustering or a "
+        "Removes one direction or a few; bias in other directions stays and can be recovered by clustering or a "
         "classifier. Words that rightly carry the concept lose it too."
     )
 
     subspace: Subspace | Recipe | str | None = None
-    """What to remove: a learned subspace, a recipe, or the name of an estimator; None: the published direction."""
     k: int | None = None
-    """Number of directions; None: as the recipe says."""
     centre: bool | None = None
     normalise: bool | None = None
     words: Selector | None = None
-    """Which words stay as they are (see `selection`); None: every word is projected."""
 
-    def fit(self, v: Vectors, concept: Concept | str | None = None) -> VectorMap:
-        """Learn the subspace (unless one was given) and return the projection that removes it."""
+    def fit(self, view: Vectors, concept: Concept | str | None = None, *, seed: int | None = None) -> VectorMap:
+        """Learn the subspace, unless one was given, and return the projection that removes it."""
+        if concept is not None:
+            return super().fit(view, concept, seed=seed)
+        if not isinstance(self.subspace, Subspace):
+            raise UsageError(
+                "linear projection needs a concept or a subspace",
+                hint="fit(vectors, concept), or LinearProjection(subspace).fit(vectors)",
+            )
+        return self._fit(view, None)
+
+    def _check(self, concept: Concept) -> None:
+        if not isinstance(self.subspace, Subspace):
+            require_direction(concept, "linear projection", self.subspace)
+
+    def _fit(self, v: Vectors, concept: Concept | None) -> VectorMap:
         learned = self._learn(v, concept)
-        about = None if concept is None else as_concept(concept)
-        vm = sparing(SoftProjection(learned.basis), self.words, v, about)
+        vm = sparing(SoftProjection(learned.basis), self.words, v, concept)
         details = {"concept": learned.params.get("concept", ""), "subspace": learned.to_dict(basis=False)}
         return self._reported(vm, v, learned.coverage, details)
 
-    def _learn(self, v: Vectors, concept: Concept | str | None) -> Subspace:
+    def _learn(self, v: Vectors, concept: Concept | None) -> Subspace:
         if isinstance(self.subspace, Subspace):
             if self.centre is not None or self.normalise is not None:
-                raise UsageError("centre and normalise say how to learn a subspace; this one is learned already")
+                raise UsageError(
+                    "centre and normalise apply to learning a subspace, but a learned one was given",
+                    hint="leave them out",
+                )
             return self.subspace if self.k is None else self.subspace.first(self.k)
         if concept is None:
-            raise UsageError("what should be removed?", hint="fit(vectors, concept), or LinearProjection(subspace)")
-        recipe, asked = self.subspace, as_concept(concept)
-        return learn(v, asked, recipe, k=self.k, centre=self.centre, normalise=self.normalise)
+            raise UsageError("linear projection needs a concept or a subspace")
+        if self.subspace is None and concept.direction is None and len(concept.groups) > 2:
+            return self._learn_groups(v, concept)
+        return learn(v, concept, self.subspace, k=self.k, centre=self.centre, normalise=self.normalise)
+
+    def _learn_groups(self, v: Vectors, concept: Concept) -> Subspace:
+        """Learn the principal components of the differences between more than two groups."""
+        if self.centre is False:
+            raise UsageError("the differences of more than two groups are always centred", hint="leave centre out")
+        learned = set_subspace(v, concept, k=self.k, normalise=bool(self.normalise))
+        warnings.warn(
+            f"linear: concept {concept.name!r} has {len(concept.groups)} groups and no published direction; removing "
+            f"the {learned.k} principal components of the differences between its groups",
+            EvenhandWarning,
+            stacklevel=5,
+        )
+        return learned

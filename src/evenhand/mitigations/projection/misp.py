@@ -1,11 +1,11 @@
-"""Multi-dimensional information-weighted soft projection: shrink the directions in which names differ."""
+"""Multi-dimensional information-weighted soft projection: shrink the directions in which first names differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, names
@@ -23,71 +24,81 @@ from evenhand.words import as_concept
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-# Below this share of a list the words found are not the list: lower-cased vectors without names still have "grace".
-ENOUGH_WORDS = 0.5
+# Below this share the words present do not represent the list: lower-cased vectors without names still have "grace".
+MIN_COVERAGE = 0.5
 
 
+@MITIGATIONS.register("misp")
 @dataclass(frozen=True)
 class MISP(Mitigation):
-    """x - sum_i a_i <x, g_i> g_i: g_i the principal components of all differences f - m of names, a_i their shares.
+    """Shrink the principal components of all differences f - m of names by the share of variance each explains.
 
-    Dawkins 2021, equation 4: 100 names on each side, four components, a_i the proportion of variance explained. Every
-    word is mapped, once, as it is (not normalised). It shrinks; nothing is removed. `weights=1.0` is the paper's MHD,
-    which removes the four directions; `weights=0.0` changes nothing.
+    Dawkins (2021, equation 4): 100 names on each side, four components, a_i the proportion of variance explained.
+    Every word is mapped once, without normalising. Directions are shrunk, not removed. `weights=1.0` is the paper's
+    MHD, which removes the four directions; `weights=0.0` changes nothing.
 
-    Concepts of more than two groups take the differences between the words of every two groups, each two weighing the
-    same; concepts without names take the words of their groups.
+    Concepts of more than two groups use the differences between the words of every two groups, equally weighted;
+    concepts without names use the words of their groups.
 
     What it does not do: with `centre=True`, the PCA that the paper's numbers point to, the mean difference of the two
-    lists is subtracted before the components are found, so that these are directions in which names of one gender
-    differ among themselves (age, origin). `centre=False` keeps it. The report has `cos_mean_difference` of both. The
-    first weight is near 0.2 at best, so that clusters and classifiers find the concept as before.
+    lists is subtracted first, so the components are directions in which names of one gender differ among themselves
+    (age, origin). `centre=False` keeps it. The report has `cos_mean_difference` of both. The first weight is about
+    0.2 at most, so clustering and classifiers find the concept as before.
+
+    Args:
+        k: Number of components.
+        centre: Whether the differences are centred before the components are computed, as in the paper.
+        weights: `explained` for shares of variance, one number for all directions (1.0 is MHD), or one for each.
+        lists: Which lists of the concept to use; `auto`: its names, or its groups where it has no names.
+        normalise: Whether the vectors of the lists are scaled to unit length before the components are computed.
+        words: Which words stay unchanged; None: every word is mapped.
     """
 
     id: ClassVar[str] = "misp"
     title: ClassVar[str] = "Information-weighted soft projection (MISP)"
-    citation: ClassVar[str] = "Dawkins 2021, Findings of ACL"
+    formula: ClassVar[str] = (
+        "x - sum_i a_i <x, g_i> g_i, g_i principal components of the name differences, a_i their shares"
+    )
+    cites: ClassVar[tuple[str, ...]] = ("dawkins2021",)
     limits: ClassVar[str] = (
-        "A small shrinkage: clustering, classifiers and analogies stay as they were. Centred, as published, it hardly "
-        "touches the mean difference between the groups. Needs names (or group words) in the vocabulary."
+        "Shrinks only slightly: clustering, classifiers and analogies hardly change. Centred, as published, it leaves "
+        "most of the mean difference between the groups. Needs names or group words in the vocabulary."
     )
 
     k: int = 4
     centre: bool = True
     weights: Literal["explained"] | float | Sequence[float] = "explained"
-    """Shares of the variance; or one number for all directions (1.0 is MHD); or one for each."""
     lists: Literal["auto", "names", "groups"] = "auto"
-    """Which lists of the concept; auto: its names where it has them, else its groups."""
     normalise: bool = False
     words: Selector | None = None
-    """Which words stay as they are (see `selection`); None: every word is mapped."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, str | float | int):
             object.__setattr__(self, "weights", tuple(float(a) for a in self.weights))
 
-    def fit(self, v: Vectors, concept: Concept | str) -> VectorMap:
-        """Find the components and return the map that shrinks them."""
-        asked = as_concept(concept)
-        learned, details = self._learn(v, asked)
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        learned, details = self._learn(v, concept)
         weights = self._weights(learned)
-        vm = sparing(SoftProjection(learned.basis, weights), self.words, v, asked)
+        vm = sparing(SoftProjection(learned.basis, weights), self.words, v, concept)
         return self._reported(vm, v, learned.coverage, {**details, "weights": weights.tolist()})
+
+    def _check(self, concept: Concept) -> None:
+        if isinstance(self.weights, str) and self.weights != "explained":
+            raise UsageError(f"unknown weights {self.weights!r}", hint="use 'explained', a number, or k numbers")
+        self._lists(concept)
 
     def _weights(self, learned: Subspace) -> Vector64:
         if isinstance(self.weights, str):
-            if self.weights != "explained":
-                raise UsageError(f"unknown weights {self.weights!r}", hint="use 'explained', a number, or k numbers")
             return np.asarray(learned.explained)
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.full(learned.k, float(weights)) if weights.ndim == 0 else weights
 
-    def _learn(self, v: Vectors, concept: Concept) -> tuple[Subspace, dict[str, Any]]:
+    def _learn(self, v: Vectors, concept: Concept) -> tuple[Subspace, dict[str, object]]:
         lists = self._lists(concept)
         for name, words in lists.items():
-            _refuse_strangers(v.locate(words)[1], f"{name!r} of {concept.name!r}", v)
+            _require_coverage(v.locate(words)[1], f"{name!r} of {concept.name!r}", v)
         learned = self._subspace(v, lists, self.centre)
-        details = {
+        details: dict[str, object] = {
             "concept": concept.name,
             "subspace": learned.to_dict(basis=False),
             "lists": list(lists),
@@ -98,7 +109,7 @@ class MISP(Mitigation):
         return learned, details
 
     def _cosines(self, v: Vectors, lists: Mapping[str, tuple[str, ...]], centre: bool) -> list[float]:
-        """Of each direction with the mean difference; none where this kind of PCA finds too few directions."""
+        """Return the cosine of each direction with the mean difference; empty where this PCA has too few directions."""
         try:
             return list(self._subspace(v, lists, centre).params["cos_mean_difference"])
         except (DegenerateError, UsageError):
@@ -106,12 +117,12 @@ class MISP(Mitigation):
 
     def _lists(self, concept: Concept) -> dict[str, tuple[str, ...]]:
         if self.lists not in ("auto", "names", "groups"):
-            raise UsageError(f"unknown choice of lists {self.lists!r}", hint="use auto, names or groups")
+            raise UsageError(f"unknown lists {self.lists!r}", hint="use auto, names or groups")
         chosen = ("names" if len(concept.names) >= 2 else "groups") if self.lists == "auto" else self.lists
         lists = {name: tuple(words) for name, words in getattr(concept, chosen).items()}
         if len(lists) < 2:
             raise UsageError(
-                f"concept {concept.name!r} has {len(lists)} lists under {chosen!r}; differences need two",
+                f"MISP needs two lists of words; concept {concept.name!r} has {len(lists)} under {chosen!r}",
                 hint='give it groups={"a": [...], "b": [...]} or names={...}',
             )
         first = concept.positive if concept.positive in lists else next(iter(lists))
@@ -125,40 +136,41 @@ class MISP(Mitigation):
 
 
 def weight_permutations(method: MISP, v: Vectors, concept: Concept | str) -> Iterator[tuple[str, VectorMap]]:
-    """The k! - 1 maps whose weights sit on the wrong directions (23 for k = 4), each with its name in the paper.
+    """Yield the k! - 1 maps with permuted weights (23 for k = 4), each with its name in the paper.
 
-    Dawkins 2021, appendix C: in 1243 weight a_1 goes to g_1, a_2 to g_2, a_4 to g_3 and a_3 to g_4. The directions
-    are learned once; each map comes when it is asked for.
+    Dawkins (2021, appendix C): in 1243 weight a_1 goes to g_1, a_2 to g_2, a_4 to g_3 and a_3 to g_4. The directions
+    are learned once.
     """
-    asked = as_concept(concept)
-    learned, details = method._learn(v, asked)
+    about = as_concept(concept)
+    method.check_concept(about)
+    learned, details = method._learn(v, about)
     weights = method._weights(learned)
-    right = tuple(range(learned.k))
-    for order in permutations(right):
-        if order == right:
+    identity = tuple(range(learned.k))
+    for order in permutations(identity):
+        if order == identity:
             continue
         name = "".join(str(number + 1) for number in order)
-        moved = replace(method, weights=tuple(weights[list(order)].tolist()))
-        vm = sparing(SoftProjection(learned.basis, weights[list(order)]), method.words, v, asked)
-        account = {**details, "weights": weights[list(order)].tolist(), "permutation": name}
-        yield name, moved._reported(vm, v, learned.coverage, account)
+        permuted = replace(method, weights=tuple(weights[list(order)].tolist()))
+        vm = sparing(SoftProjection(learned.basis, weights[list(order)]), method.words, v, about)
+        report = {**details, "weights": weights[list(order)].tolist(), "permutation": name}
+        yield name, permuted._reported(vm, v, learned.coverage, report)
 
 
 def between_groups(
     v: Vectors, lists: Mapping[str, Sequence[str]], k: int, *, centre: bool, normalise: bool = False
 ) -> Subspace:
-    """Principal components of all differences between words of different groups, every two groups weighing the same.
+    """Return the principal components of all differences between words of different groups, pairs of groups equal.
 
-    The mean over pairs of groups of Cov(i) + Cov(j) [+ d d', d the difference of their means]: what `names` finds,
-    for more than two. Centring is within each pair of groups, since the order of a pair is arbitrary.
+    These diagonalise the mean over pairs of groups of Cov(i) + Cov(j) [+ d d', d the difference of their means], as
+    `names` does for two groups. Centring is within each pair of groups, since the order of a pair is arbitrary.
     """
-    found = [word_rows(v, words, what=f"the list {name!r}", normalise=normalise) for name, words in lists.items()]
-    rows = [group for group, _ in found]
+    located = [word_rows(v, words, what=f"the list {name!r}", normalise=normalise) for name, words in lists.items()]
+    rows = [group for group, _ in located]
     means = [group.mean(axis=0) for group in rows]
     within = [(group - mean) * np.sqrt(2 / (len(rows) * len(group))) for group, mean in zip(rows, means, strict=True)]
     apart = np.array([a - b for a, b in combinations(means, 2)])
     stacked = within if centre else [*within, apart / np.sqrt(len(apart))]
-    coverage = sum((each for _, each in found), Coverage(()))
+    coverage = sum((each for _, each in located), Coverage(()))
     learned = principal(np.vstack(stacked), k=k, how="names", coverage=coverage)
     cosines = _share_of_means(learned.basis, apart)
     params = {"centre": centre, "normalise": normalise, "n": [len(group) for group in rows]}
@@ -166,15 +178,15 @@ def between_groups(
 
 
 def _share_of_means(basis: Matrix64, apart: Matrix64) -> list[float]:
-    """Length of each direction's part in the span of the differences of the means: |cos| with the nearest of it."""
+    """Return |cos| of each direction with its projection on the span of the differences of the means."""
     _, strength, axes = np.linalg.svd(apart, full_matrices=False)
     span = axes[strength > 1e-9 * max(float(strength[0]), np.finfo(np.float64).tiny)]
     return [float(length) for length in np.linalg.norm(basis @ span.T, axis=1)]
 
 
-def _refuse_strangers(coverage: Coverage, what: str, v: Vectors) -> None:
-    if coverage.share < ENOUGH_WORDS:
+def _require_coverage(coverage: Coverage, what: str, v: Vectors) -> None:
+    if coverage.share < MIN_COVERAGE:
         raise VocabularyError(
             f"{v.name} has only {coverage} words of the list {what}; missing: {listed(coverage.missing)}",
-            hint="MISP needs most of the names: take vectors that have them, or lists='groups'",
+            hint="MISP needs most of the names: use vectors that have them, or lists='groups'",
         )

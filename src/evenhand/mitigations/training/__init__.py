@@ -1,1 +1,1 @@
-"""Methods that learn new vectors by gradient descent: RAN, GP and GN-GloVe."""
+"""Methods that train new vectors: RAN, GP and GN-GloVe."""

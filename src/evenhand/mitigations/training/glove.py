@@ -1,9 +1,9 @@
-"""GloVe from co-occurrence counts, in blocks of entries, with room for further terms in its loss.
+"""GloVe from co-occurrence counts, trained in mini-batches, with optional further terms in its loss.
 
-The released program takes one step for each non-zero count. Here a step is taken for a block of thousands of counts,
-dealt at random: predictions are dot products of gathered rows, and the gradients of all words and contexts of a block
-are two products of a sparse with a dense matrix. It is the mini-batch form of the same descent: the gradient of a block
-is the sum of what its single steps would use, all at the block's first values.
+The released program takes one step per non-zero count. Here a step uses a random block of thousands of counts:
+predictions are dot products of gathered rows, and the gradients of all words and contexts of a block are two products
+of a sparse with a dense matrix. It is the mini-batch form of the same descent: the gradient of a block is the sum of
+the gradients of its counts at the values before the block.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from evenhand.arrays import Matrix, Rows, Vector64
+from evenhand.arrays import Floats, Matrix, Rows
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError
 from evenhand.models.vectors import Vectors
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from evenhand.corpus import Cooccurrence
 
 
-# Counts in a step. With AdaGrad smaller blocks are slower and end at the same loss (benchmarks/gn_glove.py); plain
-# descent swings and runs away in large ones, where a frequent word adds up hundreds of steps.
+# Counts per step. With AdaGrad smaller blocks are slower and reach the same loss (benchmarks/gn_glove.py); plain
+# gradient descent oscillates and diverges with large ones, where a frequent word sums hundreds of steps.
 BLOCKS = {"adagrad": 65536, "sgd": 4096}
 Optimiser = Literal["adagrad", "sgd"]
 Progress: TypeAlias = Callable[[int, int, str], None] | None
 Term: TypeAlias = Callable[[Rows, Matrix, Rows, Matrix], float]
-"""Rows, their vectors, how many entries of the block each has, the gradient to add to -> what is added to the loss."""
+"""Rows, their vectors, entries of each in the block, the gradient to add to -> what is added to the loss."""
 TermFrom: TypeAlias = Callable[[Matrix], Term] | None
-"""The term of an epoch, from the word vectors at its beginning."""
+"""Makes the term of an epoch from the word vectors at its start."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How to train; the numbers are those of the released program."""
+class GloveSettings:
+    """Settings of the training; the defaults are those of the released program."""
 
     dim: int = 100
     epochs: int = 25
@@ -46,9 +46,9 @@ class Plan:
     rate: float = 0.05
     optimiser: Optimiser = "adagrad"
     clip: float | None = None
-    """Largest size of a coordinate (biases are free); None: any."""
+    """Largest absolute value of a coordinate (not of biases); None: unlimited."""
     block: int | None = None
-    """Counts in a step, fewer where the vocabulary is small; None: what suits the optimiser."""
+    """Counts per step, fewer for a small vocabulary; None: a size that suits the optimiser."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -65,52 +65,52 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """The vectors of all words, or of all contexts, the bias in the last column; changed in place by training."""
+class GloveSide:
+    """The vectors of all words or of all contexts, with the bias in the last column; updated in place."""
 
     values: Matrix
     squares: Matrix
-    """AdaGrad's sums of squared gradients."""
+    """The sums of squared gradients of AdaGrad."""
 
     @classmethod
-    def start(cls, n: int, plan: Plan, rng: np.random.Generator) -> Side:
-        """Uniform within 1 / (2 dim), sums of 1, as released."""
-        values = ((rng.random((n, plan.dim + 1)) - 0.5) / plan.dim).astype(np.float32)
+    def start(cls, n: int, settings: GloveSettings, rng: np.random.Generator) -> GloveSide:
+        """Return initial values: uniform within 1 / (2 dim), squares 1, as released."""
+        values = ((rng.random((n, settings.dim + 1)) - 0.5) / settings.dim).astype(np.float32)
         return cls(values, np.ones_like(values))
 
-    def step(self, rows: Rows, gradient: Matrix, plan: Plan) -> None:
-        """Go against the gradient in these rows; the array of the gradient is used up.
+    def step(self, rows: Rows, gradient: Matrix, settings: GloveSettings) -> None:
+        """Take a descent step in these rows; the array of the gradient is overwritten.
 
         AdaGrad as released: the step rate * g is divided by the root of 1 + the sum of (rate * g)^2, so the rate also
-        says how early the steps shrink. Here the sum includes the present gradient, so that no single block can carry
-        a value further than 1.
+        decides how early the steps shrink. Here the sum includes the current gradient, so a single block can change
+        a value by at most 1.
         """
-        gradient *= plan.rate
-        if plan.optimiser == "adagrad":
+        gradient *= settings.rate
+        if settings.optimiser == "adagrad":
             squares = self.squares[rows]
             squares += gradient * gradient
             self.squares[rows] = squares
             gradient /= np.sqrt(squares, out=squares)
         values = self.values[rows]
         values -= gradient
-        if plan.clip is not None:
-            biases = values[:, -1].copy()  # all and then back: faster than a clip of the other columns
-            np.clip(values, -plan.clip, plan.clip, out=values)
+        if settings.clip is not None:
+            biases = values[:, -1].copy()  # clipping all columns and restoring one is faster than clipping the others
+            np.clip(values, -settings.clip, settings.clip, out=values)
             values[:, -1] = biases
         self.values[rows] = values
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """What training leaves: both sides, and the mean loss of an entry in each epoch."""
+class TrainedGlove:
+    """The result of training: both sides, and the mean loss per entry of each epoch."""
 
-    word: Side
-    context: Side
+    word: GloveSide
+    context: GloveSide
     losses: list[float]
 
     @property
     def matrix(self) -> Matrix:
-        """Word plus context vectors, without biases."""
+        """Return word plus context vectors, without biases."""
         return self.word.values[:, :-1] + self.context.values[:, :-1]
 
 
@@ -132,54 +132,62 @@ def glove(
     Minimises the sum over non-zero counts X_ij of f(X_ij) (w_i.c_j + b_i + b'_j - log X_ij)^2 / 2, with
     f(x) = min(1, x / x_max)^alpha; the published vectors use counts with window 10 and weighting="harmonic".
 
-    What it does not tell you: a small corpus gives vectors whose similarities are mostly noise for rare words.
+    A small corpus gives vectors whose similarities are mostly noise for rare words.
     """
-    plan = Plan(dim, epochs, x_max, alpha, rate, optimiser, None, block, seed)
+    settings = GloveSettings(dim, epochs, x_max, alpha, rate, optimiser, None, block, seed)
     rng = np.random.default_rng(seed)
     n = len(counts.words)
-    trained = train(counts, plan, rng, Side.start(n, plan, rng), Side.start(n, plan, rng), progress=progress)
-    return as_vectors(counts, trained, {"method": "glove", "params": asdict(plan)})
+    trained = train(
+        counts, settings, rng, GloveSide.start(n, settings, rng), GloveSide.start(n, settings, rng), progress=progress
+    )
+    return as_vectors(counts, trained, {"method": "glove", "params": asdict(settings)})
 
 
 def train(
     counts: Cooccurrence,
-    plan: Plan,
+    settings: GloveSettings,
     rng: np.random.Generator,
-    word: Side,
-    context: Side,
+    word: GloveSide,
+    context: GloveSide,
     *,
     term: TermFrom = None,
     progress: Progress = None,
-) -> Trained:
+) -> TrainedGlove:
     """Run all epochs over the blocks, in a new random order each time."""
-    parts = blocks(counts, rng, size=plan.block or BLOCKS[plan.optimiser], x_max=plan.x_max, alpha=plan.alpha)
+    parts = blocks(
+        counts, rng, size=settings.block or BLOCKS[settings.optimiser], x_max=settings.x_max, alpha=settings.alpha
+    )
     entries = sum(map(len, parts))
     losses: list[float] = []
-    for epoch in range(plan.epochs):
+    for epoch in range(settings.epochs):
         if progress:
-            progress(epoch, plan.epochs, "training")
+            progress(epoch, settings.epochs, "training")
         added = term(word.values) if term else None
-        with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite is an error of ours
-            total = _epoch([parts[place] for place in rng.permutation(len(parts))], plan, word, context, added)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            total = _epoch([parts[index] for index in rng.permutation(len(parts))], settings, word, context, added)
         losses.append(total / entries)
-        _refuse_runaway(losses)
+        _require_finite(losses)
     _warn_of_rise(losses)
-    return Trained(word, context, losses)
+    return TrainedGlove(word, context, losses)
 
 
-def _epoch(parts: list[Block], plan: Plan, word: Side, context: Side, term: Term | None) -> float:
+def _epoch(
+    parts: list[CountBlock], settings: GloveSettings, word: GloveSide, context: GloveSide, term: Term | None
+) -> float:
     total = 0.0
     for block in parts:
-        here, there = word.values[block.words], context.values[block.contexts]
-        loss, slope, context_slope = gradients(block, here, there, term)
-        word.step(block.words, slope, plan)
-        context.step(block.contexts, context_slope, plan)
+        words, contexts = word.values[block.words], context.values[block.contexts]
+        loss, slope, context_slope = gradients(block, words, contexts, term)
+        word.step(block.words, slope, settings)
+        context.step(block.contexts, context_slope, settings)
         total += loss
     return total
 
 
-def gradients(block: Block, words: Matrix, contexts: Matrix, term: Term | None = None) -> tuple[float, Matrix, Matrix]:
-    """The loss of a block at these rows of its words and contexts, and its gradient for both."""
+def gradients(
+    block: CountBlock, words: Matrix, contexts: Matrix, term: Term | None = None
+) -> tuple[float, Matrix, Matrix]:
+    """Return the loss of a block at these vectors of its words and contexts, and its gradient for both."""
     from scipy.sparse import csr_array
 
     with_one, context_with_one = _bias_one(words), _bias_one(contexts)
@@ -196,55 +204,55 @@ def gradients(block: Block, words: Matrix, contexts: Matrix, term: Term | None =
     return loss, slope, context_slope
 
 
-def as_vectors(counts: Cooccurrence, trained: Trained, step: Mapping[str, Any]) -> Vectors:
-    """The trained vectors under the words of the counts, with what was done as their history."""
+def as_vectors(counts: Cooccurrence, trained: TrainedGlove, step: Mapping[str, object]) -> Vectors:
+    """Return the trained vectors of the words of the counts, with the training step as their history."""
     about = {"corpus": dict(counts.params), "words": len(counts.words)}
     history = ({**step, "losses": trained.losses},)
     return Vectors(counts.words, trained.matrix, name=str(step["method"]), source=about, history=history)
 
 
 def _bias_one(values: Matrix) -> Matrix:
-    """The vectors with 1 in place of the bias: what the other side's bias is multiplied with."""
+    """Return the vectors with 1 in place of the bias, the factor of the other side's bias."""
     changed = values.copy()
     changed[:, -1] = 1
     return changed
 
 
-def _refuse_runaway(losses: list[float]) -> None:
+def _require_finite(losses: list[float]) -> None:
     if not np.isfinite(losses[-1]):
         raise DegenerateError(
-            f"training ran away in epoch {len(losses)}: the loss is no longer finite",
-            hint="lower rate= or block=, or use optimiser='adagrad'",
+            f"training diverged in epoch {len(losses)}: the loss is not finite",
+            hint="lower rate or block, or use optimiser='adagrad'",
         )
 
 
 def _warn_of_rise(losses: list[float]) -> None:
-    """Clipped vectors stay finite however badly they swing."""
+    """Warn if the loss rose: clipped vectors stay finite even when training diverges."""
     if losses[-1] > losses[0]:
         warnings.warn(
             f"the loss rose from {losses[0]:.4g} to {losses[-1]:.4g} per count: the vectors are not usable; "
-            "lower rate= or block=",
+            "lower rate or block",
             EvenhandWarning,
             stacklevel=4,
         )
 
 
-FEW = 64
-PER_WORD = 4  # entries for each word of the vocabulary: in a small one, larger blocks would hit a row too often at once
+MIN_BLOCK = 64
+PER_WORD = 4  # entries per word of the vocabulary: larger blocks of a small vocabulary update a row too often at once
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Some entries, sorted by word: their words and contexts, and each entry's place among these."""
+class CountBlock:
+    """A block of entries, sorted by word: its words and contexts, and the index of each entry among these."""
 
     words: Rows
     contexts: Rows
     word_of: NDArray[np.int32]
     context_of: NDArray[np.int32]
     starts: NDArray[np.int32]
-    """Where the entries of each word begin, and the end: the row pointer of a CSR matrix."""
-    log_counts: Vector64 | NDArray[np.float32]
-    weights: Vector64 | NDArray[np.float32]
+    """The start of each word's entries, and the end: the row pointer of a CSR matrix."""
+    log_counts: Floats
+    weights: Floats
     """f(X) = min(1, X / x_max) ** alpha."""
 
     def __len__(self) -> int:
@@ -252,52 +260,58 @@ class Block:
 
     @property
     def word_hits(self) -> Rows:
-        """How many entries each word has here."""
+        """Return the number of entries of each word."""
         return np.diff(self.starts)
 
     @property
     def context_hits(self) -> Rows:
-        """How many entries each context has here."""
+        """Return the number of entries of each context."""
         return np.bincount(self.context_of, minlength=len(self.contexts))
 
 
 def blocks(
-    counts: Cooccurrence, rng: np.random.Generator, *, size: int, x_max: float, alpha: float, dtype: Any = np.float32
-) -> list[Block]:
-    """All non-zero counts, each in one block."""
+    counts: Cooccurrence,
+    rng: np.random.Generator,
+    *,
+    size: int,
+    x_max: float,
+    alpha: float,
+    dtype: DTypeLike = np.float32,
+) -> list[CountBlock]:
+    """Distribute all non-zero counts over blocks at random."""
     table = counts.matrix.tocsr().tocoo()  # row by row
     values = np.asarray(table.data, dtype=np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise FormatError("the co-occurrence counts hold a value that is negative or not finite", hint="count again")
-    kept = np.flatnonzero(values)
-    if not len(kept):
+        raise FormatError("the co-occurrence counts contain a value that is negative or not finite", hint="count again")
+    nonzero = np.flatnonzero(values)
+    if not len(nonzero):
         raise DegenerateError(
-            f"the co-occurrence counts of {len(counts.words):,} words are all zero, so there is nothing to learn from",
+            f"the co-occurrence counts of {len(counts.words):,} words are all zero",
             hint="use more text, a wider window or a lower min_count",
         )
-    dealt = _dealt(len(kept), min(size, max(FEW, PER_WORD * len(counts.words))), rng)
-    words, contexts, values = table.row[kept], table.col[kept], values[kept]
+    entries = _random_blocks(len(nonzero), min(size, max(MIN_BLOCK, PER_WORD * len(counts.words))), rng)
+    words, contexts, values = table.row[nonzero], table.col[nonzero], values[nonzero]
     logs, weights = np.log(values).astype(dtype), (np.minimum(values / x_max, 1) ** alpha).astype(dtype)
-    place = np.zeros(len(counts.words), dtype=np.int32)
-    return [_block(words[some], contexts[some], logs[some], weights[some], place) for some in dealt]
+    buffer = np.zeros(len(counts.words), dtype=np.int32)
+    return [_block(words[some], contexts[some], logs[some], weights[some], buffer) for some in entries]
 
 
-def _dealt(n: int, size: int, rng: np.random.Generator) -> list[Rows]:
-    """The entries of each block in rising order, and so sorted by word; sizes differ by 1 at most."""
+def _random_blocks(n: int, size: int, rng: np.random.Generator) -> list[Rows]:
+    """Return the entries of each block in ascending order, so sorted by word; sizes differ by at most 1."""
     number = -(-n // size)
-    hands = (np.arange(n) % number).astype(np.min_scalar_type(number))
-    rng.shuffle(hands)
-    return np.array_split(np.argsort(hands, kind="stable"), np.cumsum(np.bincount(hands))[:-1])
+    assignment = (np.arange(n) % number).astype(np.min_scalar_type(number))
+    rng.shuffle(assignment)
+    return np.array_split(np.argsort(assignment, kind="stable"), np.cumsum(np.bincount(assignment))[:-1])
 
 
-def _block(words: Rows, contexts: Rows, logs: Any, weights: Any, place: NDArray[np.int32]) -> Block:
-    """`place` is room for one number for each word of the vocabulary, all 0, and is left so."""
+def _block(words: Rows, contexts: Rows, logs: Floats, weights: Floats, buffer: NDArray[np.int32]) -> CountBlock:
+    """Return the block of these entries; `buffer` has a 0 for each word of the vocabulary, and is reset to 0."""
     starts = np.flatnonzero(np.diff(words, prepend=-1))
     ends = np.append(starts, len(words)).astype(np.int32)
     word_of = np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(ends))
-    place[contexts] = 1
-    there = np.flatnonzero(place)
-    place[there] = np.arange(len(there), dtype=np.int32)
-    context_of = place[contexts]
-    place[there] = 0
-    return Block(words[starts], there, word_of, context_of, ends, logs, weights)
+    buffer[contexts] = 1
+    unique = np.flatnonzero(buffer)
+    buffer[unique] = np.arange(len(unique), dtype=np.int32)
+    context_of = buffer[contexts]
+    buffer[unique] = 0
+    return CountBlock(words[starts], unique, word_of, context_of, ends, logs, weights)

@@ -1,10 +1,10 @@
-"""GN-GloVe: GloVe trained so that gender lies in one coordinate, which can then be left out."""
+"""GN-GloVe: GloVe trained with gender confined to one coordinate, which can then be dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
 from evenhand.mitigations.method import Mitigation
-from evenhand.mitigations.training.glove import Plan, Progress, Side, Term, as_vectors, train
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_pairs, require_two_groups
+from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate
 from evenhand.subspaces.lookup import as_pairs
@@ -34,83 +36,111 @@ HOW = (
 )
 
 
+@MITIGATIONS.register("gn-glove")
 @dataclass(frozen=True)
 class GNGloVe(Mitigation):
-    """GloVe + apart * J_D + neutral * J_E, trained from co-occurrence counts (Zhao et al. 2018).
+    """Train GloVe from co-occurrence counts with gender confined to one coordinate.
 
-    J_D drives the last coordinate of listed words to their sides (male +, female -; in general the first word of a
-    pair -, the second +). J_E = (v_g . w_a)^2 makes the other coordinates w_a of all other words orthogonal to v_g, the
-    mean difference second - first of the pairs' word vectors, taken anew for each epoch and held fixed in it. Every
-    coordinate is clipped to [-1, 1]; word vectors of list words begin at the ends. The result is word + context, so
-    that the coordinate reaches 2. Lists for gender as published (222 pairs); other concepts of two groups: their pairs.
+    Zhao et al. (2018). J_D moves the last coordinate of listed words to their sides (male +, female -; in general the
+    first word of a pair -, the second +). J_E = (v_g . w_a)^2 makes the other coordinates w_a of all other words
+    orthogonal to v_g, the mean difference second - first of the pairs' word vectors, computed before each epoch and
+    fixed during it. Coordinates are clipped to [-1, 1]; the word vectors of listed words start at the ends. The result
+    is word + context, so the coordinate reaches 2. The lists for gender are the published ones (222 pairs); other
+    concepts of two groups use their pairs.
 
-    Departures of the default from the released program, which `variant="released"` follows: AdaGrad as in the baseline
-    `glove` (they switched it off, so that their comparison mixes optimisers), v_g over the pairs found (they divide by
-    all 222, and read rows that were never set for missing words, which neither variant does). Both take a step for a
-    block of counts, not for each, and give the same bytes for a seed.
+    The default departs from the released program, which `variant="released"` follows, in two points: it uses AdaGrad
+    as the baseline `glove` does (the authors switched it off, so their comparison mixes optimisers), and v_g is a mean
+    over the pairs present (they divide by all 222, and read uninitialised rows for missing words, which neither variant
+    does). Both take a step per block of counts, not per count, and give the same bytes for a seed.
 
     What it does not do: remove gender from the other coordinates. Without the last one ("wa", `without_gender`) the
-    words that were biased still cluster by their old bias almost perfectly (Gonen & Goldberg 2019). With it, listed and
-    unlisted words are told apart by construction, which is what SemBias rewards.
+    words that were biased still cluster by their original bias almost perfectly (Gonen & Goldberg 2019). With it,
+    listed and unlisted words are separated by construction, which SemBias rewards.
+
+    Args:
+        dim: Number of coordinates; the last one is for gender.
+        epochs: Epochs over all counts.
+        pairs: Counterparts (first, second); None: the published pairs for gender, else the concept's.
+        apart: Weight of J_D (lambda_d).
+        neutral: Weight of J_E (lambda_e).
+        form: Form of J_D: `l1` has a constant gradient (up to the clip), `l2` pulls to -1 and 1. The released program
+            has l1 only.
+        per: What the two terms sum over: every non-zero count of a word, as released (`entry`), or each word once, as
+            printed (`word`), which makes them much weaker, especially for frequent words.
+        x_max: Count from which the weight of an entry is 1.
+        alpha: Exponent of the weight of an entry.
+        rate: Learning rate.
+        clip: Largest absolute value of a coordinate.
+        block: Counts per step; None: a size that suits the optimiser.
+        variant: `paper`, or `released` for the behaviour of the released program.
+        seed: Seed of initialisation and order.
     """
 
     id: ClassVar[str] = "gn-glove"
     title: ClassVar[str] = "Gender-neutral GloVe (GN-GloVe)"
-    citation: ClassVar[str] = "Zhao et al. 2018, EMNLP"
+    formula: ClassVar[str] = "minimise J_GloVe + apart * J_D + neutral * J_E"
+    cites: ClassVar[tuple[str, ...]] = ("zhao2018learning",)
     limits: ClassVar[str] = (
         "Trains new vectors from co-occurrence counts with train(); it cannot change given vectors. Two groups with "
-        "pairs only. The bias that is not in the lists stays in the other coordinates."
+        "pairs only. Bias outside the lists stays in the other coordinates."
     )
+    view: ClassVar[str] = "text"
 
     dim: int = 100
-    """Coordinates, the last one for gender."""
     epochs: int = 25
     pairs: Iterable[Sequence[str]] | None = None
     apart: float = 0.8
-    """Weight of J_D (lambda_d)."""
     neutral: float = 0.8
-    """Weight of J_E (lambda_e)."""
     form: Form = "l1"
-    """Of J_D: l1 pushes without end (up to the clip), l2 pulls to -1 and 1. The released program has l1 only."""
     per: Per = "entry"
-    """What the two terms are summed over: every non-zero count of a word, as released, or each word once, as printed.
-    The terms are much weaker in the second form, and frequent words hardly feel them."""
     x_max: float = 100.0
     alpha: float = 0.75
     rate: float = 0.05
     clip: float = 1.0
     block: int | None = None
-    """Counts in a step; None: what suits the optimiser."""
     variant: Variant = "paper"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in (("variant", Variant), ("per", Per), ("form", Form)):
-            if getattr(self, name) not in get_args(known):
+        for name, options in (("variant", Variant), ("per", Per), ("form", Form)):
+            if getattr(self, name) not in get_args(options):
                 raise UsageError(
-                    f"GN-GloVe has no {name}={getattr(self, name)!r}", hint=f"use {' or '.join(get_args(known))}"
+                    f"unknown {name} {getattr(self, name)!r}", hint=f"use {' or '.join(get_args(options))}"
                 )
         if self.dim < 2 or not (0 <= self.apart < np.inf and 0 <= self.neutral < np.inf):
-            raise UsageError("GN-GloVe needs a dim of at least 2 and weights apart and neutral of at least 0")
+            raise UsageError(
+                f"dim must be at least 2, and apart and neutral at least 0; "
+                f"got {self.dim}, {self.apart} and {self.neutral}"
+            )
         if self.pairs is not None:
             object.__setattr__(self, "pairs", as_pairs(self.pairs))
-        self._plan()
+            if not self.pairs:
+                raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
+        self._settings()
 
-    def fit(self, v: Vectors, concept: Concept | str) -> NoReturn:
-        """Not possible: there is no map from given vectors to these."""
+    def _check(self, concept: Concept) -> None:
+        require_two_groups(
+            concept, "GN-GloVe", hint="use inlp or leace on trained vectors, which take any number of groups"
+        )
+        if self.pairs is None and concept.name != "gender":
+            require_pairs(concept, "GN-GloVe", hint="GNGloVe(pairs=[(a, b), ...])")
+
+    def _fit(self, v: Vectors, concept: Concept) -> NoReturn:
+        """Raise an error: there is no map from given vectors to these."""
         raise UsageError(
-            f"gn-glove learns vectors for {as_concept(concept).name!r} from the co-occurrence counts of a text; "
+            f"gn-glove learns vectors for {concept.name!r} from the co-occurrence counts of a text; "
             f"it has no map for given vectors ({v.name})",
             hint=HOW,
         )
 
     def train(self, counts: Cooccurrence, concept: Concept | str, *, progress: Progress = None) -> Vectors:
-        """New vectors for the words of the counts; what was done and which list words were missing is their history."""
-        asked, plan = as_concept(concept), self._plan()
-        pairs, poles = self._pairs(asked), _poles(asked)
+        """Train vectors for the words of the counts; parameters and missing list words are in their history."""
+        about, settings = as_concept(concept), self._settings()
+        self.check_concept(about)
+        pairs, poles = self._pairs(about), _poles(about)
         lists = listed(counts, pairs, poles=poles, by_listed=self.variant == "released")
         rng = np.random.default_rng(self.seed)
-        word, context = (Side.start(len(counts.words), plan, rng) for _ in range(2))
+        word, context = (GloveSide.start(len(counts.words), settings, rng) for _ in range(2))
         gender = word.values[:, -2]
         gender[:] = np.where(lists.side == 0, gender, self.clip * lists.side)
         weight = self._weight(counts)
@@ -120,39 +150,31 @@ class GNGloVe(Mitigation):
             direction[-2:] = 0
             return Coordinate(lists.side, direction, weight, self.apart, self.neutral, self.form)
 
-        trained = train(counts, plan, rng, word, context, term=term, progress=progress)
-        return as_vectors(counts, trained, self._account(asked, lists, poles))
+        trained = train(counts, settings, rng, word, context, term=term, progress=progress)
+        return as_vectors(counts, trained, self._summary(about, lists, poles))
 
     def without_gender(self) -> DropCoordinates:
-        """The map to w_a, published as "(wa)": the vectors without the last coordinate."""
+        """Return the map to w_a, published as "(wa)": it drops the last coordinate."""
         return DropCoordinates([self.dim - 1], self.dim).with_report(method="gn-glove-wa")
 
-    def _plan(self) -> Plan:
+    def _settings(self) -> GloveSettings:
         optimiser: Literal["adagrad", "sgd"] = "sgd" if self.variant == "released" else "adagrad"
         numbers = self.dim, self.epochs, self.x_max, self.alpha, self.rate
-        return Plan(*numbers, optimiser=optimiser, clip=self.clip, block=self.block, seed=self.seed)
+        return GloveSettings(*numbers, optimiser=optimiser, clip=self.clip, block=self.block, seed=self.seed)
 
     def _pairs(self, concept: Concept) -> WordPairs:
-        if len(concept.groups) != 2:
-            raise UsageError(
-                f"concept {concept.name!r} has {len(concept.groups)} groups; GN-GloVe has one coordinate with two ends",
-                hint="use inlp or leace on trained vectors, which take any number of groups",
-            )
         if self.pairs is None and concept.name == "gender":
             from evenhand.words import pairs
 
             return tuple(pairs(PUBLISHED_PAIRS))
-        chosen = tuple(concept.pairs) if self.pairs is None else as_pairs(self.pairs)
-        if not chosen:
-            raise UsageError(f"concept {concept.name!r} has no pairs", hint="GNGloVe(pairs=[(a, b), ...])")
-        return chosen
+        return tuple(concept.pairs) if self.pairs is None else as_pairs(self.pairs)
 
-    def _weight(self, counts: Cooccurrence) -> Any:
+    def _weight(self, counts: Cooccurrence) -> Single:
         entries = np.bincount(counts.matrix.nonzero()[0], minlength=len(counts.words))
         weight = np.ones(len(entries)) if self.per == "entry" else 1 / np.maximum(entries, 1)
-        return weight.astype(np.float32)
+        return np.asarray(weight, dtype=np.float32)
 
-    def _account(self, concept: Concept, lists: Listed, poles: tuple[str, str]) -> dict[str, Any]:
+    def _summary(self, concept: Concept, lists: ListedWords, poles: tuple[str, str]) -> dict[str, object]:
         return {
             "method": self.id,
             "concept": concept.name,
@@ -166,9 +188,8 @@ class GNGloVe(Mitigation):
 
 
 def _poles(concept: Concept) -> tuple[str, str]:
-    """The group of the first words of pairs, and of the second; the other checks come later."""
-    others = [name for name in concept.groups if name != concept.positive]
-    return concept.positive, (others or [""])[0]
+    """Return the group of the first words of the pairs, and that of the second."""
+    return concept.positive, next(name for name in concept.groups if name != concept.positive)
 
 
 WordPairs = tuple[tuple[str, str], ...]
@@ -176,78 +197,80 @@ Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
-    """The list words among the words of a corpus."""
+class ListedWords:
+    """The listed words in the vocabulary of the counts."""
 
     side: Single
-    """Of every word: -1 in the first list, 1 in the second, 0 in neither."""
+    """The side of every word: -1 in the first list, 1 in the second, 0 in neither."""
     first: Rows
     second: Rows
-    """Counterparts, where the corpus has both."""
+    """Rows of counterparts whose words both occur."""
     divisor: int
-    """Of the sum of differences: the number of pairs that were found, unless all that were listed are meant."""
+    """Divisor of the sum of differences: the number of pairs present, or of all listed pairs."""
     coverage: Coverage
 
     def direction(self, vectors: Matrix) -> Matrix:
-        """v_g: the mean difference of the second and the first words of the pairs."""
+        """Return v_g, the mean difference of the second and the first words of the pairs."""
         return np.asarray((vectors[self.second] - vectors[self.first]).sum(axis=0) / self.divisor)
 
 
-def listed(counts: Cooccurrence, pairs: WordPairs, *, poles: tuple[str, str], by_listed: bool = False) -> Listed:
-    """Find both lists among the words of the counts. A pair that is listed twice counts once, unless `by_listed`."""
+def listed(counts: Cooccurrence, pairs: WordPairs, *, poles: tuple[str, str], by_listed: bool = False) -> ListedWords:
+    """Locate both lists in the vocabulary of the counts. Repeated pairs count once, unless `by_listed`."""
     used = pairs if by_listed else tuple(dict.fromkeys(pairs))
     sides = [locate(words, counts.index) for words in zip(*pairs, strict=True)]
-    for (rows, coverage), pole in zip(sides, poles, strict=True):
+    for (rows, side_coverage), pole in zip(sides, poles, strict=True):
         if not len(rows):
             raise VocabularyError(
-                f"the co-occurrence counts have none of the {coverage.asked} {pole!r} words of the pairs, "
-                f"such as {coverage.missing[0]!r}",
-                hint="lower min_count, use more text, or give pairs= that the text has",
+                f"the co-occurrence counts have none of the {side_coverage.asked} {pole!r} words of the pairs, "
+                f"such as {side_coverage.missing[0]!r}",
+                hint="lower min_count, use more text, or set pairs to words that the text has",
             )
-    (first, found), (second, also) = sides
-    _refuse_both(counts, np.intersect1d(first, second))
-    spelt = [(find(a, counts.index), find(b, counts.index)) for a, b in used]
-    whole = [(counts.index[a], counts.index[b]) for a, b in spelt if a is not None and b is not None]
-    if not whole:
+    (first, coverage), (second, second_coverage) = sides
+    _require_one_side(counts, np.intersect1d(first, second))
+    spellings = [(find(a, counts.index), find(b, counts.index)) for a, b in used]
+    complete = [(counts.index[a], counts.index[b]) for a, b in spellings if a is not None and b is not None]
+    if not complete:
         raise VocabularyError(
-            f"the co-occurrence counts have no pair of which both words occur, such as {'-'.join(pairs[0])}",
-            hint="lower min_count, use more text, or give pairs= that the text has",
+            f"the co-occurrence counts have both words of no pair, such as {'-'.join(pairs[0])}",
+            hint="lower min_count, use more text, or set pairs to words that the text has",
         )
     side = np.zeros(len(counts.words), dtype=np.float32)
     side[first], side[second] = -1, 1
-    twos = np.array(whole, dtype=np.int64)
-    return Listed(side, twos[:, 0], twos[:, 1], len(used) if by_listed else len(whole), found + also)
+    rows_of_pairs = np.array(complete, dtype=np.int64)
+    divisor = len(used) if by_listed else len(complete)
+    return ListedWords(side, rows_of_pairs[:, 0], rows_of_pairs[:, 1], divisor, coverage + second_coverage)
 
 
-def _refuse_both(counts: Cooccurrence, rows: Rows) -> None:
+def _require_one_side(counts: Cooccurrence, rows: Rows) -> None:
     if len(rows):
         raise UsageError(
-            f"{counts.words[rows[0]]!r} stands on both sides of the pairs", hint="a word can be at one end only"
+            f"{counts.words[rows[0]]!r} is on both sides of the pairs", hint="a word can be on one side only"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinate:
-    """What vectors of one epoch add to the loss; their last column is the bias, the one before it the coordinate.
+    """The additional loss of one epoch; the last column of vectors is the bias, the one before it the coordinate.
 
     apart * J_D: l1: - s w_g, l2: (w_g - s)^2 for a listed word with side s; neutral * J_E: (v_g . w_a)^2 for the other
-    words, w_a being the coordinates before w_g. Both are weighted by `weight` times the entries that the word has in
-    the block. The paper's l1 form is the absolute value of the sum over all words, which is the same while the sides
-    stay apart as they begin.
+    words, w_a being the coordinates before w_g. Both are weighted by `weight` times the number of entries of the
+    word in the block. The paper's l1 form is the absolute value of the sum over all words, which is the same as long
+    as the sides stay apart.
     """
 
     side: Single
     direction: Matrix
-    """v_g, held fixed: it has a 0 for the coordinate and for the bias."""
+    """v_g, fixed; it is 0 at the coordinate and at the bias."""
     weight: Single
     apart: float
     neutral: float
     form: str
 
     def __call__(self, rows: Rows, vectors: Matrix, hits: Rows, slope: Matrix) -> float:
-        """The loss of these rows; its gradient is added to `slope`."""
+        """Return the loss of these rows and add its gradient to `slope`."""
         side, weight = self.side[rows], self.weight[rows] * hits.astype(np.float32)
-        along = np.einsum("ij,j->i", vectors, self.direction)  # not BLAS: its sums may depend on the threads it gets
+        # Without BLAS, whose sums may depend on the number of threads.
+        along = np.einsum("ij,j->i", vectors, self.direction)
         neutral = np.where(side == 0, self.neutral * weight, 0)
         slope += (2 * neutral * along)[:, None] * self.direction
         pull, gender = self.apart * weight, vectors[:, -2]

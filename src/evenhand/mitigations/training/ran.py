@@ -1,11 +1,11 @@
-"""RAN: move each word away from the neighbours that the concept brought near, and keep it near itself."""
+"""RAN: repulsion from neighbours that the concept brought near, attraction to the word itself, neutralisation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,82 +16,100 @@ from evenhand.mitigations.labelled_words import plain_rows
 from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.subspaces import Subspace, learn, pairs
-from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-
+Weights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
 PAPER = (1 / 8, 6 / 8, 1 / 8)
 RELEASED = (1 / 8, 6 / 8, 6 / 8)  # the released objective uses the second weight twice
-CELLS_AT_ONCE = 1 << 18  # of neighbours in one block: 2 MB of double precision stay in a core's cache for all steps
+CELLS_AT_ONCE = 1 << 18  # of neighbours per block: 2 MB in double precision, which stay in a core's cache for all steps
 WORDS_AT_ONCE = 64
-SMALLEST = 1e-6  # below this a similarity is rounding, and a share of it means nothing
+SMALLEST = 1e-6  # below this a similarity is a rounding error and a share of it is meaningless
+DECAY = (0.9, 0.999)  # Adam's usual constants
+EPSILON = 1e-8
 
 
+@MITIGATIONS.register("ran")
 @dataclass(frozen=True)
 class RAN(Mitigation):
-    """For each word w the x that minimises l1 mean_R |cos(x, n)| + l2 |cos(x, w) - 1| / 2 + l3 |<x, g>|, unit length.
+    """Move each word away from the neighbours that the concept brought near, keep it near itself, and neutralise it.
 
-    Kumar, Bhotia, Kumar & Chakraborty 2020: R are the neighbours (of the 200 nearest, 100 at most) whose similarity
-    to w is due to the direction g by 0.05 or more (indirect bias); they repel, w itself attracts, g is neutralised.
-    Adam from w, 300 steps of 0.01. Neighbours and g come from the vectors before; every word is independent of all
-    others, so that all of them are stepped together, with the gradient written out. All vectors are made unit length.
+    Kumar et al. (2020): R are the neighbours (of the 200 nearest, at most 100) whose similarity to w is due to the
+    direction g by 0.05 or more (indirect bias). They repel x, w attracts it, and its projection on g is penalised.
+    Adam starts at w and takes 300 steps of 0.01. Neighbours and g come from the original vectors, so words are
+    independent of each other and are optimised together, with an explicit gradient. All vectors get unit length.
 
-    The paper debiases the words that a dictionary calls free of gender; that list was not released. Here: the words
-    without digits or punctuation among the most frequent, less those that the concept lists. g is the first principal
-    direction of the concept's pairs (unit vectors); where it has none, its published direction.
+    The paper debiases the words that a dictionary lists as gender-free; that list was not released. Here these are
+    the frequent words without digits or punctuation that the concept does not list. g is the first principal
+    direction of the concept's pairs (unit vectors); without pairs, its published direction.
 
-    What it does not do: words not in the table, and new ones, stay as they were; there is no map for a model's
-    layers. The two words of a pair are left apart.
+    What it does not do: change words outside the table or new ones; there is no map for a model's layers. The two
+    words of a pair stay apart.
+
+    Args:
+        change: The words to change; None: plain words that the concept does not list.
+        words: Further words that stay unchanged.
+        vocabulary: Only this many words from the start of the vocabulary are changed or repel.
+        theta: Indirect bias from which a neighbour repels.
+        neighbours: Number of nearest neighbours considered, including the word itself.
+        most: Number of repelling neighbours, at most.
+        weights: Weights of repulsion, attraction and neutralisation; None: those of the variant.
+        steps: Steps of Adam.
+        rate: Learning rate of Adam.
+        precision: Floating-point precision of the optimisation.
+        variant: `paper`, or `released` for the weights 1/8, 6/8, 6/8 of the released script.
     """
 
     id: ClassVar[str] = "ran"
     title: ClassVar[str] = "Repulsion, attraction, neutralisation (RAN)"
-    citation: ClassVar[str] = "Kumar, Bhotia, Kumar & Chakraborty 2020, TACL"
+    formula: ClassVar[str] = (
+        "argmin over x of l1 mean_R |cos(x, n)| + l2 |cos(x, w) - 1| / 2 + l3 |<x, g>|, at unit length"
+    )
+    cites: ClassVar[tuple[str, ...]] = ("kumar2020",)
     limits: ClassVar[str] = (
-        "Changes listed words only, one by one: unseen words and arrays without words cannot be mapped. Neighbours are "
-        "those along one direction. All vectors come out at unit length."
+        "Changes listed words only, one by one: unseen words and arrays without words cannot be mapped. Uses one "
+        "direction to find biased neighbours. All vectors are scaled to unit length."
     )
 
     change: Iterable[str] | None = None
-    """The words to change; None: ordinary words that the concept does not list."""
     words: Selector | None = None
-    """Further words that stay as they are (see `selection`)."""
     vocabulary: int = 50_000
-    """Only the first so many words are changed or repel."""
     theta: float = 0.05
     neighbours: int = 200
     most: int = 100
     weights: Weights | None = None
-    """Of repulsion, attraction and neutralisation; None: as the variant says."""
     steps: int = 300
     rate: float = 0.01
     precision: Literal["double", "single"] = "double"
     variant: Literal["paper", "released"] = "paper"
-    """Released: weights 1/8, 6/8, 6/8, as the released script has them."""
 
     def __post_init__(self) -> None:
         if self.change is not None:
             object.__setattr__(self, "change", plain_words(self.change, what="RAN"))
 
-    def fit(self, v: Vectors, concept: Concept | str) -> Chain:
-        """Find each word's repelling neighbours, minimise, and return the table of new vectors."""
-        asked = as_concept(concept)
+    def _check(self, concept: Concept) -> None:
+        self._weights()
+        require_single_direction(concept, "RAN", "pairs" if len(concept.pairs) else None)
+
+    def _fit(self, v: Vectors, concept: Concept) -> Chain:
         weights = self._weights()
-        along = _direction(v, asked)
+        direction = _direction(v, concept)
         pool = unit_float32(v.head(self.vocabulary)).astype(np.float64)
-        rows, coverage = self._rows(v, asked)
-        g = along.basis[0]
-        hits = self._hits(pool, rows, g)
-        moved = self._minimise(pool, rows, hits, g, weights)
-        vm = Chain((RowNormalise(v.dim), WordTable({v.words[int(row)]: x for row, x in zip(rows, moved, strict=True)})))
-        details = {"concept": asked.name, "subspace": along.to_dict(basis=False), "weights": list(weights)}
-        return self._reported(vm, v, coverage, {**details, **_account(pool[rows], moved, hits, g)})
+        rows, coverage = self._rows(v, concept)
+        g = direction.basis[0]
+        repelling = self._repelling(pool, rows, g)
+        result = self._minimise(pool, rows, repelling, g, weights)
+        table = WordTable({v.words[int(row)]: x for row, x in zip(rows, result, strict=True)})
+        vm = Chain((RowNormalise(v.dim), table))
+        details = {"concept": concept.name, "subspace": direction.to_dict(basis=False), "weights": list(weights)}
+        return self._reported(vm, v, coverage, {**details, **_summary(pool[rows], result, repelling, g)})
 
     def _weights(self) -> Weights:
         if self.variant not in ("paper", "released"):
@@ -99,11 +117,12 @@ class RAN(Mitigation):
         if self.precision not in ("double", "single"):
             raise UsageError(f"unknown precision {self.precision!r}", hint="use double or single")
         if min(self.vocabulary, self.neighbours - 1, self.most, self.steps) < 1 or self.rate <= 0:
-            raise UsageError("vocabulary, most, steps and rate must be positive, neighbours (with the word) at least 2")
+            raise UsageError("vocabulary, most, steps and rate must be positive, and neighbours at least 2")
         weights = self.weights or (PAPER if self.variant == "paper" else RELEASED)
         if len(weights) != 3 or min(weights) < 0:
             raise UsageError(
-                f"three weights of at least 0, got {weights}", hint="repulsion, attraction, neutralisation"
+                f"weights must be three numbers of at least 0, got {weights}",
+                hint="repulsion, attraction, neutralisation",
             )
         return weights
 
@@ -112,67 +131,67 @@ class RAN(Mitigation):
             rows = np.setdiff1d(plain_rows(v, self.vocabulary), v.locate(listed_words(concept))[0])
             coverage = Coverage(tuple(v.words[int(row)] for row in rows))
         else:
-            found, coverage = v.locate(self.change)
-            rows = np.unique(found)
+            located, coverage = v.locate(self.change)
+            rows = np.unique(located)
             if len(rows) and rows[-1] >= self.vocabulary:
                 raise UsageError(
                     f"{v.words[int(rows[-1])]!r} is not among the first {self.vocabulary:,} words",
                     hint=f"vocabulary={rows[-1] + 1} or more",
                 )
-        stay = self.words(v, concept) if self.words else frozenset()
-        rows = np.array([row for row in rows.tolist() if v.words[row] not in stay], dtype=np.int64)
+        exempt = self.words(v, concept) if self.words else frozenset()
+        rows = np.array([row for row in rows.tolist() if v.words[row] not in exempt], dtype=np.int64)
         if not len(rows):
-            raise VocabularyError(f"{v.name} has none of the words to change", hint="give change=[...]")
+            raise VocabularyError(f"{v.name} has none of the words to change", hint="name them with change=[...]")
         return rows, coverage
 
-    def _hits(self, pool: Matrix64, rows: Rows, g: Vector64) -> list[Rows]:
-        """Of each word, the neighbours near it because of g: indirect bias of `theta` or more."""
+    def _repelling(self, pool: Matrix64, rows: Rows, g: Vector64) -> list[Rows]:
+        """Return the repelling neighbours of each word: those with an indirect bias of `theta` or more."""
         if len(pool) < 2:
             raise DegenerateError("a single word has no neighbours")
-        narrow = pool.astype(np.float32)
-        found, _ = nearest(narrow[rows], narrow, min(self.neighbours, len(pool)) - 1, exclude=rows)
-        part = pool @ g
-        hits = []
+        single = pool.astype(np.float32)
+        neighbours, _ = nearest(single[rows], single, min(self.neighbours, len(pool)) - 1, exclude=rows)
+        projections = pool @ g
+        repelling = []
         for start in range(0, len(rows), WORDS_AT_ONCE):
-            some, near = rows[start : start + WORDS_AT_ONCE], found[start : start + WORDS_AT_ONCE]
-            dots = np.matmul(pool[near], pool[some][:, :, None])[:, :, 0]
-            due = indirect(dots, part[some][:, None], part[near]) >= self.theta
-            hits += [line[chosen][: self.most] for line, chosen in zip(near, due, strict=True)]
-        return hits
+            block, near = rows[start : start + WORDS_AT_ONCE], neighbours[start : start + WORDS_AT_ONCE]
+            dots = np.matmul(pool[near], pool[block][:, :, None])[:, :, 0]
+            biased = indirect(dots, projections[block][:, None], projections[near]) >= self.theta
+            repelling += [candidates[mask][: self.most] for candidates, mask in zip(near, biased, strict=True)]
+        return repelling
 
-    def _minimise(self, pool: Matrix64, rows: Rows, hits: list[Rows], g: Vector64, weights: Weights) -> Matrix64:
-        kind: Any = np.float64 if self.precision == "double" else np.float32
-        moved = np.empty((len(rows), pool.shape[1]))
-        narrow, along = pool.astype(kind), g.astype(kind)
+    def _minimise(self, pool: Matrix64, rows: Rows, repelling: list[Rows], g: Vector64, weights: Weights) -> Matrix64:
+        dtype = np.dtype(np.float64 if self.precision == "double" else np.float32)
+        result = np.empty((len(rows), pool.shape[1]))
+        vectors, direction = pool.astype(dtype), g.astype(dtype)
 
-        def solve(some: Rows) -> None:
-            block = block_of(narrow[rows[some]], [narrow[hits[word]] for word in some], along, weights)
-            moved[some] = unit_rows(descend(block, weights, steps=self.steps, rate=self.rate))
+        def solve(words: Rows) -> None:
+            block = block_of(vectors[rows[words]], [vectors[repelling[word]] for word in words], direction, weights)
+            result[words] = unit_rows(descend(block, weights, steps=self.steps, rate=self.rate))
 
-        with ThreadPoolExecutor() as threads:  # numpy lets go of the interpreter while it computes
-            for _ in threads.map(solve, _alike(hits, pool.shape[1])):
+        with ThreadPoolExecutor() as threads:  # numpy releases the interpreter lock while it computes
+            for _ in threads.map(solve, _similar_sizes(repelling, pool.shape[1])):
                 pass
-        return moved
+        return result
 
 
 def listed_words(concept: Concept) -> tuple[str, ...]:
-    """Every word that the concept lists: groups, names, pairs, pairs to equalise, and those rightly about it."""
+    """Return every word that the concept lists: groups, names, pairs, equalising pairs and specific words."""
     groups = [word for lists in (concept.groups, concept.names) for words in lists.values() for word in words]
-    twos = [word for some in (concept.pairs, concept.equalize) for two in some for word in two]
-    return tuple(dict.fromkeys([*groups, *twos, *concept.specific]))
+    paired = [word for pairs in (concept.pairs, concept.equalize) for pair in pairs for word in pair]
+    return tuple(dict.fromkeys([*groups, *paired, *concept.specific]))
 
 
 def indirect(dots: Floats, first: Floats, second: Floats) -> Matrix64:
-    """(w.n - cos(w', n')) / w.n for unit words, from w.n and their parts along g; 0 where it is undefined."""
+    """Return (w.n - cos(w', n')) / w.n for unit vectors, from w.n and their projections on g; 0 where undefined."""
     left = (1 - np.square(first, dtype=np.float64)) * (1 - np.square(second, dtype=np.float64))
     without = (dots - first * second) / np.sqrt(np.maximum(left, SMALLEST**2))
     defined = (np.abs(dots) > SMALLEST) & (left > SMALLEST**2)
     return np.asarray(np.divide(dots - without, dots, out=np.zeros(dots.shape), where=defined))
 
 
-def _alike(hits: list[Rows], dim: int) -> Iterator[Rows]:
-    """Words in blocks of about as many neighbours each, so that little of a block is padding."""
-    sizes = np.array([len(some) for some in hits])
+def _similar_sizes(repelling: list[Rows], dim: int) -> Iterator[Rows]:
+    """Yield blocks of words with similar numbers of neighbours, so that blocks need little padding."""
+    sizes = np.array([len(rows) for rows in repelling])
     order = np.argsort(-sizes, kind="stable")
     start = 0
     while start < len(order):
@@ -185,8 +204,8 @@ def _direction(v: Vectors, concept: Concept) -> Subspace:
     return pairs(v, concept.pairs, k=1, normalise=True) if len(concept.pairs) else learn(v, concept).first(1)
 
 
-def _account(before: Matrix64, after: Matrix64, hits: list[Rows], g: Vector64) -> dict[str, Any]:
-    sizes: NDArray[np.int64] = np.array([len(some) for some in hits])
+def _summary(before: Matrix64, after: Matrix64, repelling: list[Rows], g: Vector64) -> dict[str, object]:
+    sizes: NDArray[np.int64] = np.array([len(rows) for rows in repelling])
     return {
         "words_in_table": len(after),
         "words_repelled": int(np.count_nonzero(sizes)),
@@ -199,50 +218,45 @@ def _account(before: Matrix64, after: Matrix64, hits: list[Rows], g: Vector64) -
     }
 
 
-Weights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
-DECAY = (0.9, 0.999)  # Adam's usual constants
-EPSILON = 1e-8
-
-
-class Block(NamedTuple):
-    """Some words, each with as many rows as the others; where it has fewer repelling neighbours the rest are zero."""
+class NeighbourBlock(NamedTuple):
+    """Words with their repelling neighbours, padded with zero rows to the same number."""
 
     rows: Floats
     """(n, r + 2, d): the repelling neighbours, the word itself, and g; unit or zero."""
     weights: Floats
-    """(n, r): weight of repulsion over the number of neighbours that are there."""
+    """(n, r): weight of repulsion over the number of repelling neighbours; 0 for padding."""
 
     @property
     def words(self) -> Floats:
-        """(n, d): where each word starts, and what attracts it."""
+        """(n, d): the original words, where the optimisation starts and which attract it."""
         return self.rows[:, -2]
 
 
-def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights) -> Block:
-    """Words (n, d) with the neighbours that repel each, as one array."""
-    sizes = [len(some) for some in repel]
+def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights) -> NeighbourBlock:
+    """Combine words (n, d) and their repelling neighbours in one array."""
+    sizes = [len(rows) for rows in repel]
     rows = np.zeros((len(words), max(sizes) + 2, words.shape[1]), dtype=words.dtype)
     share = np.zeros((len(words), max(sizes)), dtype=words.dtype)
-    for place, some in enumerate(repel):
-        rows[place, : len(some)] = some
-        share[place, : len(some)] = weights[0] / max(1, len(some))
+    for index, neighbours in enumerate(repel):
+        rows[index, : len(neighbours)] = neighbours
+        share[index, : len(neighbours)] = weights[0] / max(1, len(neighbours))
     rows[:, -2], rows[:, -1] = words, g
-    return Block(rows, share)
+    return NeighbourBlock(rows, share)
 
 
-def objective(x: Floats, block: Block, weights: Weights) -> Floats:
-    """What is minimised, one number for each word."""
+def objective(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+    """Return the objective of each word."""
     _, attract, neutral = weights
     dots = np.matmul(block.rows, x[:, :, None])[:, :, 0]
     cosines = dots[:, :-1] / np.linalg.norm(x, axis=1)[:, None]
-    away = (block.weights * np.abs(cosines[:, :-1])).sum(axis=1)
-    return np.asarray(away + attract * np.abs(cosines[:, -1] - 1) / 2 + neutral * np.abs(dots[:, -1]))
+    repulsion = (block.weights * np.abs(cosines[:, :-1])).sum(axis=1)
+    return np.asarray(repulsion + attract * np.abs(cosines[:, -1] - 1) / 2 + neutral * np.abs(dots[:, -1]))
 
 
-def gradient(x: Floats, block: Block, weights: Weights) -> Floats:
-    """Of the objective, for every word of the block at once; |.| has slope 0 at 0, and |cos - 1| is 1 - cos.
+def gradient(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+    """Return the gradient of the objective for every word; |.| has derivative 0 at 0, and |cos - 1| is 1 - cos.
 
-    With c = <x, n> / |x| the slope of cos is n / |x| - c x / |x|^2: one weight for each row of the block, and one
+    With c = <x, n> / |x| the gradient of cos is n / |x| - c x / |x|^2: one weight for each row of the block, and one
     for x itself.
     """
     _, attract, neutral = weights
@@ -259,8 +273,8 @@ def gradient(x: Floats, block: Block, weights: Weights) -> Floats:
     return slope
 
 
-def descend(block: Block, weights: Weights, *, steps: int, rate: float) -> Floats:
-    """Adam (Kingma & Ba 2015) from the words themselves, in place: its cost is that of passes over memory."""
+def descend(block: NeighbourBlock, weights: Weights, *, steps: int, rate: float) -> Floats:
+    """Minimise by Adam (Kingma & Ba 2015), starting at the words; in place, since memory access dominates its cost."""
     x = block.words.copy()
     mean, square = np.zeros_like(x), np.zeros_like(x)
     first, second = DECAY

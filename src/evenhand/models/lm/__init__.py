@@ -1,15 +1,15 @@
-"""Language models: the word-level AWD-LSTM (training, text, perplexity), a loss term against bias, and causal models.
+"""Language models: the word-level AWD-LSTM, causal models of `transformers`, likelihoods, and a bias regulariser.
 
-Names are resolved on first use, so that nothing here loads torch before it is needed. What generated text says about
-bias belongs in `corpus`.
+Names are imported on first use, so that importing the package does not load torch. Measures of generated text belong in
+`corpus`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenhand.errors import require
-from evenhand.lazy import found
+from evenhand.registry import lazy_attribute
 
 _PUBLIC = {
     "AWDLSTM": "awd_lstm",
@@ -17,9 +17,12 @@ _PUBLIC = {
     "BiasRegulariserCallback": "trainer_callback",
     "CausalLM": "causal",
     "LMCorpus": "corpus",
-    "Settings": "settings",
+    "Likelihood": "likelihood",
+    "LMSettings": "settings",
+    "TextScores": "likelihood",
     "TokenVocabulary": "vocabulary",
     "TrainedLM": "model_folder",
+    "WordLikelihood": "likelihood",
     "generate": "generation",
     "load": "model_folder",
     "perplexity": "likelihood",
@@ -28,17 +31,20 @@ _PUBLIC = {
     "train": "training",
     "write_samples": "generation",
 }
-_PLACES = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
-WITHOUT_TORCH = ("corpus", "settings", "vocabulary")
+_LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
+WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary")
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
     "BiasRegulariserCallback",
     "CausalLM",
     "LMCorpus",
-    "Settings",
+    "LMSettings",
+    "Likelihood",
+    "TextScores",
     "TokenVocabulary",
     "TrainedLM",
+    "WordLikelihood",
     "generate",
     "load",
     "perplexity",
@@ -53,19 +59,19 @@ if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.corpus import LMCorpus
     from evenhand.models.lm.generation import generate, write_samples
-    from evenhand.models.lm.likelihood import perplexity
+    from evenhand.models.lm.likelihood import Likelihood, TextScores, WordLikelihood, perplexity
     from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
-    from evenhand.models.lm.settings import Settings, settings_of
+    from evenhand.models.lm.settings import LMSettings, settings_of
     from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
     from evenhand.models.lm.training import train
     from evenhand.models.lm.vocabulary import TokenVocabulary
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     module = _PUBLIC.get(name, "")
     if module and module not in WITHOUT_TORCH:
         require("torch", extra="models")
     if module == "trainer_callback":
         require("transformers", extra="models")
-    return globals().setdefault(name, found(__name__, _PLACES, name))
+    return globals().setdefault(name, lazy_attribute(__name__, _LOCATIONS, name))

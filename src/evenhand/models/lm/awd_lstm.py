@@ -1,44 +1,52 @@
-"""The word-level language model of Merity et al. 2018, which Bordia & Bowman 2019 train."""
+"""AWD-LSTM, the word-level language model of Merity et al. 2018 that Bordia & Bowman 2019 train."""
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from evenhand.models.lm.settings import Settings
+from evenhand.models.lm.settings import GATES, LMSettings
 
-States: TypeAlias = "tuple[State, ...]"
-SPREAD = 0.1  # of the word vectors at the start
+State: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # hidden and cell, each (1, batch, units)
+States: TypeAlias = "tuple[State, ...]"  # one of each layer
+INITIAL_RANGE = 0.1  # word vectors are initialised uniformly within this distance of 0
+# Rows of 16 bytes in half precision; the published 1,150 units would keep tensor cores from aligned access.
+ALIGNED = 8
 
 
-class Output(NamedTuple):
-    """What a stretch of text gave: scores of the next word, the state after it, and the last layer's activations."""
+class LMOutput(NamedTuple):
+    """The output for a stretch of text: scores of the next word, the state after it, and the last activations."""
 
     logits: torch.Tensor  # (steps, batch, words)
     state: States
-    raw: torch.Tensor  # (steps, batch, embedding), before dropout: TAR looks at its change in time
-    dropped: torch.Tensor  # after dropout: AR looks at its size
+    raw: torch.Tensor  # (steps, batch, embedding), before dropout: used by TAR
+    dropped: torch.Tensor  # after dropout: used by AR
 
 
 class AWDLSTM(nn.Module):  # type: ignore[misc]
-    """LSTM layers between an embedding and a softmax, with dropout everywhere and dropped recurrent weights.
+    """LSTM layers between an embedding and a softmax, with dropout at every stage and dropped recurrent weights.
 
-    `encoder.weight` are the input and `decoder.weight` the output word vectors: one matrix when tied. Untied, the last
-    layer keeps the width of the embedding, so that the two models differ in the decoder alone.
+    `encoder.weight` are the input and `decoder.weight` the output word vectors: one matrix when tied. In an untied
+    model, the last layer still has the width of the embedding, so that the two models differ in the decoder alone.
 
-    What it does not tell you: perplexities of closed vocabularies compare only over the same vocabulary.
+    Limits: perplexities of closed vocabularies compare only over the same vocabulary.
+
+    Args:
+        words: size of the vocabulary.
+        settings: sizes and rates; those of the Penn Treebank by default.
+        seed: seed of the initial weights.
     """
 
-    def __init__(self, words: int, settings: Settings | None = None, *, seed: int = 0) -> None:
+    def __init__(self, words: int, settings: LMSettings | None = None, *, seed: int = 0) -> None:
         super().__init__()
-        self.settings = settings or Settings()
+        self.settings = settings or LMSettings()
         self.encoder = nn.Embedding(words, self.settings.embedding)
-        self.layers = nn.ModuleList(LSTMLayer(*sizes) for sizes in _sizes(self.settings))
+        self.layers = nn.ModuleList(LSTMLayer(*sizes) for sizes in pairwise(self.settings.layer_widths()))
         self.decoder = nn.Linear(self.settings.embedding, words)
         if self.settings.tied:
             self.decoder.weight = self.encoder.weight
@@ -50,90 +58,83 @@ class AWDLSTM(nn.Module):  # type: ignore[misc]
         return int(self.encoder.num_embeddings)
 
     @property
-    def device(self) -> Any:
-        """Where the weights are."""
+    def device(self) -> torch.device:
+        """Device of the weights."""
         return self.encoder.weight.device
 
-    def start(self, batch: int, *, dtype: Any = None) -> States:
-        """The zero state of every layer."""
+    def start(self, batch: int, *, dtype: torch.dtype | None = None) -> States:
+        """Return the zero state of every layer."""
         like = torch.empty(0, dtype=dtype or self.encoder.weight.dtype, device=self.device)
         return tuple(layer.start(batch, like) for layer in self.layers)
 
     def forward(
-        self, tokens: torch.Tensor, state: States | None = None, *, dtype: Any = None, generator: Any = None
-    ) -> Output:
-        """Scores of the word after each token of (steps, batch).
+        self,
+        tokens: torch.Tensor,
+        state: States | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> LMOutput:
+        """Return scores of the word after each token of (steps, batch).
 
         Args:
             tokens: numbers of words.
-            state: of an earlier stretch; zero unless given.
-            dtype: precision of the arithmetic, such as torch.bfloat16; that of the weights unless said.
-            generator: for dropout; torch's own unless given.
+            state: the state after an earlier stretch; zero by default.
+            dtype: precision of the arithmetic, such as torch.bfloat16; that of the weights by default.
+            generator: random numbers for dropout; torch's own by default.
         """
         dtype = dtype or self.encoder.weight.dtype
         state = state if state is not None else self.start(tokens.shape[1], dtype=dtype)
-        values = self._embedded(tokens, generator).to(dtype)
+        values = self._embed(tokens, generator).to(dtype)
         after: list[State] = []
         raw = values
-        for place, layer in enumerate(self.layers):
-            raw, reached = layer(values, state[place], drop=self.settings.weight_drop, generator=generator)
-            after.append(reached)
-            values = self._locked(raw, self._share(place), generator)
+        for number, layer in enumerate(self.layers):
+            raw, new_state = layer(values, state[number], drop=self.settings.weight_drop, generator=generator)
+            after.append(new_state)
+            values = self._drop(raw, self._layer_dropout(number), generator)
         width = self.settings.embedding
         logits = functional.linear(values[..., :width], self.decoder.weight.to(dtype), self.decoder.bias.to(dtype))
-        return Output(logits, tuple(after), raw[..., :width], values[..., :width])
+        return LMOutput(logits, tuple(after), raw[..., :width], values[..., :width])
 
-    def _embedded(self, tokens: torch.Tensor, generator: Any) -> torch.Tensor:
+    def _embed(self, tokens: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
         vectors = self.encoder(tokens)
         if self.training and (share := self.settings.dropout_embedding):
-            # A word is dropped wherever it stands: a mask over the vocabulary, looked up like the vectors.
+            # A word is dropped at all of its occurrences: a mask over the vocabulary, looked up like the vectors.
             vectors = vectors * mask(vectors, (self.words, 1), share, generator)[tokens]
-        return self._locked(vectors, self.settings.dropout_input, generator)
+        return self._drop(vectors, self.settings.dropout_input, generator)
 
-    def _share(self, place: int) -> float:
-        return self.settings.dropout_output if place == len(self.layers) - 1 else self.settings.dropout_hidden
+    def _layer_dropout(self, number: int) -> float:
+        return self.settings.dropout_output if number == len(self.layers) - 1 else self.settings.dropout_hidden
 
-    def _locked(self, values: torch.Tensor, share: float, generator: Any) -> torch.Tensor:
-        return locked(values, share, generator) if self.training else values
+    def _drop(self, values: torch.Tensor, share: float, generator: torch.Generator | None) -> torch.Tensor:
+        return locked_dropout(values, share, generator) if self.training else values
 
-    def _initialise(self, generator: Any) -> None:
-        """Drawn on the processor, so that a seed means the same weights on every device."""
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights on the CPU, so that a seed gives the same weights on every device."""
         for weight in {id(w): w for w in (self.encoder.weight, self.decoder.weight)}.values():
-            weight.data.uniform_(-SPREAD, SPREAD, generator=generator)
+            weight.data.uniform_(-INITIAL_RANGE, INITIAL_RANGE, generator=generator)
         self.decoder.bias.data.zero_()
         for layer in self.layers:
             layer.initialise(generator)
 
 
-def detached(state: States) -> States:
-    """The state without its history: gradients stop here."""
+def detach(state: States) -> States:
+    """Return the state without its history, so that gradients stop there."""
     return tuple((hidden.detach(), cell.detach()) for hidden, cell in state)
 
 
-def _sizes(settings: Settings) -> list[tuple[int, int]]:
-    widths = [settings.embedding, *[settings.hidden] * (settings.layers - 1), settings.embedding]
-    return list(pairwise(widths))
-
-
-State: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # hidden and cell, each (1, batch, units)
-GATES = 4
-# Rows of 16 bytes in half precision: with 1,150 units, as published, the tensor cores would run unaligned.
-ALIGNED = 8
-
-
 class LSTMLayer(nn.Module):  # type: ignore[misc]
-    """A layer of LSTM cells; gates in torch's order (input, forget, cell, output).
+    """A layer of LSTM cells with gates in torch's order (input, forget, cell, output).
 
-    Weight drop (Merity et al. 2018) would need a module whose weights change at every call; here the dropped weights
-    are an intermediate result like any other, handed to the same fused kernel that `nn.LSTM` uses. On a GPU they are
-    laid out in one buffer as cuDNN wants them, and the units are rounded up to a multiple of 8. The added units have
-    zero weights: their cell stays 0, they send 0 on, and what they get as a gradient is 0 and cut off.
+    The dropped weights of weight drop (Merity et al. 2018) are an intermediate result, passed to the fused kernel of
+    `nn.LSTM`. On a GPU, they are laid out in one buffer as cuDNN expects them, and the units are rounded up to a
+    multiple of 8. The added units have zero weights: their cell and output stay 0, and their gradient is 0.
     """
 
     def __init__(self, inputs: int, units: int) -> None:
         super().__init__()
         self.inputs, self.units = inputs, units
-        self.align: int | None = None  # what units are rounded up to; None lets the device decide
+        self.align: int | None = None  # units are rounded up to a multiple of it; None decides by device
         shapes = {
             "weight_ih": (GATES * units, inputs),
             "weight_hh": (GATES * units, units),
@@ -143,61 +144,63 @@ class LSTMLayer(nn.Module):  # type: ignore[misc]
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape)))
 
-    def initialise(self, generator: Any) -> None:
-        """Uniform within 1 / sqrt(units), as `nn.LSTM` has it."""
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights uniformly within 1 / sqrt(units), as `nn.LSTM` does."""
         bound = 1 / math.sqrt(self.units)
         for parameter in self.parameters():
             parameter.data.uniform_(-bound, bound, generator=generator)
 
-    def width(self, device: Any) -> int:
-        """Units with those that are added for alignment."""
+    def width(self, device: str | torch.device) -> int:
+        """Return the number of units, including those added for alignment."""
         align = self.align if self.align is not None else (ALIGNED if torch.device(device).type == "cuda" else 1)
         return -(-self.units // align) * align
 
     def start(self, batch: int, like: torch.Tensor) -> State:
-        """The zero state."""
+        """Return the zero state, with the device and precision of a tensor."""
         zero = like.new_zeros((1, batch, self.width(like.device)))
         return zero, zero.clone()
 
     def forward(
-        self, values: torch.Tensor, state: State, *, drop: float = 0.0, generator: Any = None
+        self, values: torch.Tensor, state: State, *, drop: float = 0.0, generator: torch.Generator | None = None
     ) -> tuple[torch.Tensor, State]:
-        """Outputs (steps, batch, width) and the state after them, in the precision of `values`."""
+        """Return outputs (steps, batch, width) and the state after them, in the precision of `values`."""
         hidden = self.weight_hh
         if drop and self.training:
             hidden = hidden * mask(hidden, tuple(hidden.shape), drop, generator)
         weights = [self.weight_ih, hidden, self.bias_ih, self.bias_hh]
         if values.is_cuda or self.align:
-            weights = self._packed(weights, values)
-        # cuDNN keeps what the backward pass needs only when told that this is training; there is no dropout inside.
-        keep = torch.is_grad_enabled()
-        output, *after = torch._VF.lstm(values, state, weights, True, 1, 0.0, keep, False, False)
+            weights = self._pack(weights, values)
+        # cuDNN stores what the backward pass needs only in training mode; there is no dropout inside.
+        training = torch.is_grad_enabled()
+        output, *after = torch._VF.lstm(values, state, weights, True, 1, 0.0, training, False, False)
         return output, (after[0], after[1])
 
-    def _packed(self, weights: list[torch.Tensor], values: torch.Tensor) -> list[torch.Tensor]:
-        """The weights as pieces of one buffer, which spares cuDNN from copying them together, and a warning."""
+    def _pack(self, weights: list[torch.Tensor], values: torch.Tensor) -> list[torch.Tensor]:
+        """Return the weights as views of one buffer, which spares cuDNN a copy and a warning."""
         units, inputs = self.width(values.device), values.shape[-1]
         shapes = [(GATES * units, inputs), (GATES * units, units), (GATES * units,), (GATES * units,)]
-        grown = [
-            self._grown(weight, units, shape[1] if len(shape) > 1 else 1)
+        enlarged = [
+            self._enlarge(weight, units, shape[1] if len(shape) > 1 else 1)
             for weight, shape in zip(weights, shapes, strict=True)
         ]
-        buffer = torch.cat([weight.flatten() for weight in grown]).to(values.dtype)
-        pieces = buffer.split([math.prod(shape) for shape in shapes])
-        return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+        buffer = torch.cat([weight.flatten() for weight in enlarged]).to(values.dtype)
+        parts = buffer.split([math.prod(shape) for shape in shapes])
+        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    def _grown(self, weight: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    def _enlarge(self, weight: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         gates = weight.view(GATES, self.units, -1)
         missing = (columns - gates.shape[2], rows - self.units)
         return functional.pad(gates, (0, missing[0], 0, missing[1])) if any(missing) else gates
 
 
-def mask(like: torch.Tensor, shape: tuple[int, ...], share: float, generator: Any = None) -> torch.Tensor:
-    """Zeros for this share of the entries, 1 / (1 - share) for the others: the expectation stays what it was."""
-    drawn = torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(1 - share, generator=generator)
-    return drawn.div_(1 - share)
+def mask(
+    like: torch.Tensor, shape: tuple[int, ...], share: float, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """Return zeros for this share of the entries and 1 / (1 - share) for the others, so that the mean is 1."""
+    values = torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(1 - share, generator=generator)
+    return values.div_(1 - share)
 
 
-def locked(values: torch.Tensor, share: float, generator: Any = None) -> torch.Tensor:
-    """Dropout with one mask for all time steps (Gal & Ghahramani 2016): values are (steps, batch, width)."""
+def locked_dropout(values: torch.Tensor, share: float, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Apply dropout with one mask for all steps of (steps, batch, width) (Gal & Ghahramani 2016)."""
     return values * mask(values, (1, *values.shape[1:]), share, generator) if share else values

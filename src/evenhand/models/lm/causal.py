@@ -1,28 +1,37 @@
-"""Any causal language model of `transformers` from a folder: text from it, and how well it predicts text."""
+"""Causal language models from Hugging Face folders and GGUF files: sampled texts, log-probabilities and perplexity."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, require
+from evenhand.errors import DegenerateError, UsageError, require
+from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.lm.likelihood import TextScores, batches_by_length, check_scores, check_texts, pad, token_scores
+from evenhand.models.lm.settings import check_seed
 
-FEW = 32  # samples side by side unless said
-LONGEST = 2048  # tokens looked back at for a perplexity, where the model could look further
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+TEXTS_AT_ONCE = 32  # texts sampled or scored side by side by default
+TOKENS_AT_ONCE = {"cuda": 16_384}  # tokens scored at once; elsewhere FEW_TOKENS
+FEW_TOKENS = 1_024
+LONGEST = 2048  # tokens of context for a score, where the model could use more
 
 
 @dataclass(frozen=True)
-class Likelihood:
-    """How well texts are predicted: exp of the mean negative log probability, by token and by word.
+class Perplexity:
+    """The perplexity of texts by token and by word, both from the same sum over all tokens.
 
-    Perplexities by token compare only models with the same tokenizer; by word (parted by blanks) all that spell out
-    every text. `token` and `word` come from the same sum over all tokens.
+    Perplexities by token compare only models with the same tokenizer; by whitespace-separated word, they compare all
+    models whose tokenizers can spell every text.
     """
 
     token: float
@@ -32,40 +41,45 @@ class Likelihood:
     window: int
     stride: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, float]:
+        """Return plain data for JSON."""
         return asdict(self)
 
 
+class TextWindow(NamedTuple):
+    """A stretch of a text's tokens, of which the last `new` ones are scored."""
+
+    text: int
+    ids: NDArray[np.int64]
+    new: int
+
+
 class CausalLM:
-    """A causal language model and its tokenizer, from local files only.
+    """A causal language model and its tokenizer, from local files only; implements `Likelihood`.
 
     Args:
-        folder: written by `save_pretrained`, with weights as safetensors; or a GGUF file of a Llama model, or a folder
-            with one. Files that may run code when opened (pickles, code beside the model) are refused.
-        device: cpu, cuda or auto.
-        precision: fp32, bf16, fp16; `auto` is bf16 on a GPU and fp32 elsewhere.
+        folder: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
+            folder with one. Pickled weights and code beside the model are refused.
+        device: auto, cpu, cuda or cuda:N.
+        precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
+        name: for reports; that of the folder or file by default.
     """
 
-    def __init__(self, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> None:
-        torch: Any = require("torch", extra="models")
+    def __init__(self, folder: str | Path, *, device: str = "auto", precision: str = "auto", name: str = "") -> None:
         self.folder = Path(folder)
-        self.device = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-        chosen = ("bf16" if self.device.startswith("cuda") else "fp32") if precision == "auto" else precision
-        if chosen not in dtypes:
-            raise UsageError(f"unknown precision {precision!r}", hint=f"use auto, {', '.join(dtypes)}")
-        self.precision = chosen
-        self.model, self.tokenizer = read_folder(self.folder, dtypes[chosen])
+        self.name = name or (self.folder.stem if self.folder.is_file() else self.folder.name)
+        self.device = resolve_device(device)
+        self.precision = resolve_precision(precision, self.device)
+        self.model, self.tokenizer = read_folder(self.folder, self.precision)
         self.model.to(self.device).eval()
 
     @property
     def window(self) -> int:
-        """How many tokens the model can look at."""
+        """The largest number of tokens that the model can read."""
         return int(getattr(self.model.config, "max_position_embeddings", None) or LONGEST)
 
-    def describe(self) -> dict[str, Any]:
-        """What a record keeps of it."""
+    def describe(self) -> dict[str, object]:
+        """Return class, size, precision and device for records."""
         kind, count = type(self.model).__name__, sum(p.numel() for p in self.model.parameters())
         return {"kind": kind, "parameters": count, "precision": self.precision, "device": self.device}
 
@@ -75,170 +89,177 @@ class CausalLM:
         tokens: int = 500,
         *,
         seed: int = 0,
-        batch: int = FEW,
+        batch: int = TEXTS_AT_ONCE,
         temperature: float = 1.0,
         start: str = "",
         progress: Callable[[int, int, str], None] | None = None,
     ) -> list[str]:
-        """Draw texts from the model as it is: all tokens allowed, no nucleus, no cut to the likeliest.
+        """Sample texts from the full distribution of the model, without top-k or nucleus truncation.
 
-        A text begins with the model's own mark of a beginning, or with `start`, which is not part of it, and has at
-        most `tokens` tokens; it ends earlier where the model ends it. Text i is drawn with random numbers that depend
-        on the seed and i alone.
+        Text i depends on the seed and i alone, not on the number of texts or the batch.
+
+        Args:
+            samples: number of texts.
+            tokens: the largest number of tokens in a text; a text is shorter where the model ends it.
+            seed: seed of the samples.
+            batch: texts sampled side by side.
+            temperature: divisor of the logits.
+            start: text that each sample continues, after the model's token for the beginning of a text. It is not part
+                of the result.
+            progress: called with (done, total, unit).
         """
-        first = self._first(start)
+        check_seed(seed)
+        first = self._first_ids(start)
         if min(samples, tokens, batch) < 1 or not temperature > 0:
             raise UsageError(
-                f"samples, tokens and batch start at 1 and a temperature lies above 0, got {samples}, {tokens}, "
+                f"samples, tokens and batch must be at least 1 and temperature above 0, got {samples}, {tokens}, "
                 f"{batch} and {temperature}"
             )
         if len(first) + tokens > self.window:
             raise UsageError(
-                f"{len(first)} + {tokens} tokens are more than the {self.window} that the model can look at",
-                hint=f"ask for at most {self.window - len(first)} tokens",
+                f"{len(first)} + {tokens} tokens are more than the {self.window} that the model can read",
+                hint=f"use at most {self.window - len(first)} tokens",
             )
         texts: list[str] = []
         for low in range(0, samples, batch):
-            chosen = range(low, min(low + batch, samples))
-            rows = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in chosen])
-            drawn = self._draw(first, rows, temperature)
-            texts += self.tokenizer.batch_decode(self._until_end(drawn), skip_special_tokens=True)
+            numbers = range(low, min(low + batch, samples))
+            uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
+            ids = self._sample(first, uniform, temperature)
+            texts += self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
             if progress:
                 progress(len(texts), samples, "samples")
         return texts
 
-    def perplexity(self, texts: Iterable[str], *, window: int = 0, stride: int = 0) -> Likelihood:
-        """How well the model predicts texts, each from its beginning.
+    def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
+        """Return the log-probability of each text, its first token included; see `Likelihood`.
 
-        A text that is longer than the window is read in overlapping windows, `stride` tokens further each time (half a
-        window unless said); each token counts once, in the first window that holds it, so that it has at least
-        window - stride tokens before it, except in the first window.
+        A text longer than the window is read in overlapping windows, as in `perplexity`.
+        """
+        width = min(self.window, LONGEST)
+        return self._score(texts, width, max(1, width // 2), batch)
+
+    def perplexity(
+        self, texts: Iterable[str], *, window: int = 0, stride: int = 0, batch: int | None = None
+    ) -> Perplexity:
+        """Return the perplexity of texts, each predicted from its beginning.
+
+        A text longer than the window is read in overlapping windows. Each token is scored once, in the first window
+        that contains it, so it has at least window - stride tokens before it, except in the first window.
+
+        Args:
+            texts: the texts.
+            window: tokens in a window; as many as the model can read, up to 2,048, by default.
+            stride: tokens from one window to the next; half a window by default.
+            batch: windows scored at once.
         """
         width = window or min(self.window, LONGEST)
         step = stride or max(1, width // 2)
         if not (2 <= width <= self.window and 1 <= step < width):
             raise UsageError(
-                f"a window of {width} tokens that moves on by {step}",
-                hint=f"the window has 2 to {self.window} tokens, and the stride is smaller",
+                f"window {width} with stride {step} is not possible",
+                hint=f"use a window of 2 to {self.window} tokens and a smaller stride",
             )
-        total, tokens, words = 0.0, 0, 0
-        for text in texts:
-            loss, count = self._loss(text, width, step)
-            total, tokens, words = total + loss, tokens + count, words + len(text.split())
-        if not tokens or not words or not math.isfinite(total):
-            raise DegenerateError(f"no perplexity of {tokens} tokens, {words} words with a loss of {total}")
-        return Likelihood(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
+        listed = list(texts)
+        scores = self._score(listed, width, step, batch)
+        total, tokens = -float(scores.log_probabilities.sum()), int(scores.tokens.sum())
+        words = sum(len(text.split()) for text in listed)
+        if not tokens or not words:
+            raise DegenerateError(f"perplexity is undefined for {tokens} tokens and {words} words")
+        return Perplexity(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
 
-    def _first(self, start: str) -> list[int]:
-        """The tokens that a text begins after."""
-        mark = next((i for i in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id) if i is not None), None)
-        first = [] if mark is None else [int(mark)]
+    def _score(self, texts: Sequence[str], width: int, step: int, batch: int | None) -> TextScores:
+        torch = require("torch", extra="models")
+        first = self._first_ids("")
+        windows: list[TextWindow] = []
+        counts = np.zeros(len(texts), dtype=np.int64)
+        for number, text in enumerate(check_texts(texts)):
+            ids = np.array(first + self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int64)
+            counts[number] = len(ids) - len(first)
+            windows += _windows(number, ids, width, step)
+        totals = np.zeros(len(texts))
+        lengths = [len(window.ids) for window in windows]
+        tokens = TOKENS_AT_ONCE.get(self.device.partition(":")[0], FEW_TOKENS)
+        longest = tokens if batch is None else None
+        with torch.inference_mode():
+            for rows in batches_by_length(lengths, tokens if batch is None else batch, longest=longest):
+                for row, score in zip(rows, self._score_windows([windows[row] for row in rows]), strict=True):
+                    totals[windows[row].text] += score
+        return TextScores(check_scores(totals, self.name), counts)
+
+    def _score_windows(self, windows: list[TextWindow]) -> list[float]:
+        """Return the log-probability of the new tokens of each window."""
+        torch = require("torch", extra="models")
+        ids, lengths = (torch.from_numpy(array).to(self.device) for array in pad([window.ids for window in windows]))
+        logits = self.model(input_ids=ids[:, :-1]).logits
+        scores = token_scores(logits, ids[:, 1:], lengths - 1)
+        skipped = torch.tensor([len(window.ids) - 1 - window.new for window in windows], device=scores.device)
+        before = torch.arange(scores.shape[1], device=scores.device) < skipped[:, None]
+        totals: list[float] = scores.masked_fill(before, 0.0).sum(dim=1).tolist()
+        return totals
+
+    def _first_ids(self, start: str) -> list[int]:
+        """Return the token for the beginning of a text, followed by those of `start`."""
+        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        first = [int(token) for token in ids if token is not None][:1]
         first += self.tokenizer.encode(start, add_special_tokens=False) if start else []
         if not first:
-            raise UsageError("the tokenizer has no mark for the beginning of a text", hint="give start, such as 'The'")
+            raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first
 
-    def _ends(self) -> set[int]:
-        given = self.model.generation_config.eos_token_id if self.model.generation_config else None
-        found = given if isinstance(given, list) else [given]
-        return {int(i) for i in (*found, self.tokenizer.eos_token_id) if i is not None}
+    def _end_ids(self) -> set[int]:
+        """Return the tokens that end a text."""
+        configured = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        ids = configured if isinstance(configured, list) else [configured]
+        return {int(token) for token in (*ids, self.tokenizer.eos_token_id) if token is not None}
 
-    def _until_end(self, drawn: Any) -> list[list[int]]:
-        ends = self._ends()
-        stops = [next((at for at, token in enumerate(row) if token in ends), len(row)) for row in drawn]
-        return [row[:stop] for row, stop in zip(drawn, stops, strict=True)]
+    def _cut_at_end(self, rows: list[list[int]]) -> list[list[int]]:
+        ends = self._end_ids()
+        stops = [next((step for step, token in enumerate(row) if token in ends), len(row)) for row in rows]
+        return [row[:stop] for row, stop in zip(rows, stops, strict=True)]
 
-    def _draw(self, first: list[int], uniform: Any, temperature: float) -> list[list[int]]:
-        torch: Any = require("torch", extra="models")
+    def _sample(self, first: list[int], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
+        """Return sampled token ids, one row for each row of uniform numbers."""
+        torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
-        ends = torch.tensor(sorted(self._ends()), device=self.device)
+        ends = torch.tensor(sorted(self._end_ids()), device=self.device)
         current = torch.tensor([first] * draws.shape[1], device=self.device)
-        found, past = [], None
+        steps, past = [], None
         done = torch.zeros(draws.shape[1], dtype=torch.bool, device=self.device)
         with torch.inference_mode():
             for number in draws:
                 out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 past = out.past_key_values
-                reached = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
-                # The last sum is 1 but for rounding: measured against itself, no draw falls behind the last token.
-                current = torch.searchsorted(reached, (number * reached[:, -1])[:, None], right=True)
-                current = current.clamp_(max=reached.shape[-1] - 1)
-                found.append(current)
+                cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
+                # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
+                current = torch.searchsorted(cumulative, (number * cumulative[:, -1])[:, None], right=True)
+                current = current.clamp_(max=cumulative.shape[-1] - 1)
+                steps.append(current)
                 done |= torch.isin(current[:, 0], ends)
                 if bool(done.all()):
                     break
-        rows: list[list[int]] = torch.cat(found, dim=1).tolist()
+        rows: list[list[int]] = torch.cat(steps, dim=1).tolist()
         return rows
 
-    def _loss(self, text: str, width: int, step: int) -> tuple[float, int]:
-        """Summed negative log probability of a text's tokens, and how many they are."""
-        torch: Any = require("torch", extra="models")
-        mark = self._first("")
-        ids = torch.tensor(mark + self.tokenizer.encode(text, add_special_tokens=False), device=self.device)
-        total, counted = 0.0, 1
-        with torch.inference_mode():
-            for low in range(0, len(ids), step):
-                part = ids[low : low + width]
-                new = low + len(part) - counted
-                if new <= 0:
-                    break
-                logits = self.model(input_ids=part[None, :-1]).logits[0, -new:].float()
-                total += float(torch.nn.functional.cross_entropy(logits, part[-new:], reduction="sum"))
-                counted += new
-        return total, len(ids) - len(mark)
+
+def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[TextWindow]:
+    """Split a text into overlapping windows; each token but the first is new in exactly one."""
+    windows, scored = [], 1
+    for low in range(0, len(ids), step):
+        part = ids[low : low + width]
+        new = low + len(part) - scored
+        if new <= 0:
+            break
+        windows.append(TextWindow(text, part, new))
+        scored += new
+    return windows
 
 
-def read_folder(folder: Path, dtype: Any) -> tuple[Any, Any]:
-    """Model and tokenizer of a folder, or of a GGUF file."""
-    if not folder.exists():
-        raise InputMissingError(
-            f"there is no model at {str(folder)!r}", hint="name a folder that save_pretrained wrote, or a .gguf file"
-        )
-    transformers = require("transformers", extra="models")
+def read_folder(folder: Path, precision: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return model and tokenizer of a model folder or a GGUF file."""
     packed = [folder] if folder.is_file() else sorted(folder.glob("*.gguf"))
     if packed and not (folder / "config.json").is_file():
         from evenhand.models.lm.gguf import read_gguf
 
-        with _quiet(transformers):
-            return read_gguf(packed[0], dtype)
-    _check(folder)
-    from safetensors import SafetensorError
-
-    local = {"local_files_only": True, "trust_remote_code": False}
-    find = transformers.AutoModelForCausalLM.from_pretrained
-    try:
-        with _quiet(transformers):
-            model = find(folder, dtype=dtype, use_safetensors=True, **local)
-        return model, transformers.AutoTokenizer.from_pretrained(folder, **local)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise FormatError(
-            f"{folder}: transformers cannot open a causal language model and its tokenizer here ({error})",
-            hint="write the folder with model.save_pretrained(...) and tokenizer.save_pretrained(...)",
-        ) from error
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the bar that the library draws even where nobody watches."""
-    told = transformers.utils.logging
-    shown = told.is_progress_bar_enabled()
-    told.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            told.enable_progress_bar()
-
-
-def _check(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise FormatError(
-            f"{folder}: no config.json, so that this is no model folder",
-            hint="name a folder that save_pretrained wrote",
-        )
-    if not any(folder.glob("*.safetensors")):
-        pickled = ", ".join(sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.pt")))[:3])
-        raise FormatError(
-            f"{folder}: no weights as safetensors" + (f", only {pickled}, which may run code" if pickled else ""),
-            hint="if you trust the file, load it with transformers and write it anew with save_pretrained",
-        )
+        with quiet(require("transformers", extra="models")):
+            return read_gguf(packed[0], torch_dtype(precision))
+    return load_model(folder, "causal-lm", precision=precision).model, load_tokenizer(folder)

@@ -1,18 +1,26 @@
-"""A text to train a language model on, in three parts, as numbers."""
+"""The text that a language model is trained on: three splits as token numbers, read in columns."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.models.lm.vocabulary import Tokens, TokenVocabulary, tokens_of
 
+if TYPE_CHECKING:
+    import torch
+
 SPLITS = ("train", "valid", "test")
-FROM = ("all", "train")
+SOURCES = ("all", "train")  # splits that a vocabulary is built from
+HALF_SHARE = 0.05  # of the stretches are about half as long (Merity et al. 2018, section 5)
+JITTER = 5.0  # standard deviation of the length of a stretch
+SHORTEST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +28,12 @@ class LMCorpus:
     """Training, validation and test text over one vocabulary; `test` may be empty.
 
     Args:
-        train: the numbers of the training tokens, `<eos>` after each line.
-        valid: of the validation tokens.
-        test: of the test tokens.
-        vocabulary: what the numbers stand for.
+        train: token numbers of the training text, with `<eos>` after each line.
+        valid: token numbers of the validation text.
+        test: token numbers of the test text.
+        vocabulary: the words that the numbers stand for.
         name: for records.
-        counted: where the vocabulary came from: `all` parts, or `train` alone.
+        counted: the splits that the vocabulary was built from: `all` or `train`.
     """
 
     train: Tokens
@@ -40,11 +48,11 @@ class LMCorpus:
             tokens = np.asarray(getattr(self, split), np.int32)
             object.__setattr__(self, split, tokens)
             if len(tokens) and not (tokens.min() >= 0 and tokens.max() < len(self.vocabulary)):
-                raise UsageError(f"the {split} part has numbers outside the vocabulary of {len(self.vocabulary):,}")
+                raise UsageError(f"the {split} text has numbers outside the vocabulary of {len(self.vocabulary):,}")
         if len(self.train) < 2 or len(self.valid) < 2:
             raise FormatError(
                 f"training and validation text need tokens, got {len(self.train)} and {len(self.valid)}",
-                hint="name files that hold text, tokens parted by blanks",
+                hint="name files with whitespace-separated tokens",
             )
 
     @classmethod
@@ -58,54 +66,96 @@ class LMCorpus:
         min_count: int = 1,
         name: str = "",
     ) -> LMCorpus:
-        """Read three text files, tokens parted by blanks.
+        """Read three text files with whitespace-separated tokens.
 
-        The usual corpora are closed: rare words are `<unk>` in the files, and the vocabulary is taken from all three
-        parts, as Merity et al. 2018 do. `vocabulary="train"` takes it from the training part alone, and `min_count`
-        keeps the words that occur so often there; all others become `<unk>`.
+        The usual corpora are closed: rare words are `<unk>` in the files, and the vocabulary is built from all three
+        splits, as in Merity et al. 2018.
+
+        Args:
+            train: file of the training text.
+            valid: file of the validation text.
+            test: file of the test text.
+            vocabulary: `all` builds the vocabulary from all splits, `train` from the training text alone.
+            min_count: how often a word occurs at least; rarer words become `<unk>`.
+            name: for records; the name of the training file by default.
         """
-        if vocabulary not in FROM:
-            raise UsageError(f"unknown vocabulary {vocabulary!r}", hint=f"use {' or '.join(FROM)}")
+        if vocabulary not in SOURCES:
+            raise UsageError(f"unknown vocabulary {vocabulary!r}", hint=f"use {' or '.join(SOURCES)}")
         texts = [list(tokens_of(Path(path))) if path is not None else [] for path in (train, valid, test)]
         counted = texts if vocabulary == "all" else texts[:1]
         words = TokenVocabulary.of(counted, min_count=min_count, unknown=vocabulary == "train")
-        parts = [words.encode(text) for text in texts]
-        return cls(parts[0], parts[1], parts[2], vocabulary=words, name=name or Path(train).name, counted=vocabulary)
+        splits = [words.encode(text) for text in texts]
+        return cls(splits[0], splits[1], splits[2], vocabulary=words, name=name or Path(train).name, counted=vocabulary)
 
     @classmethod
     def folder(cls, path: str | Path, *, vocabulary: str = "all", min_count: int = 1) -> LMCorpus:
-        """Read a folder with one file each whose name has train, valid and, if there is one, test in it."""
-        place = Path(path)
-        if not place.is_dir():
-            raise InputMissingError(f"folder {str(place)!r} does not exist", hint="check the spelling of the path")
-        found = {split: _only(place, split) for split in SPLITS}
+        """Read a folder with one file each whose name contains train, valid and, optionally, test."""
+        folder = Path(path)
+        if not folder.is_dir():
+            raise InputMissingError(f"folder {str(folder)!r} does not exist", hint="check the spelling of the path")
+        files = {split: _find_split(folder, split) for split in SPLITS}
         for split in SPLITS[:2]:
-            if found[split] is None:
-                raise InputMissingError(f"{place}: no file with {split!r} in its name", hint="such as train.txt")
-        train, valid = found["train"], found["valid"]
+            if files[split] is None:
+                raise InputMissingError(f"{folder}: no file with {split!r} in its name", hint="such as train.txt")
+        train, valid = files["train"], files["valid"]
         return cls.read(
-            str(train), str(valid), found["test"], vocabulary=vocabulary, min_count=min_count, name=place.name
+            str(train), str(valid), files["test"], vocabulary=vocabulary, min_count=min_count, name=folder.name
         )
 
     def digest(self) -> str:
-        """Hash of the words and of all three parts."""
+        """Return the SHA-256 of the vocabulary and all splits."""
         hasher = hashlib.sha256("\n".join(self.vocabulary.words).encode())
         for split in SPLITS:
             hasher.update(split.encode() + np.ascontiguousarray(getattr(self, split)).tobytes())
         return hasher.hexdigest()
 
     def describe(self) -> dict[str, object]:
-        """What a record keeps of it."""
+        """Return name, sizes and digest for records."""
         tokens = {split: len(getattr(self, split)) for split in SPLITS}
         words = {"words": len(self.vocabulary), "vocabulary_from": self.counted}
         return {"name": self.name, "tokens": tokens, **words, "sha256": self.digest()}
 
 
-def _only(folder: Path, split: str) -> Path | None:
-    found = sorted(path for path in folder.iterdir() if split in path.name.lower() and path.is_file())
-    if len(found) > 1:
+def _find_split(folder: Path, split: str) -> Path | None:
+    files = sorted(path for path in folder.iterdir() if split in path.name.lower() and path.is_file())
+    if len(files) > 1:
         raise FormatError(
-            f"{folder}: {len(found)} files have {split!r} in their name ({found[0].name}, {found[1].name})",
+            f"{folder}: {len(files)} files have {split!r} in their name ({files[0].name}, {files[1].name})",
             hint="name the three files one by one",
         )
-    return found[0] if found else None
+    return files[0] if files else None
+
+
+def columns(tokens: Tokens, batch: int, device: str | torch.device = "cpu") -> torch.Tensor:
+    """Return a token stream as `batch` equal columns, (steps, batch); the remainder at its end is not used."""
+    import torch
+
+    steps = len(tokens) // batch
+    if steps < 2:
+        raise UsageError(
+            f"{len(tokens)} tokens are too few for {batch} columns of at least 2",
+            hint="use more text" + (", or a smaller batch" if batch > 1 else ""),
+        )
+    matrix = np.asarray(tokens[: steps * batch]).reshape(batch, steps).T
+    return torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.int64)).to(device)
+
+
+def stretches(steps: int, bptt: int, *, seed: int, epoch: int) -> list[int]:
+    """Return random lengths that cover the steps - 1 predictions of a column in one epoch.
+
+    Lengths are about `bptt`, or half of it for 5 %, with a standard deviation of 5 and at least 5; the last is the
+    remainder. They depend on seed and epoch alone, so a resumed training splits the text as an uninterrupted one does.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    lengths: list[int] = []
+    remaining = steps - 1
+    while remaining > 0:
+        centre = bptt if rng.random() >= HALF_SHARE else bptt / 2
+        lengths.append(min(remaining, max(SHORTEST, int(rng.normal(centre, JITTER)))))
+        remaining -= lengths[-1]
+    return lengths
+
+
+def starts(lengths: list[int]) -> list[int]:
+    """Return the first step of each stretch."""
+    return [0, *accumulate(lengths)][:-1]

@@ -1,7 +1,8 @@
-"""Reading GGUF, the one-file format of quantised models: facts, and arrays as numbers (format version 2 and 3).
+"""Read GGUF files (versions 2 and 3), the one-file format of quantised models.
 
-Layout, little-endian: magic, version, number of arrays and of facts; the facts (name, type, value); for each array its
-name, sizes (innermost first), type and offset; then, aligned, the data. Quantised types store blocks of 32 numbers.
+Layout, little-endian: magic number, version, numbers of arrays and of metadata entries; the metadata (name, type,
+value); the name, sizes (innermost first), type and offset of each array; then, aligned, the data. Quantised types store
+blocks of 32 numbers.
 """
 
 from __future__ import annotations
@@ -11,29 +12,42 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import FormatError, require
+from evenhand.errors import EvenhandError, FormatError, few, require, shown
 from evenhand.files import existing
+from evenhand.models.huggingface import dtype_option
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+Decoder: TypeAlias = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 MAGIC = b"GGUF"
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
 BLOCK = 32
+ALIGNMENT = "general.alignment"
+LARGEST_ALIGNMENT = 1 << 20
+TABLE = "token_embd.weight"
+CONVERT = (
+    "convert the file: `pip install gguf`, then AutoModelForCausalLM.from_pretrained(folder, gguf_file=...)"
+    ".save_pretrained(...)"
+)
 
 
-class Place(NamedTuple):
-    """Where an array lies and how its numbers are stored."""
+class ArrayInfo(NamedTuple):
+    """The shape, number type and offset of an array."""
 
     shape: tuple[int, ...]
     kind: int
     offset: int
 
 
-def _plain(dtype: str) -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
+def _plain(dtype: str) -> Decoder:
     return lambda raw: raw.view(dtype).astype(np.float32)
 
 
@@ -61,12 +75,12 @@ def _half(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _nibbles(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The low halves of 16 bytes are the first 16 numbers of a block, the high halves the others."""
+    """Return the numbers of blocks: first the low halves of the 16 bytes, then the high halves."""
     return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
 
 
 # Type number: (name, numbers in a block, bytes of a block, decoder).
-KINDS: dict[int, tuple[str, int, int, Callable[[NDArray[np.uint8]], NDArray[np.float32]]]] = {
+KINDS: dict[int, tuple[str, int, int, Decoder]] = {
     0: ("F32", 1, 4, _plain("<f4")),
     1: ("F16", 1, 2, _plain("<f2")),
     2: ("Q4_0", BLOCK, 18, _q4_0),
@@ -78,92 +92,157 @@ KINDS: dict[int, tuple[str, int, int, Callable[[NDArray[np.uint8]], NDArray[np.f
 
 @dataclass(frozen=True, eq=False)
 class GGUF:
-    """A file: its facts by name, and its arrays, decoded when asked for."""
+    """A GGUF file: its metadata by name, and its arrays, which are decoded on request."""
 
     path: Path
-    facts: dict[str, Any]
-    places: dict[str, Place]
+    metadata: dict[str, object]
+    arrays: dict[str, ArrayInfo]
     data: NDArray[np.uint8]
 
     def array(self, name: str) -> NDArray[np.float32]:
-        """An array in single precision."""
-        if name not in self.places:
-            raise FormatError(f"{self.path}: no array {name!r}", hint="the file is of another kind of model")
-        shape, kind, offset = self.places[name]
+        """Return an array in single precision.
+
+        Raises:
+            FormatError: If the file has no such array, or its type or size is not supported.
+        """
+        if name not in self.arrays:
+            raise FormatError(f"{self.path}: no array {name!r}", hint="the file holds another kind of model")
+        shape, kind, offset = self.arrays[name]
         if kind not in KINDS:
-            known = ", ".join(known for known, *_ in KINDS.values())
+            supported = ", ".join(title for title, *_ in KINDS.values())
             raise FormatError(
-                f"{self.path}: the array {name!r} is stored as type {kind}, which is not read here (read: {known})",
-                hint="convert it: `pip install gguf`, then AutoModelForCausalLM.from_pretrained(folder, gguf_file=...)"
-                ".save_pretrained(...)",
+                f"{self.path}: array {name!r} has number type {kind}, which is not supported (supported: {supported})",
+                hint=CONVERT,
             )
-        _, numbers, size, decode = KINDS[kind]
-        raw = self.data[offset : offset + math.prod(shape) // numbers * size]
-        if len(raw) < math.prod(shape) // numbers * size:
+        title, numbers, size, decode = KINDS[kind]
+        count = math.prod(shape)
+        if not shape or not count or shape[-1] % numbers:
+            raise FormatError(f"{self.path}: array {name!r} of shape {shape} does not fit the type {title}")
+        raw = self.data[offset : offset + count // numbers * size]
+        if len(raw) < count // numbers * size:
             raise FormatError(f"{self.path}: the file ends inside the array {name!r}", hint="fetch it again")
         return decode(np.ascontiguousarray(raw)).reshape(shape)
 
+    def text(self, name: str, default: str = "") -> str:
+        """Return a metadata entry that is a text; the default where there is none."""
+        value = self.metadata.get(name, default)
+        if not isinstance(value, str):
+            raise self._wrong(name, "a text")
+        return value
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """Return a metadata entry that is a positive integer; an error where there is none and no default."""
+        value = self.metadata.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
+            raise self._wrong(name, "a positive number")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a metadata entry that is a positive, finite number."""
+        value = self.metadata.get(name, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise self._wrong(name, "a positive number")
+        return value
+
+    def token_id(self, name: str) -> int | None:
+        """Return a metadata entry that is the number of a token, or None."""
+        value = self.metadata.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < len(self.tokens())):
+            raise self._wrong(name, "the number of a token")
+        return value
+
+    def tokens(self) -> list[str]:
+        """Return the pieces of the vocabulary in the order of their rows."""
+        return self.texts("tokenizer.ggml.tokens")
+
+    def texts(self, name: str) -> list[str]:
+        """Return a metadata entry that is a list of texts."""
+        value = self.metadata.get(name)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(name, "a list of texts")
+        return value
+
+    def token_types(self) -> list[int]:
+        """Return the type of each token; empty where the file has none."""
+        value = self.metadata.get("tokenizer.ggml.token_type", [])
+        if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+            raise self._wrong("tokenizer.ggml.token_type", "a list of numbers")
+        return value
+
+    def _wrong(self, name: str, expected: str) -> FormatError:
+        if name not in self.metadata:
+            return FormatError(f"{self.path}: the metadata lack {name!r}", hint=CONVERT)
+        return FormatError(
+            f"{self.path}: the metadata entry {name!r} is {shown(self.metadata[name])}, expected {expected}",
+            hint="fetch the file again",
+        )
+
 
 class _Reader:
-    """Values one after the other; what goes beyond the end is told by `struct`."""
+    """Read values one after another; reading beyond the end raises `struct.error`."""
 
-    def __init__(self, data: Any) -> None:
-        self.data, self.at = data, 0
+    def __init__(self, data: memoryview) -> None:
+        self.data, self.position = data, 0
 
-    def scalar(self, code: str) -> Any:
-        (value,) = struct.unpack_from(f"<{code}", self.data, self.at)
-        self.at += struct.calcsize(f"<{code}")
+    def scalar(self, kind: str) -> Any:
+        (value,) = struct.unpack_from(f"<{kind}", self.data, self.position)
+        self.position += struct.calcsize(f"<{kind}")
         return value
 
     def text(self) -> str:
         length = self.scalar("Q")
-        if length > len(self.data) - self.at:
+        if length > len(self.data) - self.position:
             raise struct.error(f"a text of {length} bytes")
-        self.at += length
-        return bytes(self.data[self.at - length : self.at]).decode()
+        self.position += length
+        return bytes(self.data[self.position - length : self.position]).decode()
 
-    def value(self, kind: int) -> Any:
+    def value(self, kind: int) -> object:
         if kind == TEXT:
             return self.text()
         if kind == LIST:
             inner, count = self.scalar("I"), self.scalar("Q")
-            if count > len(self.data) - self.at:
+            if count > len(self.data) - self.position:
                 raise struct.error(f"a list of {count} values")
             return [self.value(inner) for _ in range(count)]
         return self.scalar(SCALARS[kind])
 
 
 def open_gguf(path: Path) -> GGUF:
-    """Read the facts and the places of the arrays; the data are mapped and read when they are needed."""
-    if existing(path).stat().st_size < 24:
+    """Read the metadata and the index of the arrays; the data are memory-mapped."""
+    if not existing(path).is_file() or path.stat().st_size < 24:
         raise FormatError(f"{path}: too short for a GGUF file", hint="fetch it again")
-    mapped: Any = np.memmap(path, dtype=np.uint8, mode="r")
-    reader = _Reader(memoryview(mapped))
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    reader = _Reader(memoryview(mapped.data))
     if bytes(mapped[:4]) != MAGIC:
         raise FormatError(f"{path}: does not begin with GGUF", hint="name a .gguf file")
     try:
-        return _opened(path, mapped, reader)
+        return _read_index(path, mapped, reader)
     except (struct.error, KeyError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"{path}: not a whole GGUF file ({error})", hint="fetch it again") from error
+        raise FormatError(f"{path}: not a complete GGUF file ({error})", hint="fetch it again") from error
 
 
-def _opened(path: Path, mapped: Any, reader: _Reader) -> GGUF:
-    reader.at = 4
+def _read_index(path: Path, mapped: NDArray[np.uint8], reader: _Reader) -> GGUF:
+    reader.position = 4
     version = reader.scalar("I")
     if version not in (2, 3):
-        raise FormatError(f"{path}: GGUF of version {version}, read are 2 and 3", hint="convert it with a newer tool")
-    arrays, count = reader.scalar("Q"), reader.scalar("Q")
-    facts: dict[str, Any] = {}
-    for _ in range(count):
+        raise FormatError(f"{path}: GGUF version {version}; supported are 2 and 3", hint="convert it with a newer tool")
+    array_count, metadata_count = reader.scalar("Q"), reader.scalar("Q")
+    metadata: dict[str, object] = {}
+    for _ in range(metadata_count):
         name = reader.text()
-        facts[name] = reader.value(reader.scalar("I"))
-    places = {}
-    for _ in range(arrays):
+        metadata[name] = reader.value(reader.scalar("I"))
+    arrays = {}
+    for _ in range(array_count):
         name = reader.text()
-        sizes = [reader.scalar("Q") for _ in range(reader.scalar("I"))]
-        places[name] = Place(tuple(reversed(sizes)), reader.scalar("I"), reader.scalar("Q"))
-    align = int(facts.get("general.alignment", 32))
-    return GGUF(path, facts, places, mapped[-(-reader.at // align) * align :])
+        dimensions = reader.scalar("I")
+        if dimensions > 8:
+            raise struct.error(f"an array of {dimensions} dimensions")
+        sizes = [reader.scalar("Q") for _ in range(dimensions)]
+        arrays[name] = ArrayInfo(tuple(reversed(sizes)), reader.scalar("I"), reader.scalar("Q"))
+    alignment = GGUF(path, metadata, {}, mapped).count(ALIGNMENT, 32)
+    if alignment > LARGEST_ALIGNMENT:
+        raise FormatError(f"{path}: an alignment of {alignment:,} bytes", hint="fetch it again")
+    return GGUF(path, metadata, arrays, mapped[-(-reader.position // alignment) * alignment :])
 
 
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -178,90 +257,109 @@ INNER = {
     "ffn_down": "mlp.down_proj",
     "ffn_norm": "post_attention_layernorm",
 }
-CONVERT = (
-    "convert the file: `pip install gguf`, then AutoModelForCausalLM.from_pretrained(folder, gguf_file=...)"
-    ".save_pretrained(...)"
-)
-DIGITS_APART = {"smollm": True, "gpt-2": False, "default": False}  # how a text is cut before its merges
-CONTROL = 3  # type of tokens that stand for no text
+SEPARATE_DIGITS = {"smollm": True, "gpt-2": False, "default": False}  # pre-tokenizers that are supported
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4  # types of tokens
 
 
-def read_gguf(path: Path, dtype: Any) -> tuple[Any, Any]:
-    """Model and tokenizer; weights are those of the quantised file, unpacked."""
-    transformers = require("transformers", extra="models")
+def read_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return model and tokenizer of a Llama model, with the quantised weights unpacked.
+
+    Raises:
+        FormatError: If the file is damaged or incomplete, or holds a model or tokenizer that is not supported.
+    """
+    transformers: Any = require("transformers", extra="models")
     torch: Any = require("torch", extra="models")
     file = open_gguf(path)
-    if file.facts.get("general.architecture") != "llama":
-        kind = file.facts.get("general.architecture")
-        raise FormatError(f"{path}: a model of the kind {kind!r}, read here is 'llama'", hint=CONVERT)
+    architecture = file.text("general.architecture")
+    if architecture != "llama":
+        raise FormatError(f"{path}: a model of the kind {architecture!r}; supported is 'llama'", hint=CONVERT)
     config = _config(file, transformers)
-    weights = {_name(file, name): torch.from_numpy(_weight(file, name, config)).to(dtype) for name in file.places}
-    # A state without a file: the library fills in what is no weight, and spends nothing on random ones.
-    model = transformers.LlamaForCausalLM.from_pretrained(None, config=config, state_dict=weights, dtype=dtype)
-    return model, _tokenizer(file, transformers)
+    try:
+        weights = {_rename(file, name): torch.from_numpy(_weight(file, name, config)).to(dtype) for name in file.arrays}
+        # Without a file name, the library takes the weights from the state and spends no time on random ones.
+        model, info = transformers.LlamaForCausalLM.from_pretrained(
+            None, config=config, state_dict=weights, output_loading_info=True, **dtype_option(transformers, dtype)
+        )
+        tokenizer = _tokenizer(file, transformers)
+    except EvenhandError:
+        raise
+    except Exception as error:  # torch, transformers and tokenizers raise errors of many types
+        raise FormatError(f"{path}: transformers cannot build the model ({error})", hint="fetch it again") from error
+    for problem in ("missing", "mismatched", "unexpected"):
+        if names := sorted(map(str, info[f"{problem}_keys"])):
+            raise FormatError(f"{path}: {problem} weights {few(names, most=4)}", hint="fetch it again")
+    return model, tokenizer
 
 
-def _config(file: GGUF, transformers: Any) -> Any:
-    facts = file.facts
+def _config(file: GGUF, transformers: Any) -> LlamaConfig:
+    heads, layers = file.count("llama.attention.head_count"), file.count("llama.block_count")
+    shape = file.arrays[TABLE].shape if TABLE in file.arrays else ()
+    if len(shape) != 2 or layers > len(file.arrays):
+        raise FormatError(
+            f"{file.path}: {layers:,} layers and a word table of shape {shape}, with {len(file.arrays)} arrays in all",
+            hint="fetch it again",
+        )
     try:
         return transformers.LlamaConfig(
-            vocab_size=file.places["token_embd.weight"].shape[0],
-            hidden_size=facts["llama.embedding_length"],
-            intermediate_size=facts["llama.feed_forward_length"],
-            num_hidden_layers=facts["llama.block_count"],
-            num_attention_heads=facts["llama.attention.head_count"],
-            num_key_value_heads=facts.get("llama.attention.head_count_kv", facts["llama.attention.head_count"]),
-            max_position_embeddings=facts["llama.context_length"],
-            rms_norm_eps=facts["llama.attention.layer_norm_rms_epsilon"],
-            rope_theta=facts.get("llama.rope.freq_base", 10000.0),
-            tie_word_embeddings="output.weight" not in file.places,
-            bos_token_id=facts.get("tokenizer.ggml.bos_token_id"),
-            eos_token_id=facts.get("tokenizer.ggml.eos_token_id"),
+            vocab_size=shape[0],
+            hidden_size=file.count("llama.embedding_length"),
+            intermediate_size=file.count("llama.feed_forward_length"),
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=file.count("llama.attention.head_count_kv", heads),
+            max_position_embeddings=file.count("llama.context_length"),
+            rms_norm_eps=file.number("llama.attention.layer_norm_rms_epsilon"),
+            rope_theta=file.number("llama.rope.freq_base", 10000.0),
+            tie_word_embeddings="output.weight" not in file.arrays,
+            bos_token_id=file.token_id("tokenizer.ggml.bos_token_id"),
+            eos_token_id=file.token_id("tokenizer.ggml.eos_token_id"),
         )
-    except KeyError as error:
-        raise FormatError(f"{file.path}: the fact {error} is missing", hint=CONVERT) from error
+    except EvenhandError:
+        raise
+    except Exception as error:  # the library checks sizes against each other
+        raise FormatError(f"{file.path}: not the sizes of a Llama model ({error})", hint="fetch it again") from error
 
 
-def _name(file: GGUF, name: str) -> str:
-    """What `transformers` calls an array."""
+def _rename(file: GGUF, name: str) -> str:
+    """Return the name of an array in `transformers`."""
     parts = name.split(".")
     stem = parts[-2] if len(parts) > 1 else ""
     if parts[0] == "blk" and len(parts) == 4 and stem in INNER:
         return f"model.layers.{parts[1]}.{INNER[stem]}.{parts[3]}"
     if len(parts) == 2 and stem in OUTER:
         return f"{OUTER[stem]}.{parts[1]}"
-    raise FormatError(f"{file.path}: the array {name!r} has no place in a Llama model", hint=CONVERT)
+    raise FormatError(f"{file.path}: array {name!r} does not belong to a Llama model", hint=CONVERT)
 
 
-def _weight(file: GGUF, name: str, config: Any) -> NDArray[np.float32]:
-    """An array; those of queries and keys have the two halves of each head interleaved, and are put back."""
+def _weight(file: GGUF, name: str, config: LlamaConfig) -> NDArray[np.float32]:
+    """Return an array; in those of queries and keys, the interleaved halves of each head are separated."""
     array = file.array(name)
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}.get(name.split(".")[-2])
     if heads is None:
         return array
-    apart = array.reshape(heads, len(array) // heads // 2, 2, -1).swapaxes(1, 2)
-    return np.ascontiguousarray(apart.reshape(array.shape))
+    if array.ndim != 2 or len(array) % (2 * heads):
+        raise FormatError(f"{file.path}: array {name!r} of shape {array.shape} does not divide into {heads} heads")
+    halves = array.reshape(heads, len(array) // heads // 2, 2, -1).swapaxes(1, 2)
+    return np.ascontiguousarray(halves.reshape(array.shape))
 
 
-def _tokenizer(file: GGUF, transformers: Any) -> Any:
-    """Byte-level pairs with their merges; the other kinds of tokenizer are not read here."""
-    tokenizers = require("tokenizers", extra="models")
-    facts = file.facts
-    kind, cutting = facts.get("tokenizer.ggml.model"), facts.get("tokenizer.ggml.pre", "default")
-    if kind != "gpt2" or cutting not in DIGITS_APART:
-        raise FormatError(f"{file.path}: a tokenizer of the kind {kind!r} with {cutting!r} is not read", hint=CONVERT)
-    words = facts["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ", 1)) for merge in facts["tokenizer.ggml.merges"]]
+def _tokenizer(file: GGUF, transformers: Any) -> PreTrainedTokenizerBase:
+    """Return a byte-level BPE tokenizer; other kinds are not supported."""
+    tokenizers: Any = require("tokenizers", extra="models")
+    kind, splitting = file.text("tokenizer.ggml.model"), file.text("tokenizer.ggml.pre", "default")
+    if kind != "gpt2" or splitting not in SEPARATE_DIGITS:
+        raise FormatError(
+            f"{file.path}: a tokenizer of the kind {kind!r} with {splitting!r} is not supported", hint=CONVERT
+        )
+    words = file.tokens()
+    merges = [tuple(merge.split(" ", 1)) for merge in file.texts("tokenizer.ggml.merges")]
     core = tokenizers.Tokenizer(tokenizers.models.BPE({word: row for row, word in enumerate(words)}, merges))
-    by_bytes = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    digits = [tokenizers.pre_tokenizers.Digits(individual_digits=True)] if DIGITS_APART[cutting] else []
-    core.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([*digits, by_bytes])
+    byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits = [tokenizers.pre_tokenizers.Digits(individual_digits=True)] if SEPARATE_DIGITS[splitting] else []
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([*digits, byte_level])
     core.decoder = tokenizers.decoders.ByteLevel()
-    types = facts.get("tokenizer.ggml.token_type", [])
-    core.add_special_tokens([word for word, of in zip(words, types, strict=False) if of == CONTROL])
-    named = {
-        f"{role}_token": words[facts[fact]]
-        for role, fact in (("bos", "tokenizer.ggml.bos_token_id"), ("eos", "tokenizer.ggml.eos_token_id"))
-        if fact in facts
-    }
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **named)
+    types = file.token_types()
+    core.add_special_tokens([word for word, kind in zip(words, types, strict=False) if kind == CONTROL])
+    ids = {role: file.token_id(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos")}
+    names = {f"{role}_token": words[number] for role, number in ids.items() if number is not None}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **names)

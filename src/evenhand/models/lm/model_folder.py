@@ -1,111 +1,165 @@
-"""A trained language model and the folder it is saved in."""
+"""Save and load trained AWD-LSTM language models: weights, vocabulary and configuration in one folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-
-from evenhand.errors import FormatError, InputMissingError
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing, write_text, writing
-from evenhand.models.lm.awd_lstm import AWDLSTM
-from evenhand.models.lm.settings import Settings
+from evenhand.models.lm.settings import GATES, LMSettings
 from evenhand.models.lm.vocabulary import TokenVocabulary
+from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
 if TYPE_CHECKING:
     from evenhand.models.lm.awd_lstm import AWDLSTM
 
-
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 WORDS = "vocabulary.txt"
+MODEL_FORMAT = 1
+KIND = "awd-lstm"
+
+Manifest = JSONObject
+Shapes = dict[str, tuple[int, ...]]
+
+
+class FolderConfig(NamedTuple):
+    """The configuration of a model folder."""
+
+    words: int
+    settings: LMSettings
+    manifest: Manifest
 
 
 def save(
-    model: AWDLSTM, vocabulary: TokenVocabulary, folder: str | Path, *, manifest: Mapping[str, Any] | None = None
+    model: AWDLSTM, vocabulary: TokenVocabulary, folder: str | Path, *, manifest: Mapping[str, object] | None = None
 ) -> Path:
-    """Write the three files; the config comes last, so that a folder with one is whole."""
+    """Write weights, vocabulary and configuration; the configuration comes last, so a folder with one is complete."""
     from safetensors.torch import save as to_bytes
 
-    place = Path(folder)
+    target = Path(folder)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.named_parameters()}
-    with writing(place / WEIGHTS) as out:
+    with writing(target / WEIGHTS) as out:
         out.write(to_bytes(tensors))
-    write_text(place / WORDS, "".join(f"{word}\n" for word in vocabulary.words))
-    about = {"format": MODEL_FORMAT, "kind": KIND, "words": len(vocabulary), "settings": model.settings.to_dict()}
-    write_text(place / CONFIG, json.dumps({**about, "manifest": dict(manifest or {})}, indent=1) + "\n")
-    return place
+    write_text(target / WORDS, "".join(f"{word}\n" for word in vocabulary.words))
+    config = {"format": MODEL_FORMAT, "kind": KIND, "words": len(vocabulary), "settings": model.settings.to_dict()}
+    write_text(target / CONFIG, json.dumps({**config, "manifest": dict(manifest or {})}, indent=1) + "\n")
+    return target
 
 
 def is_saved(folder: str | Path) -> bool:
-    """Whether a folder holds a model of this kind."""
-    path = Path(folder) / CONFIG
+    """Return whether a folder holds a model of this kind."""
     try:
-        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("kind") == KIND
-    except (OSError, ValueError, AttributeError):
+        return bool(read_json(Path(folder) / CONFIG).get("kind") == KIND)
+    except EvenhandError:
         return False
 
 
-def load(folder: str | Path, *, device: str = "cpu") -> tuple[AWDLSTM, TokenVocabulary, dict[str, Any]]:
-    """Read model, vocabulary and manifest back; anything missing or misshapen is an error that names the file."""
-    place = Path(folder)
-    if not place.is_dir():
-        raise InputMissingError(f"folder {str(place)!r} does not exist", hint="name a folder written by `lm train`")
-    about = _about(place / CONFIG)
-    words = existing(place / WORDS, what="vocabulary").read_bytes().decode().split("\n")[:-1]
-    vocabulary = TokenVocabulary(tuple(words))
-    if len(vocabulary) != about["words"]:
-        raise FormatError(f"{place / WORDS}: {len(vocabulary):,} words, expected {about['words']:,}")
-    model = AWDLSTM(len(vocabulary), Settings(**about["settings"]))
-    _fill(model, place / WEIGHTS)
-    return model.to(device).eval(), vocabulary, dict(about["manifest"])
+def load(folder: str | Path, *, device: str = "cpu") -> tuple[AWDLSTM, TokenVocabulary, Manifest]:
+    """Return model, vocabulary and manifest of a folder.
+
+    Raises:
+        InputMissingError: If the folder or one of its files does not exist.
+        FormatError: If the files are damaged or do not belong together; the message names the file.
+    """
+    from evenhand.models.lm.awd_lstm import AWDLSTM
+
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputMissingError(f"folder {str(path)!r} does not exist", hint="name a folder written by `lm train`")
+    config = read_folder_config(path)
+    vocabulary = read_vocabulary(path)
+    if len(vocabulary) != config.words:
+        raise FormatError(f"{path / WORDS}: {len(vocabulary):,} words, expected {config.words:,}")
+    _check_shapes(path / WEIGHTS, config)
+    model = AWDLSTM(config.words, config.settings)
+    _fill(model, path / WEIGHTS)
+    return model.to(device).eval(), vocabulary, config.manifest
 
 
-def _about(path: Path) -> dict[str, Any]:
+def read_folder_config(folder: Path) -> FolderConfig:
+    """Return the configuration of a model folder."""
+    path = existing(folder / CONFIG, what="config")
+    content = read_json(path)
+    if content.get("kind") != KIND or content.get("format") != MODEL_FORMAT:
+        kind, version = shown(content.get("kind")), shown(content.get("format"))
+        raise FormatError(f"{path}: a {kind} of format {version}, expected {KIND!r} of {MODEL_FORMAT}")
+    words, manifest = content.get("words"), content.get("manifest", {})
+    if type(words) is not int or words < 1 or not isinstance(manifest, dict):
+        raise FormatError(f"{path}: words is {shown(words)}, expected the size of the vocabulary")
+    return FolderConfig(words, _read_settings(content.get("settings"), path), manifest)
+
+
+def _read_settings(content: object, path: Path) -> LMSettings:
+    types = {field.name: type(field.default) for field in fields(LMSettings)}
+    if not isinstance(content, dict) or not set(content) <= set(types):
+        raise FormatError(f"{path}: not the configuration of an evenhand language model (settings)")
+    for name, value in content.items():
+        allowed = (int, float) if types[name] is float else (types[name],)
+        if type(value) not in allowed:
+            raise FormatError(f"{path}: {name} is {shown(value)}, expected {types[name].__name__}")
     try:
-        about: dict[str, Any] = json.loads(existing(path, what="config").read_bytes())
-        if about["kind"] != KIND or about["format"] != MODEL_FORMAT:
-            raise FormatError(
-                f"{path}: a {about['kind']!r} of format {about['format']}, expected {KIND!r} of {MODEL_FORMAT}"
-            )
-        Settings(**about["settings"])
-        return {"words": about["words"], "settings": about["settings"], "manifest": about.get("manifest", {})}
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{path}: not the config of a language model of ours ({error})") from error
+        return LMSettings(**content)
+    except EvenhandError as error:
+        raise FormatError(f"{path}: not the configuration of an evenhand language model ({error.message})") from error
+
+
+def read_vocabulary(folder: Path) -> TokenVocabulary:
+    """Return the vocabulary of a model folder."""
+    path = existing(folder / WORDS, what="vocabulary")
+    try:
+        return TokenVocabulary(tuple(path.read_bytes().decode().split("\n")[:-1]))
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not UTF-8 text (byte {error.start:,})", hint="write the folder again") from error
+    except EvenhandError as error:
+        raise FormatError(f"{path}: {error.message}", hint="write the folder again") from error
+
+
+def _check_shapes(path: Path, config: FolderConfig) -> None:
+    """Raise an error unless the stored tensors are those of the configuration, before memory is taken for them."""
+    header = read_header(path)
+    if config.settings.layers > len(header):
+        raise FormatError(f"{path}: {len(header)} tensors for {config.settings.layers:,} layers", hint="write it again")
+    for name, shape in _expected_shapes(config).items():
+        if name not in header:
+            raise FormatError(f"{path}: no tensor {name!r}", hint="write the folder again")
+        if header[name].shape != shape:
+            raise FormatError(f"{path}: tensor {name!r} has the shape {header[name].shape}, expected {shape}")
+
+
+def _expected_shapes(config: FolderConfig) -> Shapes:
+    settings = config.settings
+    shapes: Shapes = {"encoder.weight": (config.words, settings.embedding), "decoder.bias": (config.words,)}
+    if not settings.tied:
+        shapes["decoder.weight"] = (config.words, settings.embedding)
+    for number, (inputs, units) in enumerate(pairwise(settings.layer_widths())):
+        shapes[f"layers.{number}.weight_ih"] = (GATES * units, inputs)
+        shapes[f"layers.{number}.weight_hh"] = (GATES * units, units)
+        shapes |= {f"layers.{number}.bias_{part}": (GATES * units,) for part in ("ih", "hh")}
+    return shapes
 
 
 def _fill(model: AWDLSTM, path: Path) -> None:
-    from safetensors import SafetensorError, safe_open
+    import torch
 
-    try:
-        with safe_open(existing(path, what="model file"), framework="pt") as file, torch.no_grad():
-            for name, parameter in model.named_parameters():
-                tensor = file.get_tensor(name)
-                if tensor.shape != parameter.shape:
-                    shapes = f"{tuple(tensor.shape)}, expected {tuple(parameter.shape)}"
-                    raise FormatError(f"{path}: the array {name!r} has the shape {shapes}")
-                parameter.copy_(tensor)
-    except SafetensorError as error:
-        raise FormatError(f"{path}: not a whole file of this model ({error})", hint="write it again") from error
-
-
-MODEL_FORMAT = 1
-KIND = "awd-lstm"
+    header = read_header(path)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(read_tensor(header[name], name)))
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One reading of the training text.
+    """The results of one pass over the training text.
 
     `train_loss` is the mean cross-entropy with dropout, `regulariser` the mean of the added term (0 without one),
-    `unclipped` the mean share of a gradient that clipping leaves (1: nothing was clipped), `averaging` whether the
-    validated weights are averages.
+    `unclipped` the mean share of the gradient that clipping leaves (1 if nothing was clipped), and `averaging` whether
+    the validated weights are averages.
     """
 
     number: int
@@ -117,20 +171,20 @@ class Epoch:
     seconds: float
     tokens_per_second: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedLM:
-    """The weights of the epoch that predicts the validation text best, every epoch's numbers, and the manifest."""
+    """A trained model with the weights of its best epoch on the validation text, its history and its manifest."""
 
     model: AWDLSTM
     vocabulary: TokenVocabulary
     history: tuple[Epoch, ...]
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     def save(self, folder: str | Path) -> Path:
-        """Write model, vocabulary and manifest into a folder; `storage.load` reads it back."""
+        """Write model, vocabulary and manifest into a folder; `load` reads it back."""
         return save(self.model, self.vocabulary, folder, manifest=self.manifest)

@@ -1,4 +1,4 @@
-"""A term for a loss that keeps words off the directions in which pairs of words differ (Bordia & Bowman 2019)."""
+"""A loss term that penalises words along the directions in which pairs of words differ (Bordia & Bowman 2019)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from evenhand import words
 from evenhand.errors import FormatError, UsageError, VocabularyError
-from evenhand.models.lm.spectrum import Copy, Leading, LeadingInverse, directions, leading
+from evenhand.models.lm.spectrum import HostCopy, LeadingDirections, LeadingInverse, decompose, directions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Reduction = Literal["sum", "mean"]
 Variant = Literal["paper", "released"]
 
 
 class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """strength * ||N B||_F^2: how far the rows of a table reach into the subspace of the pairs' differences.
+    """strength * ||N B||_F^2: the energy of a table's rows in the subspace of the pairs' differences.
 
     The rows of C are (u_i - v_i) / 2 for the pairs (u_i, v_i) of rows of the table. B has the first k right singular
     vectors of C, with the smallest k whose squared singular values are at least `share` of their sum. N has all rows of
-    the table but those of the pairs and of `exempt`. Everything is computed anew from the table at each call (Bordia &
+    the table except those of the pairs and of `exempt`. Everything is recomputed from the table at each call (Bordia &
     Bowman 2019).
 
-    What it does not tell you: the term moves embeddings in k directions only. That it falls does not say that words no
-    longer cluster by gender, nor that generated text is less biased: measure that.
+    Limits: the term changes embeddings in k directions only. A small term does not imply that words no longer cluster
+    by gender, nor that generated text is less biased; measure both.
 
     Args:
         pairs: pairs of rows.
-        strength: lambda of the paper. With the sum it works the harder the larger the vocabulary is.
-        share: of the squared singular values that the subspace holds at least.
-        normalise: bring rows to length 1 first, as the released code does: the term is then a sum of squared cosines.
-        reduction: `sum` over the rows of N (paper), or `mean`, whose strength does not hang on the vocabulary.
-        detach: take the subspace as a constant; False differentiates through it too, as the released code does.
-        variant: `released` takes the first direction only, whatever its share, as a slip in the released code does.
-        exempt: further rows that the term leaves alone.
+        strength: lambda of the paper. With `sum`, its effect grows with the vocabulary.
+        share: minimum share of the squared singular values that the subspace holds.
+        normalise: scale rows to length 1 first, as the released code does; the term is then a sum of squared cosines.
+        reduction: `sum` over the rows of N (paper), or `mean`, independent of vocabulary size.
+        detach: treat the subspace as a constant; False differentiates through it, as the released code does.
+        variant: `released` uses the first direction only, whatever its share, due to a slip in the released code.
+        exempt: further rows that are not penalised.
 
     Attributes:
-        lost: pairs of words that are not in the vocabulary, where the module was made from words.
-        k: directions of the subspace at the last call.
+        lost: pairs of words that are not in the vocabulary, if the module was made from words.
+        k: number of directions of the subspace at the last call.
     """
 
     first: Tensor
@@ -71,81 +74,90 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
             self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
         self.strength, self.share, self.normalise, self.detach = float(strength), share, normalise, detach
         self.reduction, self.variant = reduction, variant
-        self._last = spared[-1]  # kept here, since asking a tensor on a device means waiting for it
-        self._coming: tuple[int, int, Copy] | None = None
+        self._last = spared[-1]  # stored, because reading a tensor on a device waits for it
+        self._pending: tuple[int, int, HostCopy] | None = None
         self.lost: tuple[tuple[str, str], ...] = ()
         self.k = 0
 
     @classmethod
     def from_words(cls, pairs: Iterable[tuple[str, str]], index: Mapping[str, int], **options: Any) -> BiasRegulariser:
-        """For pairs of words and the row of each word; a word whose partner has no row is spared all the same."""
-        given = list(pairs)
-        found = [(index[one], index[other]) for one, other in given if one in index and other in index]
-        if not found:
+        """Return the module for pairs of words and the row of each word.
+
+        A word whose partner has no row is not penalised either.
+
+        Args:
+            pairs: pairs of words.
+            index: the row of each word.
+            **options: arguments of `BiasRegulariser`.
+        """
+        word_pairs = list(pairs)
+        rows = [(index[one], index[other]) for one, other in word_pairs if one in index and other in index]
+        if not rows:
+            shown = ", ".join("-".join(pair) for pair in word_pairs[:4])
             raise VocabularyError(
-                f"none of the {len(given)} pairs is in the vocabulary ({', '.join('-'.join(p) for p in given[:4])})",
+                f"none of the {len(word_pairs)} pairs is in the vocabulary ({shown})",
                 hint="check the spelling and the case of the pairs against the vocabulary",
             )
-        alone = {index[word] for pair in given for word in pair if word in index}
-        made = cls(found, **{**options, "exempt": alone | set(options.get("exempt", ()))})
-        made.lost = tuple(pair for pair in given if pair[0] not in index or pair[1] not in index)
-        return made
+        exempt = {index[word] for pair in word_pairs for word in pair if word in index}
+        regulariser = cls(rows, **{**options, "exempt": exempt | set(options.get("exempt", ()))})
+        regulariser.lost = tuple(pair for pair in word_pairs if pair[0] not in index or pair[1] not in index)
+        return regulariser
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The term for a table (rows, dimensions)."""
+        """Return the term for a table (rows, dimensions)."""
         return self.strength * self.energy(weight)
 
     @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
     def expect(self, weight: Tensor) -> None:
-        """Optional, at the beginning of a training step: a GPU then need not pause when the term itself is asked for.
+        """Start copying what the subspace is computed from to the host, at the beginning of a training step.
 
-        What the subspace is computed from is sent to the processor while the model works. The result is the same.
+        Optional: a GPU then does not pause when the term is computed. The result is the same.
         """
-        self._follow(weight)
+        self._check_table(weight)
         with torch.autocast(weight.device.type, enabled=False):
             differences = self._differences(_exact(weight))
-            self._coming = id(weight), weight._version, Copy(differences @ differences.T)
+            self._pending = id(weight), weight._version, HostCopy(differences @ differences.T)
 
     def energy(self, weight: Tensor) -> Tensor:
-        """The term without its strength: ||N B||_F^2, or its mean over the rows of N."""
-        self._follow(weight)
-        coming, self._coming = self._coming, None
-        expected = coming[2] if coming and coming[:2] == (id(weight), weight._version) else None
-        # In half precision the sum of many small squares would be rounded away.
+        """Return the term without its strength: ||N B||_F^2, or its mean over the rows of N."""
+        self._check_table(weight)
+        pending, self._pending = self._pending, None
+        gram = pending[2] if pending and pending[:2] == (id(weight), weight._version) else None
+        # In half precision, the sum of many small squares would be rounded away.
         with torch.autocast(weight.device.type, enabled=False):
-            kept = self._by_row(_exact(weight), expected).index_fill(0, self.spared, 0.0).sum()
-        return kept / (len(weight) - len(self.spared)) if self.reduction == "mean" else kept
+            total = self._row_energies(_exact(weight), gram).index_fill(0, self.spared, 0.0).sum()
+        return total / (len(weight) - len(self.spared)) if self.reduction == "mean" else total
 
     def on(self, where: Where = "input") -> EmbeddingTerm:
-        """The term as a function of a model: of its input or output embeddings, or both.
+        """Return the term as a function of a model: of its input or output embeddings, or both.
 
-        Where the model uses one matrix for both, the three are the same and the matrix is counted once.
+        If the model uses one matrix for both, all three are the same, and the matrix counts once.
         """
         return EmbeddingTerm(self, where)
 
     def extra_repr(self) -> str:
-        """The choices, as they stand in records."""
+        """Return the parameters as records show them."""
         choices = f"share={self.share:g}, normalise={self.normalise}, reduction={self.reduction}, detach={self.detach}"
         return f"pairs={len(self.first)}, strength={self.strength:g}, {choices}, variant={self.variant}"
 
-    def _by_row(self, table: Tensor, expected: Copy | None) -> Tensor:
-        """The squared length of each row's projection on the subspace."""
-        squares = (self._onto_constant if self.detach else self._onto)(table, expected)
+    def _row_energies(self, table: Tensor, gram: HostCopy | None) -> Tensor:
+        """Return the squared length of each row's projection on the subspace."""
+        squares = (self._project_constant if self.detach else self._project)(table, gram)
         return squares / _lengths(table).square() if self.normalise else squares
 
-    def _onto_constant(self, table: Tensor, expected: Copy | None) -> Tensor:
+    def _project_constant(self, table: Tensor, gram: HostCopy | None) -> Tensor:
         with torch.no_grad():
             differences = self._differences(table)
-            found = self._leading(expected or Copy(differences @ differences.T))
-            basis = directions(differences, found) if found else table.new_full((table.shape[1], 1), math.nan)
+            leading = self._decompose(gram or HostCopy(differences @ differences.T))
+            basis = directions(differences, leading) if leading else table.new_full((table.shape[1], 1), math.nan)
         return (table @ basis).square().sum(dim=1)
 
-    def _onto(self, table: Tensor, expected: Copy | None) -> Tensor:
+    def _project(self, table: Tensor, gram: HostCopy | None) -> Tensor:
         differences = self._differences(table)
-        gram = differences @ differences.T
+        products = differences @ differences.T
         along = table @ differences.T
-        found = self._leading(expected or Copy(gram))
-        inverse = LeadingInverse.apply(gram, found) if found else gram * math.nan
+        leading = self._decompose(gram or HostCopy(products))
+        inverse = LeadingInverse.apply(products, leading) if leading else products * math.nan
         return ((along @ inverse) * along).sum(dim=1)
 
     def _differences(self, table: Tensor) -> Tensor:
@@ -154,39 +166,40 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
             one, other = one / _lengths(one)[:, None], other / _lengths(other)[:, None]
         return (one - other) / 2
 
-    def _leading(self, gram: Copy) -> Leading | None:
-        found = leading(gram, self.share, only_first=self.variant == "released")
-        self.k = found.k if found else 0
-        return found
+    def _decompose(self, gram: HostCopy) -> LeadingDirections | None:
+        leading = decompose(gram, self.share, only_first=self.variant == "released")
+        self.k = leading.k if leading else 0
+        return leading
 
-    def _follow(self, weight: Tensor) -> None:
+    def _check_table(self, weight: Tensor) -> None:
+        """Raise an error for a table that does not fit the pairs; move the rows to its device."""
         if weight.ndim != 2:
-            raise UsageError(f"a table of embeddings has rows and columns, got the shape {tuple(weight.shape)}")
+            raise UsageError(f"a table of embeddings must have rows and columns, got the shape {tuple(weight.shape)}")
         if self._last >= len(weight):
             raise UsageError(
                 f"row {self._last} is beyond the table, which has {len(weight):,} rows",
-                hint="make the regulariser with the vocabulary that the table belongs to",
+                hint="make the regulariser with the vocabulary of the table",
             )
         if self.first.device != weight.device:
             self.to(weight.device)
 
 
 class EmbeddingTerm:
-    """A regulariser bound to a place in a model: call it with the model; `description` tells it in records."""
+    """A regulariser bound to a place in a model; call it with the model. `description` is its text in records."""
 
     def __init__(self, regulariser: BiasRegulariser, where: Where) -> None:
-        self.regulariser, self.where = regulariser, checked(where)
+        self.regulariser, self.where = regulariser, check_where(where)
         rows = hashlib.sha256(str((regulariser.first.tolist(), regulariser.second.tolist())).encode()).hexdigest()
         self.description = f"BiasRegulariser({regulariser.extra_repr()}, where={where}, rows={rows[:8]})"
 
     def expect(self, model: nn.Module) -> None:
-        """As `BiasRegulariser.expect`, where there is one table."""
+        """Call `BiasRegulariser.expect` if there is one table."""
         tables = distinct_weights(model, self.where)
         if len(tables) == 1:
             self.regulariser.expect(tables[0])
 
     def __call__(self, model: nn.Module) -> Tensor:
-        """The sum over the tables, each once."""
+        """Return the sum over the tables, each counted once."""
         terms = [self.regulariser(weight) for weight in distinct_weights(model, self.where)]
         return terms[0] if len(terms) == 1 else torch.stack(terms).sum()
 
@@ -194,9 +207,9 @@ class EmbeddingTerm:
 def regularised(
     loss: Callable[..., Tensor], term: Callable[[nn.Module], Tensor], model: nn.Module
 ) -> Callable[..., Tensor]:
-    """The same loss function with the term of a model added, for a training loop of your own.
+    """Return a loss function with the term of a model added, for your own training loop.
 
-    Where gradients of several batches are accumulated, divide the result by their number as you do with the loss.
+    If gradients of several batches are accumulated, divide the result by their number, as you do with the loss.
     """
     return lambda *args, **kwargs: loss(*args, **kwargs) + term(model)
 
@@ -214,98 +227,98 @@ def _check(rows: list[tuple[int, int]], strength: float, share: float, reduction
         raise UsageError("a regulariser needs at least one pair of rows")
     same = next((pair for pair in rows if pair[0] == pair[1]), None)
     if same or min(min(pair) for pair in rows) < 0:
-        raise UsageError(f"{same or min(rows)} is no pair of two rows", hint="rows are counted from 0")
+        raise UsageError(f"{same or min(rows)} is not a pair of two rows", hint="rows are numbered from 0")
     if not (math.isfinite(strength) and strength >= 0):
-        raise UsageError(f"strength is a number of at least 0, got {strength}", hint="the paper goes from 0 to 1")
+        raise UsageError(f"strength must be at least 0, got {strength}", hint="the paper uses 0 to 1")
     if not 0 < share <= 1:
-        raise UsageError(f"share lies above 0 and up to 1, got {share}", hint="the paper has 0.5")
-    for given, what, known in ((reduction, "reduction", Reduction), (variant, "variant", Variant)):
-        if given not in get_args(known):
-            raise UsageError(f"unknown {what} {given!r}", hint=f"use {' or '.join(get_args(known))}")
+        raise UsageError(f"share must be above 0 and at most 1, got {share}", hint="the paper uses 0.5")
+    for value, option, choices in ((reduction, "reduction", Reduction), (variant, "variant", Variant)):
+        if value not in get_args(choices):
+            raise UsageError(f"unknown {option} {value!r}", hint=f"use {' or '.join(get_args(choices))}")
 
 
 Where = Literal["input", "output", "both"]
 
 
-def distinct_weights(model: Any, where: Where = "both") -> list[Any]:
-    """The tables that `where` names, each once: a model whose input and output share a matrix has one."""
-    checked(where)
-    found: list[Any] = []
-    for place in ("input", "output") if where == "both" else (where,):
-        weight = _weight(model, place)
-        if not any(same(weight, other) for other in found):
-            found.append(weight)
-    return found
+def distinct_weights(model: nn.Module, where: Where = "both") -> list[Tensor]:
+    """Return the tables that `where` names, each once: a model whose input and output share a matrix has one."""
+    check_where(where)
+    weights: list[Tensor] = []
+    for side in ("input", "output") if where == "both" else (where,):
+        weight = _weight(model, side)
+        if not any(same(weight, other) for other in weights):
+            weights.append(weight)
+    return weights
 
 
-def checked(where: Where) -> Where:
-    """The place itself, or an error with the known ones."""
+def check_where(where: Where) -> Where:
+    """Return the place, or raise an error that names the valid ones."""
     if where not in get_args(Where):
         raise UsageError(f"unknown place {where!r}", hint="use input, output or both")
     return where
 
 
-def tied(model: Any) -> bool:
-    """Whether input and output embeddings are one matrix."""
+def tied(model: nn.Module) -> bool:
+    """Return whether input and output embeddings are one matrix."""
     return len(distinct_weights(model)) == 1
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two tensors are views of the same numbers."""
+def same(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors are views of the same numbers."""
     return one is other or (one.shape == other.shape and one.data_ptr() == other.data_ptr() and one.numel() > 0)
 
 
-def _weight(model: Any, place: str) -> Any:
-    """By the methods of `transformers`, or the names `encoder` and `decoder` that word-level models use."""
-    asked = getattr(model, f"get_{place}_embeddings", None)
-    layer = asked() if callable(asked) else getattr(model, {"input": "encoder", "output": "decoder"}[place], None)
-    weight = getattr(layer, "weight", None)
+def _weight(model: nn.Module, side: str) -> Tensor:
+    """Return a table by the methods of `transformers`, or by the names `encoder` and `decoder` of word-level models."""
+    method = getattr(model, f"get_{side}_embeddings", None)
+    layer = method() if callable(method) else getattr(model, {"input": "encoder", "output": "decoder"}[side], None)
+    weight: Tensor | None = getattr(layer, "weight", None)
     if weight is None or weight.ndim != 2:
         raise FormatError(
-            f"a {type(model).__name__} has no matrix of {place} embeddings",
+            f"a {type(model).__name__} has no matrix of {side} embeddings",
             hint="call the regulariser on the matrix itself: BiasRegulariser(...)(matrix)",
         )
     return weight
 
 
-FORMS = ("{}", " {}")  # at the beginning of a text, and inside it
+FORMS = ("{}", " {}")  # at the beginning of a text and within it
 
 
 @dataclass(frozen=True)
 class TokenPairs:
-    """Pairs of rows, rows of words whose partner is more than one token, and the pairs of words that have no rows."""
+    """Pairs of rows, rows of all words that are single tokens, and the pairs of words without a pair of rows."""
 
     pairs: tuple[tuple[int, int], ...]
     alone: frozenset[int]
     lost: tuple[tuple[str, str], ...]
 
 
-def token_pairs(pairs: str | Path | Iterable[tuple[str, str]], tokenizer: Any) -> TokenPairs:
-    """The rows of pairs whose words are single tokens, both with a blank before them or both without.
+def token_pairs(pairs: str | Path | Iterable[tuple[str, str]], tokenizer: PreTrainedTokenizerBase | None) -> TokenPairs:
+    """Return the rows of pairs whose words are single tokens, both with a space before them or both without.
 
-    A word of several tokens has no row of its own, so that its pair cannot be used; its pieces belong to other words.
+    A word of several tokens has no row of its own, so its pair cannot be used; its pieces belong to other words too.
     """
     if tokenizer is None:
-        raise UsageError("without a tokenizer the rows of words are not known", hint="give tokenizer=")
-    given = [(one, other) for one, other in (words.pairs(pairs) if isinstance(pairs, str | Path) else pairs)]
-    found: dict[tuple[int, int], None] = {}
+        raise UsageError("without a tokenizer, the rows of words are unknown", hint="give tokenizer=")
+    word_pairs = [(one, other) for one, other in (words.pairs(pairs) if isinstance(pairs, str | Path) else pairs)]
+    row_pairs: dict[tuple[int, int], None] = {}
     single: set[int] = set()
     lost = []
-    for pair in given:
+    for pair in word_pairs:
         rows = [tuple(_row(form.format(word), tokenizer) for word in pair) for form in FORMS]
-        whole = [(one, other) for one, other in rows if one is not None and other is not None]
-        found |= dict.fromkeys(whole)
+        complete = [(one, other) for one, other in rows if one is not None and other is not None]
+        row_pairs |= dict.fromkeys(complete)
         single |= {row for both in rows for row in both if row is not None}
-        if not whole:
+        if not complete:
             lost.append(pair)
-    if not found:
+    if not row_pairs:
         raise VocabularyError(
-            f"none of the {len(given)} pairs has two words that are single tokens",
-            hint="use pairs of more frequent words, or the tokenizer that belongs to the model",
+            f"none of the {len(word_pairs)} pairs has two words that are single tokens",
+            hint="use pairs of more frequent words, or the model's own tokenizer",
         )
-    return TokenPairs(tuple(found), frozenset(single), tuple(lost))
+    return TokenPairs(tuple(row_pairs), frozenset(single), tuple(lost))
 
 
-def _row(text: str, tokenizer: Any) -> int | None:
+def _row(text: str, tokenizer: PreTrainedTokenizerBase) -> int | None:
     ids = tokenizer.encode(text, add_special_tokens=False)
     return int(ids[0]) if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None

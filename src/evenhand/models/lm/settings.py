@@ -1,37 +1,38 @@
-"""Every number that shapes a word-level language model and its training, and the published choices."""
+"""Hyper-parameters of a word-level language model and its training, with the published values."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 from evenhand.errors import UsageError, unknown_name
 
+GATES = 4  # of an LSTM cell
+
 
 @dataclass(frozen=True)
-class Settings:
-    """Hyper-parameters of the AWD-LSTM (Merity et al. 2018), with the values that Bordia & Bowman 2019 train with.
+class LMSettings:
+    """Hyper-parameters of the AWD-LSTM (Merity et al. 2018), with the values of Bordia & Bowman 2019.
 
     Args:
-        embedding: width of the word vectors, and of the last layer, so that both ends can share a matrix.
-        hidden: width of the layers between.
-        layers: how many LSTM layers.
+        embedding: width of the word vectors and of the last layer, so that input and output can share a matrix.
+        hidden: width of the other layers.
+        layers: number of LSTM layers.
         tied: whether input and output words share one matrix.
         dropout_embedding: share of words whose vector is zero throughout a batch.
         dropout_input: share of coordinates of the input dropped, the same at every time step.
-        dropout_hidden: likewise between layers.
-        dropout_output: likewise after the last layer.
-        weight_drop: share of the hidden-to-hidden weights dropped, anew for each batch.
+        dropout_hidden: the same between layers.
+        dropout_output: the same after the last layer.
+        weight_drop: share of the hidden-to-hidden weights dropped, drawn anew for each batch.
         alpha: weight of the mean square of the last layer's output (AR).
         beta: weight of the mean square of its change from step to step (TAR).
-        learning_rate: for a stretch of `bptt` steps; a shorter stretch gets proportionally less.
-        weight_decay: L2, on every parameter.
+        learning_rate: for a stretch of `bptt` steps; proportionally less for a shorter stretch.
+        weight_decay: L2 penalty on every parameter.
         clip: largest norm of a gradient.
-        patience: validations without a better loss before averaging starts (n of NT-ASGD).
+        patience: validations without improvement before averaging starts (n of NT-ASGD).
         bptt: usual number of time steps through which gradients flow.
         batch: columns of the training text that are read side by side.
-        eval_batch: likewise for validation during training.
-        epochs: how often the text is read unless said otherwise.
+        eval_batch: columns of the validation text.
+        epochs: number of passes over the text.
     """
 
     embedding: int = 400
@@ -57,30 +58,40 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("embedding", "hidden", "layers", "patience", "bptt", "batch", "eval_batch", "epochs"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} starts at 1, got {getattr(self, name)}")
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in (field.name for field in fields(self) if "drop" in field.name):
             if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{name} lies from 0 to below 1, got {getattr(self, name)}")
+                raise UsageError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if not (self.learning_rate > 0 and self.clip > 0 and min(self.alpha, self.beta, self.weight_decay) >= 0):
-            raise UsageError("learning_rate and clip are above 0; alpha, beta and weight_decay at least 0")
+            raise UsageError("learning_rate and clip must be above 0; alpha, beta and weight_decay at least 0")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def layer_widths(self) -> list[int]:
+        """Return the input width of the first LSTM layer, followed by the width of each layer."""
+        return [self.embedding, *[self.hidden] * (self.layers - 1), self.embedding]
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain data for JSON."""
         return asdict(self)
 
 
-PRESETS: dict[str, Settings] = {
-    "ptb": Settings(),
-    "wikitext-2": Settings(batch=80),
-    "cnn-dailymail": Settings(batch=80, epochs=500),
+PRESETS: dict[str, LMSettings] = {
+    "ptb": LMSettings(),
+    "wikitext-2": LMSettings(batch=80),
+    "cnn-dailymail": LMSettings(batch=80, epochs=500),
 }
 
 
-def settings_of(name: str, **changes: Any) -> Settings:
-    """The settings of a published corpus by its name, with some of them changed."""
+def settings_of(name: str, **changes: float) -> LMSettings:
+    """Return the settings of a published corpus, with some of them changed."""
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
-    wrong = set(changes) - {field.name for field in fields(Settings)}
-    if wrong:
-        raise unknown_name("setting", min(wrong), (field.name for field in fields(Settings)))
-    return replace(PRESETS[name], **changes)
+    unknown = set(changes) - {field.name for field in fields(LMSettings)}
+    if unknown:
+        raise unknown_name("setting", min(unknown), (field.name for field in fields(LMSettings)))
+    return replace(PRESETS[name], **changes)  # type: ignore[arg-type]  # whole numbers are whole where they must be
+
+
+def check_seed(seed: int) -> None:
+    """Raise an error unless the seed is an integer of at least 0."""
+    if not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"seed must be an integer of at least 0, got {seed!r}")

@@ -1,16 +1,16 @@
-"""Models of natural language inference: who is asked whether a sentence follows from another.
+"""Models of natural language inference (NLI): does a hypothesis follow from a premise?
 
-What is asked belongs in `words.probes`, what the answers say in `measures.inference`.
+Probes are in `words.probes`, scores in `measures.inference`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenhand.models.nli.bilstm import BiLSTM
 from evenhand.models.nli.callable_model import CallableModel
 from evenhand.models.nli.decomposable import DecomposableAttention
 from evenhand.models.nli.loading import load
 from evenhand.models.nli.predictions import PredictionsFile
-from evenhand.models.nli.protocol import LABELS, Grid, GridModel, NLIModel, Probabilities
+from evenhand.models.nli.protocol import LABELS, Grid, GridModel, NLIEnsemble, NLIModel, Probabilities
 
 if TYPE_CHECKING:
     from evenhand.models.nli.transformer.model import TransformerNLI
@@ -22,6 +22,7 @@ __all__ = [
     "DecomposableAttention",
     "Grid",
     "GridModel",
+    "NLIEnsemble",
     "NLIModel",
     "PredictionsFile",
     "Probabilities",
@@ -30,8 +31,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The transformer's modules, read when somebody asks for one."""
+def __getattr__(name: str) -> object:
+    """Import the transformer modules on first use."""
     if name != "TransformerNLI":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from evenhand.models.nli.transformer.model import TransformerNLI

@@ -1,49 +1,61 @@
-"""Where arrays live: numpy, or torch on a processor or a GPU. Both give the functions used here the same names."""
+"""Array backends: numpy, or torch on a CPU or GPU. Both offer the functions used here under the same names."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError, require
+from evenhand.models.device import torch_device
 
-Array = Any  # of numpy or of torch
+Array = Any  # a numpy array or a torch tensor
 
 
 @dataclass(frozen=True)
-class Backend:
-    """The module, how arrays get in and out, and how many blocks it works on at once.
+class ArrayBackend:
+    """An array library on a device.
 
-    `alone` makes the library itself single-threaded while our own threads share out the blocks: products of a few
-    hundred rows are too small to be split further. `worker` is entered once in each of these threads.
+    Attributes:
+        name: The name, such as `torch:cuda`.
+        xp: The module, numpy or torch.
+        put: Copy an array to the device, as float32 or int64.
+        get: Copy an array back as numpy.
+        empty: Allocate a float32 array.
+        workers: Number of threads that evaluate blocks.
+        pairs_at_once: Size of a block in pairs.
+        single_threaded: Limits the library to one thread while our own threads share the blocks: products of a few
+            hundred rows are too small to be split further.
+        worker: Entered once in each of these threads.
     """
 
     name: str
-    xp: Any
-    put: Callable[[Any], Array]
+    xp: ModuleType
+    put: Callable[[ArrayLike], Array]
     get: Callable[[Array], Matrix]
     empty: Callable[[tuple[int, ...]], Array]
     workers: int
     pairs_at_once: int
-    alone: Callable[[], AbstractContextManager[Any]]
-    worker: Callable[[], AbstractContextManager[Any]]
+    single_threaded: Callable[[], AbstractContextManager[object]]
+    worker: Callable[[], AbstractContextManager[object]]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # In another process it is made anew, for one core: there are as many such processes as cores.
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process makes its own with one worker: there are as many such processes as cores.
         return partial(backend, workers=1), (self.name,)
 
 
-def backend(name: str = "numpy", *, workers: int | None = None) -> Backend:
-    """`numpy`, or `torch` on the device after a colon: `torch`, `torch:cuda`."""
+def backend(name: str = "numpy", *, workers: int | None = None) -> ArrayBackend:
+    """Return a backend: `numpy`, or `torch` with an optional device, as in `torch:cuda`."""
     library, _, device = name.partition(":")
     if library == "numpy" and not device:
         return _numpy(workers or cores())
@@ -53,20 +65,20 @@ def backend(name: str = "numpy", *, workers: int | None = None) -> Backend:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _numpy(workers: int) -> Backend:
-    def put(array: Any) -> Array:
-        kept = np.asarray(array)
-        return np.ascontiguousarray(kept, dtype=np.float32 if kept.dtype.kind == "f" else np.int64)
+def _numpy(workers: int) -> ArrayBackend:
+    def put(values: ArrayLike) -> Array:
+        array = np.asarray(values)
+        return np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else np.int64)
 
-    def alone() -> AbstractContextManager[Any]:
-        limits: AbstractContextManager[Any] = import_module("threadpoolctl").threadpool_limits(1, user_api="blas")
+    def single_threaded() -> AbstractContextManager[object]:
+        limits: AbstractContextManager[object] = import_module("threadpoolctl").threadpool_limits(1, user_api="blas")
         return limits
 
-    return Backend(
+    return ArrayBackend(
         "numpy",
         np,
         put,
@@ -74,21 +86,21 @@ def _numpy(workers: int) -> Backend:
         lambda shape: np.empty(shape, np.float32),
         workers,
         512,
-        alone,
+        single_threaded,
         contextlib.nullcontext,
     )
 
 
-def _torch(device: str, workers: int) -> Backend:
-    torch: Any = require("torch", extra="models")
+def _torch(device: str, workers: int) -> ArrayBackend:
+    torch = require("torch", extra="models")
     on_cpu = torch_device(device).type == "cpu"
 
-    def put(array: Any) -> Array:
-        kept = np.array(array)  # a copy: what is read-only torch warns about
-        return torch.as_tensor(kept, dtype=torch.float32 if kept.dtype.kind == "f" else torch.int64, device=device)
+    def put(values: ArrayLike) -> Array:
+        array = np.array(values)  # a copy: torch warns about read-only arrays
+        return torch.as_tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64, device=device)
 
     @contextlib.contextmanager
-    def alone() -> Any:
+    def single_threaded() -> Iterator[None]:
         threads = torch.get_num_threads()
         try:
             yield
@@ -96,13 +108,13 @@ def _torch(device: str, workers: int) -> Backend:
             torch.set_num_threads(threads)
 
     @contextlib.contextmanager
-    def worker() -> Any:
+    def worker() -> Iterator[None]:
         if on_cpu and workers > 1:
-            torch.set_num_threads(1)  # holds for the calling thread only
+            torch.set_num_threads(1)  # applies to the calling thread only
         with torch.inference_mode():
             yield
 
-    return Backend(
+    return ArrayBackend(
         f"torch:{device}",
         torch,
         put,
@@ -110,18 +122,6 @@ def _torch(device: str, workers: int) -> Backend:
         lambda shape: torch.empty(shape, dtype=torch.float32, device=device),
         workers if on_cpu else 1,
         1_024 if on_cpu else 200_000,
-        alone,
+        single_threaded,
         worker,
     )
-
-
-def torch_device(name: str) -> Any:
-    """A device of torch that is here; torch itself would say so only at the first array, and in its own words."""
-    torch: Any = require("torch", extra="models")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise UsageError(f"unknown device {name!r}", hint="use auto, cpu or cuda") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"the device {name!r} is not here", hint="use auto or cpu")
-    return device

@@ -1,31 +1,30 @@
-"""Any Python function as an NLI model."""
+"""A Python function as an NLI model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, UsageError
-from evenhand.models.nli.protocol import LABELS, Grid, NLIModel, Probabilities, label_order
-from evenhand.words.probes import Points, Probe
+from evenhand.models.nli.protocol import LABELS, Probabilities, label_order, require_equal_lengths
 
 
 @dataclass(frozen=True)
 class CallableModel:
     """A function from two lists of sentences to probabilities, called with at most `batch` pairs at a time.
 
-    The order of its three columns must be said: half of the published models have another one than the rest.
+    `labels` names the three columns in order; published models differ in it.
 
     >>> always = CallableModel(lambda p, h: [[0.1, 0.8, 0.1]] * len(p), ("entailment", "neutral", "contradiction"))
     >>> float(always.predict(["A man ate."], ["A person ate."]).neutral[0])
     0.8
     """
 
-    function: Callable[[list[str], list[str]], Any]
+    function: Callable[[list[str], list[str]], ArrayLike | Probabilities]
     labels: Sequence[str]
     name: str = "callable"
     batch: int = 256
@@ -33,52 +32,23 @@ class CallableModel:
     def __post_init__(self) -> None:
         label_order(self.labels)
         if self.batch < 1:
-            raise UsageError(f"a batch holds at least 1 pair, got {self.batch}")
+            raise UsageError(f"batch must be at least 1, got {self.batch}")
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
-        """The function's answers, checked."""
-        refuse_misfit(premises, hypotheses)
-        parts = [self._part(premises, hypotheses, start) for start in range(0, len(premises), self.batch)]
+        """Return the function's probabilities, checked."""
+        require_equal_lengths(premises, hypotheses)
+        parts = [self._predict_batch(premises, hypotheses, start) for start in range(0, len(premises), self.batch)]
         return Probabilities(np.concatenate(parts) if parts else np.empty((0, len(LABELS))))
 
-    def _part(self, premises: Sequence[str], hypotheses: Sequence[str], start: int) -> np.ndarray:
-        some = slice(start, start + self.batch)
-        answer = self.function(list(premises[some]), list(hypotheses[some]))
+    def _predict_batch(self, premises: Sequence[str], hypotheses: Sequence[str], start: int) -> Matrix:
+        span = slice(start, start + self.batch)
+        answer = self.function(list(premises[span]), list(hypotheses[span]))
         matrix = answer.matrix if isinstance(answer, Probabilities) else answer
         labels = LABELS if isinstance(answer, Probabilities) else self.labels
-        found = Probabilities.named(matrix, labels, where=self.name + ", pair {row}", first=start)
-        wanted = len(premises[some])
-        if len(found) != wanted:
-            raise FormatError(f"{self.name}: {len(found)} rows for {wanted} pairs", hint="return one row for each pair")
-        return np.asarray(found.matrix)
-
-
-def refuse_misfit(premises: Sequence[str], hypotheses: Sequence[str]) -> None:
-    """An error unless there are as many hypotheses as premises."""
-    if isinstance(premises, str) or isinstance(hypotheses, str):
-        raise UsageError("premises and hypotheses are lists of sentences, got one text")
-    if len(premises) != len(hypotheses):
-        raise UsageError(f"{len(premises)} premises and {len(hypotheses)} hypotheses: a pair needs one of each")
-
-
-PAIRS_AT_ONCE = 8_192
-
-
-def answers(model: NLIModel, probe: Probe, points: Points) -> Matrix:
-    """The model's probabilities for some pairs."""
-    parts = [
-        model.predict(*probe.texts(Points(*(part[start : start + PAIRS_AT_ONCE] for part in points)))).matrix
-        for start in range(0, len(points.phrase), PAIRS_AT_ONCE)
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, len(LABELS)))
-
-
-def grids_of(model: NLIModel, probe: Probe) -> Iterator[Grid]:
-    """Every phrase of the probe, asked pair by pair."""
-    phrases, premises, hypotheses = probe.shape
-    each = premises * hypotheses
-    step = max(1, PAIRS_AT_ONCE // each)
-    for start in range(0, phrases, step):
-        some = np.arange(start, min(start + step, phrases))
-        found = answers(model, probe, probe.points(start * each, (start + len(some)) * each))
-        yield Grid(some, found.reshape(len(some), premises, hypotheses, len(LABELS)))
+        probabilities = Probabilities.named(matrix, labels, where=self.name + ", pair {row}", first=start)
+        pairs = len(premises[span])
+        if len(probabilities) != pairs:
+            raise FormatError(
+                f"{self.name}: {len(probabilities)} rows for {pairs} pairs", hint="return one row per pair"
+            )
+        return probabilities.matrix

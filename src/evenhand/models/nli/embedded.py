@@ -1,10 +1,10 @@
-"""The NLI models that come with the package: three training seeds on each of two kinds of vectors."""
+"""The NLI models shipped with the package: three training seeds on each of two kinds of vectors."""
 
 from __future__ import annotations
 
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from evenhand.errors import unknown_name
 from evenhand.models.nli.loading import load
@@ -16,28 +16,32 @@ Condition = Literal["original", "projected"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SEEDS = (0, 1, 2)
 CARD = "model-card.md"
+TRAINED_ON: dict[str, str] = {
+    "original": "the embedded vectors",
+    "projected": "the embedded vectors without the he-she direction",
+}
 
 
 def read(condition: Condition, vectors: Vectors, *, device: str = "auto") -> tuple[ModelOverVectors, ...]:
-    """The models of a condition, one for each training seed, over the vectors that they are to read.
+    """Load the models of a condition, one for each training seed, over the given vectors.
 
-    The vectors are the caller's business: models trained on projected vectors answer nonsense over others.
-    `measures.inference.embedded_models` gives each condition its own.
+    The vectors must fit the condition: models trained on projected vectors give meaningless answers over others.
+    `subjects.embedded_nli.embedded` uses the right ones.
     """
     return tuple(_model(condition, seed, vectors, device) for seed in SEEDS)
 
 
-def settings(condition: Condition) -> tuple[dict[str, Any], ...]:
-    """What each file says about itself: seed, training vectors, accuracy."""
-    found = []
+def settings(condition: Condition) -> tuple[dict[str, object], ...]:
+    """Return the settings stored in each file: seed, training vectors, accuracy."""
+    configs = []
     for seed in SEEDS:
         with resources.as_file(_file(condition, seed)) as path:
-            found.append(dict(read_file(path).config))
-    return tuple(found)
+            configs.append(read_file(path).config)
+    return tuple(configs)
 
 
 def card() -> str:
-    """The model card: training data and its licence, accuracy, limits."""
+    """Return the model card: training data and its licence, accuracy, limits."""
     return (_folder() / CARD).read_text(encoding="utf-8")
 
 

@@ -1,14 +1,13 @@
-"""How often a model's likeliest label is the right one."""
+"""Accuracy of NLI models on labelled pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows
+from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 from evenhand.models.nli.labelled_pairs import NOT_ENTAILED, LabelledPairs
 from evenhand.models.nli.protocol import LABELS, NLIModel
@@ -19,10 +18,10 @@ TWO_WAY = (LABELS[0], NOT_ENTAILED)
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """The share of pairs answered rightly, with its interval over pairs, and who was taken for whom.
+    """Accuracy with its interval over pairs, recall by label, and the confusion matrix.
 
-    `confusion` counts pairs, right labels in rows and answers in columns, in the order of `labels`; `by_label` is the
-    share of rightly answered pairs among those of a label (recall), and None for a label that no pair has.
+    `confusion` counts pairs, with true labels in rows and predictions in columns, in the order of `labels`. `by_label`
+    is the recall of each label; None for a label that no pair has.
     """
 
     accuracy: float
@@ -34,8 +33,8 @@ class Accuracy:
     labels: tuple[str, ...] = LABELS
     source: str = "pairs"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return {
             "source": self.source,
             "accuracy": self.accuracy,
@@ -55,40 +54,38 @@ def evaluate(
     batch: int = 8_192,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Accuracy:
-    """Ask a model about labelled pairs. Of two equal probabilities the first in the order of LABELS is its answer.
+    """Return the accuracy of a model on labelled pairs.
 
-    Where pairs are labelled entailment and non-entailment only (HANS), neutral and contradiction count as the latter.
+    Ties go to the first label in the order of LABELS. If pairs are labelled entailment and non-entailment only, as in
+    HANS, neutral and contradiction both count as non-entailment.
 
-    What it does not tell you: pairs of one premise are not independent, so the interval is somewhat too narrow; and a
-    model may be right for reasons that have nothing to do with inference, such as single words of the hypothesis.
+    What it does not tell you: pairs that share a premise are not independent, so the interval is somewhat too narrow.
+    A model may also be right for reasons that have nothing to do with inference, such as single words of the
+    hypothesis.
     """
     if batch < 1:
-        raise UsageError(f"a batch holds at least 1 pair, got {batch}")
-    answers = np.empty(len(pairs), np.int64)
+        raise UsageError(f"batch must be at least 1, got {batch}")
+    predictions = np.empty(len(pairs), np.int64)
     for start in range(0, len(pairs), batch):
-        some = slice(start, start + batch)
-        answers[some] = _answers(model.predict(pairs.premises[some], pairs.hypotheses[some]).matrix)
+        span = slice(start, start + batch)
+        predictions[span] = model.predict(pairs.premises[span], pairs.hypotheses[span]).matrix.argmax(axis=1)
         if progress:
             progress(min(start + batch, len(pairs)), len(pairs), pairs.source)
-    return _accuracy(answers, pairs)
+    return _accuracy(predictions, pairs)
 
 
-def _answers(probabilities: Matrix) -> Rows:
-    return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
-
-
-def _accuracy(answers: Rows, pairs: LabelledPairs) -> Accuracy:
+def _accuracy(predictions: Rows, pairs: LabelledPairs) -> Accuracy:
     truth = pairs.labels.astype(np.int64)
     names: tuple[str, ...] = LABELS
     if pairs.two_way:
-        truth, answers, names = (truth > 0).astype(np.int64), (answers > 0).astype(np.int64), TWO_WAY
-    confusion = np.bincount(truth * len(names) + answers, minlength=len(names) ** 2).reshape(len(names), -1)
-    right, asked = np.diag(confusion), confusion.sum(axis=1)
-    by_label = {name: float(r / a) if a else None for name, r, a in zip(names, right, asked, strict=True)}
-    total = int(right.sum())
-    low, high = wilson(total / len(pairs), len(pairs)).tolist()
+        truth, predictions, names = (truth > 0).astype(np.int64), (predictions > 0).astype(np.int64), TWO_WAY
+    confusion = np.bincount(truth * len(names) + predictions, minlength=len(names) ** 2).reshape(len(names), -1)
+    correct, totals = np.diag(confusion), confusion.sum(axis=1)
+    by_label = {name: float(c / n) if n else None for name, c, n in zip(names, correct, totals, strict=True)}
+    accuracy = int(correct.sum()) / len(pairs)
+    low, high = wilson(accuracy, len(pairs)).tolist()
     return Accuracy(
-        total / len(pairs),
+        accuracy,
         (low, high),
         len(pairs),
         by_label,

@@ -9,29 +9,34 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import FormatError, UsageError
+from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import bare_name, existing
 from evenhand.models.nli.protocol import LABELS
-from evenhand.models.nli.text_rows import SHOWN, json_objects, opened_text
+from evenhand.models.nli.text_rows import SHOWN, json_objects, open_text
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 Labels: TypeAlias = NDArray[np.int8]
 
-NOT_ENTAILED = "non-entailment"  # HANS and RTE do not tell neutral from contradiction
-PLACES = {label: place for place, label in enumerate((*LABELS, NOT_ENTAILED))}
-NAMES = {**PLACES, **{label[0]: PLACES[label] for label in LABELS}}
-NAMES |= dict.fromkeys(("not_entailment", "not-entailment", "non_entailment"), PLACES[NOT_ENTAILED])
-HANS = ("entailment", NOT_ENTAILED)  # as numbers 0 and 1 in the copies of HANS that have no header
+NOT_ENTAILED = "non-entailment"  # HANS and RTE do not distinguish neutral from contradiction
+INDICES = {label: index for index, label in enumerate((*LABELS, NOT_ENTAILED))}
+NAMES = {**INDICES, **{label[0]: INDICES[label] for label in LABELS}}
+NAMES |= dict.fromkeys(("not_entailment", "not-entailment", "non_entailment"), INDICES[NOT_ENTAILED])
+HANS = ("entailment", NOT_ENTAILED)  # the numbers 0 and 1 in copies of HANS without a header
 UNDECIDED = ("-", "-1", "")  # no majority among the annotators; -1 where labels are numbers
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPairs:
-    """Premises, hypotheses and labels (places in LABELS; 3 where only non-entailment is known), and what was skipped.
+    """Premises, hypotheses and labels, with counts of the skipped pairs.
+
+    `labels` are indices into LABELS; 3 means non-entailment, where neutral and contradiction are not distinguished.
 
     >>> pairs = LabelledPairs.of(["A man ate."] * 2, ["A person ate.", "A cat slept."], ["entailment", "neutral"])
     >>> len(pairs), pairs.labels.tolist(), pairs.two_way
@@ -49,38 +54,38 @@ class LabelledPairs:
     def of(
         cls, premises: Iterable[str], hypotheses: Iterable[str], labels: Iterable[str], *, source: str = "pairs"
     ) -> LabelledPairs:
-        """Pairs from memory, with labels by name."""
+        """Return pairs from memory, with labels by name."""
         rows = zip(premises, hypotheses, labels, strict=True)
         named = [(n, {"premise": p, "hypothesis": h, "label": label}) for n, (p, h, label) in enumerate(rows)]
-        return _gathered(named, source, {}, hashlib.sha256(repr(named).encode()).hexdigest())
+        return _collect(named, source, {}, hashlib.sha256(repr(named).encode()).hexdigest())
 
     def __len__(self) -> int:
         return len(self.premises)
 
     @property
     def two_way(self) -> bool:
-        """Whether all that is known of some pairs is that the hypothesis does not follow."""
-        return bool((self.labels == PLACES[NOT_ENTAILED]).any())
+        """True if some pairs are labelled non-entailment only."""
+        return bool((self.labels == INDICES[NOT_ENTAILED]).any())
 
     def take(self, rows: Sequence[int] | slice) -> LabelledPairs:
-        """Some of the pairs; their digest tells them from the whole."""
-        chosen = np.arange(len(self))[rows]
-        digest = hashlib.sha256(f"{self.sha256} {chosen.tolist()}".encode()).hexdigest()
-        premises, hypotheses = (tuple(side[i] for i in chosen) for side in (self.premises, self.hypotheses))
-        return LabelledPairs(premises, hypotheses, self.labels[chosen], self.skipped, self.source, digest)
+        """Return some of the pairs, with a digest of their own."""
+        indices = np.arange(len(self))[rows]
+        digest = hashlib.sha256(f"{self.sha256} {indices.tolist()}".encode()).hexdigest()
+        premises, hypotheses = (tuple(side[i] for i in indices) for side in (self.premises, self.hypotheses))
+        return LabelledPairs(premises, hypotheses, self.labels[indices], self.skipped, self.source, digest)
 
     def head(self, n: int) -> LabelledPairs:
-        """The first n pairs."""
+        """Return the first n pairs."""
         return self.take(slice(0, n))
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the data were, without the data."""
+    def to_dict(self) -> dict[str, object]:
+        """Return source, digest and counts, without the pairs themselves."""
         counts = Counter(self.labels.tolist())
         return {
             "source": self.source,
             "sha256": self.sha256,
             "pairs": len(self),
-            "by_label": {label: counts[place] for label, place in PLACES.items() if counts[place]},
+            "by_label": {label: counts[index] for label, index in INDICES.items() if counts[index]},
             "skipped": dict(self.skipped),
         }
 
@@ -88,48 +93,50 @@ class LabelledPairs:
 def read_pairs(
     path: str | os.PathLike[str], *, labels: Sequence[str] | None = None, one_class: bool = False
 ) -> LabelledPairs:
-    """Read a file of labelled pairs, compressed or not, its form told by its name (.jsonl, .tsv, .txt, .csv).
+    """Read labelled pairs from a .jsonl, .tsv, .txt or .csv file, compressed or not.
 
-    Sentences are found under premise and hypothesis or sentence1 and sentence2, labels under gold_label or label, by
-    name in any case or by first letter. Numbers mean different labels in different files: they are refused unless
-    `labels` gives their names in order, or the file's name begins with hans, in whose copies 1 is non-entailment. Pairs
-    without a decided label or with an empty sentence are skipped and counted.
+    Sentences are in the columns premise and hypothesis, or sentence1 and sentence2; labels are in gold_label or label,
+    by name in any case or by first letter. The meaning of numeric labels differs between files: they need `labels`,
+    except in files whose name begins with hans, where 1 is non-entailment. Pairs without a majority label and pairs
+    with an empty sentence are skipped and counted.
 
     Args:
         path: The file.
-        labels: Names of the labels 0, 1, 2 or 0, 1, such as `("entailment", "neutral", "contradiction")`.
+        labels: Names of the labels 0, 1, 2 (or 0, 1), such as `("entailment", "neutral", "contradiction")`.
         one_class: Accept a file in which every pair has the same label.
     """
     file = existing(Path(path), what="file of labelled pairs")
+    if not file.is_file():
+        raise FormatError(f"{path}: not a regular file", hint="write the pairs to a file first")
     with file.open("rb") as raw:
         digest = hashlib.file_digest(raw, "sha256").hexdigest()
-    order = numbered(HANS if file.name.lower().startswith("hans") else labels)
-    found = _gathered(_rows(file), file.name, order, digest, where=str(path))
+    order = parse_label_order(HANS if file.name.lower().startswith("hans") else labels)
+    pairs = _collect(_rows(file), file.name, order, digest, where=str(path))
     if not one_class:
-        refuse_one_class(found)
-    return found
+        require_several_labels(pairs)
+    return pairs
 
 
-def numbered(labels: Sequence[str] | None) -> dict[str, int]:
-    """Places of labels that a file writes as numbers, from their names in order."""
+def parse_label_order(labels: Sequence[str] | None) -> dict[str, int]:
+    """Return the label index of each number that a file may use, given the names in order."""
     if labels is None:
         return {}
     unknown = [label for label in labels if label not in NAMES]
     if isinstance(labels, str) or unknown or not len(set(labels)) == len(labels) > 1:
         raise UsageError(
-            f"the order of labels must name two or three of {', '.join(PLACES)}, got {labels!r}",
-            hint='such as ("entailment", "neutral", "contradiction") or ("entailment", "non-entailment")',
+            f"the order of labels must name two or three of {', '.join(INDICES)}, got {labels!r}",
+            hint='for example ("entailment", "neutral", "contradiction") or ("entailment", "non-entailment")',
         )
     return {str(number): NAMES[label] for number, label in enumerate(labels)}
 
 
-def refuse_one_class(pairs: LabelledPairs) -> None:
-    """An error when all pairs have one label: from them nothing can be learnt."""
-    if len(kinds := np.unique(pairs.labels)) < 2:
-        only = [label for label, place in PLACES.items() if place in kinds]
+def require_several_labels(pairs: LabelledPairs) -> None:
+    """Raise `FormatError` if all pairs have the same label, from which nothing can be learned."""
+    if len(present := np.unique(pairs.labels)) < 2:
+        only = next(label for label, index in INDICES.items() if index in present)
         raise FormatError(
-            f"{pairs.source}: every one of its {len(pairs):,} pairs is labelled {only[0]!r}",
-            hint="a model needs pairs of every label: is this a part of a larger file?",
+            f"{pairs.source}: all {len(pairs):,} pairs are labelled {only!r}",
+            hint="training needs pairs of every label; check whether the file is complete",
         )
 
 
@@ -137,19 +144,19 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     suffix = Path(bare_name(path)).suffix
     if suffix not in READERS:
         raise UsageError(
-            f"{path}: labelled pairs are read from {', '.join(READERS)}, not from {suffix or 'a name without suffix'}",
-            hint="rename the file after its form",
+            f"{path}: labelled pairs must be in a {', '.join(READERS)} file, got {suffix or 'a name without suffix'}",
+            hint="rename the file after its format",
         )
-    with opened_text(path) as text:
+    with open_text(path) as text:
         yield from READERS[suffix](text, path)
 
 
-def _gathered(
+def _collect(
     rows: Iterable[tuple[int, Row]], source: str, numbers: Mapping[str, int], sha256: str, *, where: str = ""
 ) -> LabelledPairs:
     where = where or source
     skipped: Counter[str] = Counter()
-    premises, hypotheses, places = [], [], []
+    premises, hypotheses, indices = [], [], []
     for line, row in rows:
         premise, hypothesis, label = row["premise"].strip(), row["hypothesis"].strip(), row["label"].strip()
         if label in UNDECIDED:
@@ -159,32 +166,32 @@ def _gathered(
         else:
             premises.append(premise)
             hypotheses.append(hypothesis)
-            places.append(_place(label, numbers, f"{where}:{line}"))
-    if not places:
-        lost = "; ".join(f"{count:,} skipped: {reason}" for reason, count in skipped.items())
+            indices.append(_label_index(label, numbers, f"{where}:{line}"))
+    if not indices:
+        reasons = "; ".join(f"{count:,} skipped: {reason}" for reason, count in skipped.items())
         raise FormatError(
-            f"{where}: no labelled pair in it{f' ({lost})' if lost else ''}", hint="is it the right file?"
+            f"{where}: no labelled pairs{f' ({reasons})' if reasons else ''}", hint="check that it is the right file"
         )
-    return LabelledPairs(tuple(premises), tuple(hypotheses), np.array(places, np.int8), dict(skipped), source, sha256)
+    return LabelledPairs(tuple(premises), tuple(hypotheses), np.array(indices, np.int8), dict(skipped), source, sha256)
 
 
-def _place(label: str, numbers: Mapping[str, int], where: str) -> int:
-    place = NAMES.get(label.lower(), numbers.get(label))
-    if place is None:
+def _label_index(label: str, numbers: Mapping[str, int], where: str) -> int:
+    index = NAMES.get(label.lower(), numbers.get(label))
+    if index is None:
         number = label.lstrip("-").isdigit()
         raise FormatError(
-            f"{where}: unknown label {label!r}",
-            hint="numbers mean other labels in other files: say which with labels=(...) or --labels"
+            f"{where}: unknown label {shown(label)}",
+            hint="the meaning of numbers differs between files: name them with labels=(...) or --labels"
             if number and not numbers
-            else f"labels are {', '.join(PLACES)}" + (f", or {', '.join(numbers)}" if numbers else ""),
+            else f"labels are {', '.join(INDICES)}" + (f", or {', '.join(numbers)}" if numbers else ""),
         )
-    return place
+    return index
 
 
 Row: TypeAlias = Mapping[str, str]
 
-# SNLI, MultiNLI and GLUE name the columns in the second way. gold_label comes first: some files have label1 ... label5
-# of single annotators beside it, and HANS in JSON lines has both.
+# SNLI, MultiNLI and GLUE use the second names. gold_label comes first: some files also have label1 ... label5 of single
+# annotators, and HANS as JSON lines has both.
 COLUMNS = {
     "premise": ("premise", "sentence1"),
     "hypothesis": ("hypothesis", "sentence2"),
@@ -193,14 +200,14 @@ COLUMNS = {
 
 
 def _jsonl(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-    return ((line, _named(row, path, line)) for line, row in json_objects(text, path))
+    return ((line, _select_columns(row, path, line)) for line, row in json_objects(text, path))
 
 
 def _table(delimiter: str, quoting: Literal[0, 3]) -> Callable[[IO[str], Path], Iterator[tuple[int, Row]]]:
     return lambda text, path: _records(csv.reader(text, delimiter=delimiter, quoting=quoting), path)
 
 
-def _records(rows: Any, path: Path) -> Iterator[tuple[int, Row]]:
+def _records(rows: CsvReader, path: Path) -> Iterator[tuple[int, Row]]:
     header: Sequence[str] | None = None
     for cells in rows:
         if not cells:
@@ -211,51 +218,51 @@ def _records(rows: Any, path: Path) -> Iterator[tuple[int, Row]]:
                 continue
             header = _headerless(cells, path)
         if len(cells) < len(header) and not _complete(header, cells):
-            raise FormatError(f"{path}:{rows.line_num}: {len(cells)} columns, its header has {len(header)}")
-        yield rows.line_num, _named(dict(zip(header, cells, strict=False)), path, rows.line_num)
+            raise FormatError(f"{path}:{rows.line_num}: {len(cells)} columns, but the header has {len(header)}")
+        yield rows.line_num, _select_columns(dict(zip(header, cells, strict=False)), path, rows.line_num)
 
 
 def _is_header(cells: Iterable[str]) -> bool:
-    known = {name for names in COLUMNS.values() for name in names}
-    return bool(known & set(cells))
+    columns = {name for names in COLUMNS.values() for name in names}
+    return bool(columns & set(cells))
 
 
 def _headerless(cells: Sequence[str], path: Path) -> Sequence[str]:
-    """Three columns without a header are premise, hypothesis and label, as HANS is often passed on."""
+    """Return the columns of a table without a header: premise, hypothesis, label, as in many copies of HANS."""
     if len(cells) != len(COLUMNS):
         raise FormatError(
-            f"{path}:1: no column of its header is known: {', '.join(cells)[:SHOWN]!r}",
-            hint="name them premise, hypothesis and label, or sentence1, sentence2 and gold_label",
+            f"{path}:1: the header names no known column: {', '.join(cells)[:SHOWN]!r}",
+            hint="name the columns premise, hypothesis and label, or sentence1, sentence2 and gold_label",
         )
     return tuple(COLUMNS)
 
 
 def _complete(header: Sequence[str], cells: Sequence[str]) -> bool:
-    """Whether a short row still has what is needed: releases leave out the last annotators' labels."""
-    here = set(header[: len(cells)])
-    return all(here & set(names) for names in COLUMNS.values())
+    """Return whether a short row has the required columns; releases omit the labels of the last annotators."""
+    present = set(header[: len(cells)])
+    return all(present & set(names) for names in COLUMNS.values())
 
 
-def _named(row: Mapping[str, Any], path: Path, line: int) -> Row:
-    found = {}
-    for wanted, names in COLUMNS.items():
+def _select_columns(row: Mapping[str, object], path: Path, line: int) -> Row:
+    values = {}
+    for column, names in COLUMNS.items():
         name = next((name for name in names if name in row), None)
         if name is None:
             raise FormatError(
                 f"{path}:{line}: no {' or '.join(names)}, only {', '.join(sorted(map(str, row)))[:SHOWN]}",
-                hint="every pair needs two sentences and a label",
+                hint="every pair needs a premise, a hypothesis and a label",
             )
         value = row[name]
         if isinstance(value, bool) or not isinstance(value, str | int | None):
-            raise FormatError(f"{path}:{line}: its {name} is {value!r}, expected text")
-        found[wanted] = "" if value is None else str(value)
-    return found
+            raise FormatError(f"{path}:{line}: {name} is {shown(value)}, expected text")
+        values[column] = "" if value is None else str(value)
+    return values
 
 
 READERS: dict[str, Callable[[IO[str], Path], Iterator[tuple[int, Row]]]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
-    # Quotation marks in the published tables are part of the sentences.
+    # Quotation marks in the published tables belong to the sentences.
     ".tsv": _table("\t", csv.QUOTE_NONE),
     ".txt": _table("\t", csv.QUOTE_NONE),
     ".csv": _table(",", csv.QUOTE_MINIMAL),

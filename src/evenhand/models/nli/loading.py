@@ -1,82 +1,75 @@
-"""From the file of a model of ours to the model, whichever kind it is, on the best device there is."""
+"""Load an evenhand NLI model of any kind onto a device."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from evenhand.errors import FormatError, require
-from evenhand.models.nli import decomposable_network as decomposable
-from evenhand.models.nli.bilstm import KIND as BILSTM
-from evenhand.models.nli.bilstm import BiLSTM
-from evenhand.models.nli.decomposable import DecomposableAttention
-from evenhand.models.nli.model_file import ModelFile, flags, naming, read
+from numpy.typing import ArrayLike
+
+from evenhand.errors import FormatError
+from evenhand.models.device import resolve_device
+from evenhand.models.nli import bilstm, decomposable
+from evenhand.models.nli.model_file import ModelFile, errors_name, lookup_options, read
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.vectors import Vectors
 
-KINDS = (decomposable.KIND, BILSTM)
-DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+KINDS = (decomposable.KIND, bilstm.KIND)
 
 
 def load(
     path: str | os.PathLike[str], vectors: Vectors, *, device: str = "auto", name: str | None = None
 ) -> ModelOverVectors:
-    """The model of a file that `save` wrote, over the vectors it was trained on or others of the same dimension.
+    """Load a model that `save` wrote.
 
-    `device` is auto (a GPU where torch sees one), cpu (numpy where the model can do without torch), cuda, or a backend
-    by its full name: numpy, torch, torch:cuda:1. `name` is what the model is called from now on.
+    Args:
+        path: The model file.
+        vectors: The vectors it was trained on, or others of the same dimension.
+        device: `auto` (a GPU if torch finds one), `cpu` (numpy if the model does not need torch), `cuda`, or a full
+            backend name: numpy, torch, torch:cuda:1.
+        name: A new name for the model.
     """
-    return built(read(Path(path)), vectors, path=Path(path), device=device, name=name)
+    return build(read(Path(path)), vectors, path=Path(path), device=device, name=name)
 
 
-def built(
-    found: ModelFile, vectors: Vectors, *, path: Path, device: str = "auto", name: str | None = None
+def build(
+    file: ModelFile, vectors: Vectors, *, path: Path, device: str = "auto", name: str | None = None
 ) -> ModelOverVectors:
-    """The model that a file already read holds."""
-    with naming(path):
-        options: dict[str, Any] = {**flags(found.config), "name": str(name or found.config.get("name") or path.stem)}
-        return from_arrays(found.kind, found.arrays, vectors, device=device, **options)
+    """Build the model from the contents of a file; `path` is for error messages."""
+    with errors_name(path):
+        lookup = lookup_options(file.config)
+        name = str(name or file.config.get("name") or path.stem)
+        return from_arrays(file.kind, file.arrays, vectors, device=device, name=name, **lookup)
 
 
 def from_arrays(
-    kind: str, arrays: Mapping[str, Any], vectors: Vectors, *, device: str = "auto", **options: Any
+    kind: str,
+    arrays: Mapping[str, ArrayLike],
+    vectors: Vectors,
+    *,
+    lower: bool,
+    normalise: bool,
+    name: str,
+    device: str = "auto",
 ) -> ModelOverVectors:
-    """A model of that kind from arrays named as in its file; the options are `lower`, `normalise` and `name`."""
+    """Build a model of a kind from arrays named as in its file."""
     if kind == decomposable.KIND:
-        return DecomposableAttention.from_arrays(arrays, vectors, backend_name=backend_name(device), **options)
-    if kind == BILSTM:
-        name = backend_name(device, numpy=False)
-        return BiLSTM.from_arrays(arrays, vectors, device=name.partition(":")[2] or "cpu", **options)
-    raise FormatError(f"holds a model of the unknown kind {kind!r}", hint=f"known: {', '.join(KINDS)}")
+        model = decomposable.DecomposableAttention.from_arrays
+        return model(arrays, vectors, lower=lower, normalise=normalise, name=name, device=backend_name(device))
+    if kind == bilstm.KIND:
+        device = backend_name(device, numpy=False)
+        return bilstm.BiLSTM.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
+    raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(KINDS)}")
 
 
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
-    """Which backend a device means, for a model that numpy is enough for or not."""
+    """Return the backend for a device, for a model that can run on numpy or not."""
     if device == "auto":
-        device = "cuda" if gpu_at_hand() else "cpu"
+        device = resolve_device(device)
     library = device.partition(":")[0]
     if library == "torch" or (library == "numpy" and numpy):
         return device
     if device in ("cpu", "numpy"):
         return "numpy" if numpy else "torch"
     return f"torch:{device}"
-
-
-def gpu_at_hand() -> bool:
-    """Whether torch is installed and has a GPU; the driver is asked first, because importing torch takes seconds."""
-    if find_spec("torch") is None or not any(map(_loads, DRIVERS)):
-        return False
-    torch: Any = require("torch", extra="models")
-    return bool(torch.cuda.is_available())
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True

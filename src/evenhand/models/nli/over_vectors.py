@@ -1,76 +1,101 @@
-"""What models over frozen word vectors have in common: looking words up, and answering in batches of equal lengths."""
+"""Base class of NLI models over frozen word vectors: word lookup and prediction in batches of equal length."""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError
-from evenhand.models.nli.backend import Array, Backend
-from evenhand.models.nli.callable_model import refuse_misfit
-from evenhand.models.nli.protocol import LABELS, Probabilities
+from evenhand.models.nli.backend import Array, ArrayBackend
+from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.nli.tokens import Lookup, table, tokens
 from evenhand.models.vectors import Vectors
 
 
 class ModelOverVectors:
-    """The vectors, the stand-ins for words they lack, and how words are looked up.
+    """An NLI model over word vectors; a subclass implements the forward pass, `_probabilities`.
 
-    `lower` looks words up in lower case, as Dev et al. 2020 do; `normalise` scales vectors to length one first, as the
-    ancestors of the code of Dawkins 2021 do. A subclass says what it makes of a batch (`_probabilities`).
+    Args:
+        oov: Vectors for out-of-vocabulary words, one row each.
+        vectors: The word vectors.
+        lower: Look words up in lower case, as Dev et al. 2020 do.
+        normalise: Scale vectors to unit length, as the code that Dawkins 2021 builds on does.
+        backend: Where the arrays live.
+        name: The name of the model.
     """
 
     def __init__(
-        self, oov: Matrix, vectors: Vectors, *, lower: bool, normalise: bool, backend: Backend, name: str
+        self, oov: Matrix, vectors: Vectors, *, lower: bool, normalise: bool, backend: ArrayBackend, name: str
     ) -> None:
         if oov.shape[1] != vectors.dim:
             raise UsageError(
-                f"the model was made for vectors of dimension {oov.shape[1]}, {vectors.name} has {vectors.dim}",
-                hint="give the vectors it was trained on, or a mitigated version of them",
+                f"the model reads vectors of dimension {oov.shape[1]}, and {vectors.name} has {vectors.dim}",
+                hint="use the vectors it was trained on, or a mitigated version of them",
             )
         self.oov, self.vectors, self.name = oov, vectors, name
         self.lower, self.normalise, self.backend = lower, normalise, backend
         self.lookup = Lookup(vectors, len(oov), lower)
 
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, ArrayLike],
+        vectors: Vectors,
+        *,
+        lower: bool = True,
+        normalise: bool = False,
+        name: str = "",
+        device: str = "cpu",
+    ) -> ModelOverVectors:
+        """Return a model from arrays named as in its file."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
+        """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
+        raise NotImplementedError
+
     def __getstate__(self) -> dict[str, object]:
-        # What was put on a device stays there; a copy in another process puts its own.
-        return {name: value for name, value in vars(self).items() if name != "placed"}
+        # The copy in another process puts the weights on its own device.
+        return {name: value for name, value in vars(self).items() if name != "weights_on_device"}
 
     def table(self, rows: Sequence[int]) -> Matrix:
-        """The vectors of some rows, those beyond the vocabulary being the stand-ins for lost words."""
+        """Return the vectors of some rows; rows beyond the vocabulary are those of out-of-vocabulary words."""
         return table(self.vectors, np.asarray(rows, dtype=np.int64), self.oov, normalise=self.normalise)
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Words, or phrases with a word, that the vectors do not have."""
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return the words that have no vector, and phrases that contain such a word."""
         return tuple(word for word in words if not all(map(self.lookup.known, tokens(word))))
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str], *, batch: int = 512) -> Probabilities:
-        """Pair by pair, in batches of equal lengths so that nothing is padded."""
-        refuse_misfit(premises, hypotheses)
+        """Return the probabilities of each pair, evaluated in batches of equal length without padding."""
+        require_equal_lengths(premises, hypotheses)
         rows = [[self.lookup.sentence(text) for text in texts] for texts in (premises, hypotheses)]
         buckets: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for place, (p, h) in enumerate(zip(*rows, strict=True)):
+        for pair, (p, h) in enumerate(zip(*rows, strict=True)):
             if not p or not h:
-                raise UsageError(f"pair {place} has an empty sentence: {premises[place]!r}, {hypotheses[place]!r}")
-            buckets[len(p), len(h)].append(place)
-        answers = np.empty((len(premises), len(LABELS)), np.float32)
+                raise UsageError(f"pair {pair} has an empty sentence: {premises[pair]!r}, {hypotheses[pair]!r}")
+            buckets[len(p), len(h)].append(pair)
+        matrix = np.empty((len(premises), len(LABELS)), np.float32)
         with self.backend.worker():
-            for places in buckets.values():
-                for start in range(0, len(places), batch):
-                    some = places[start : start + batch]
-                    answers[some] = self._batch([rows[0][i] for i in some], [rows[1][i] for i in some])
-        return Probabilities(answers)
+            for bucket in buckets.values():
+                for start in range(0, len(bucket), batch):
+                    pairs = bucket[start : start + batch]
+                    matrix[pairs] = self._batch([rows[0][i] for i in pairs], [rows[1][i] for i in pairs])
+        return Probabilities(matrix)
 
     def _batch(self, premise: list[tuple[int, ...]], hypothesis: list[tuple[int, ...]]) -> Matrix:
         vectors = (
-            self.table(np.array(side).ravel()).reshape(len(side), -1, self.vectors.dim)  # type: ignore[arg-type]
+            self.table(np.array(side).ravel().tolist()).reshape(len(side), -1, self.vectors.dim)
             for side in (premise, hypothesis)
         )
         return self.backend.get(self._probabilities(*map(self.backend.put, vectors)))
 
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
-        """(pairs, 3) from vectors of the tokens: (pairs, premise length, dim) and (pairs, hypothesis length, dim)."""
+        """Return (pairs, 3) probabilities for token vectors of shape (pairs, length, dim)."""
         raise NotImplementedError

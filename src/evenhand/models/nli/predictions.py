@@ -1,4 +1,4 @@
-"""Predictions made elsewhere: a JSONL or CSV file with one row for each pair of an exported probe, in its order."""
+"""Predictions made elsewhere: JSONL or CSV files with one row per pair of an exported probe, in its order."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from evenhand.errors import FormatError, UsageError
+from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import bare_name
-from evenhand.models.nli.callable_model import refuse_misfit
-from evenhand.models.nli.protocol import LABELS, Probabilities
-from evenhand.models.nli.text_rows import json_objects, opened_text
+from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
+from evenhand.models.nli.text_rows import json_objects, open_text
 from evenhand.words.probes import Points, Probe
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class PredictionsFile:
-    """A file of predictions as a model. Every row names its probabilities: entailment, neutral, contradiction.
+    """A file of predictions as a model. Every row has the columns entailment, neutral and contradiction.
 
-    `columns` maps these to other names in the file. The columns index, premise and hypothesis are checked against the
-    probe where the file has them. Rows are read as they are needed and never held.
+    `columns` maps these labels to other column names. The columns index, premise and hypothesis, if present, are
+    checked against the probe. Rows are streamed.
     """
 
     path: Path
@@ -37,88 +36,94 @@ class PredictionsFile:
         object.__setattr__(self, "path", Path(self.path))
         object.__setattr__(self, "name", self.name or self.path.name)
         if set(self.columns) - set(LABELS):
-            raise UsageError(f"columns maps {', '.join(LABELS)} to names in the file, got {dict(self.columns)!r}")
+            raise UsageError(f"columns must map {', '.join(LABELS)} to names in the file, got {dict(self.columns)!r}")
         if Path(bare_name(self.path)).suffix not in READERS:
-            raise UsageError(f"{self.path}: predictions are read from {' or '.join(READERS)}")
+            raise UsageError(
+                f"{self.path}: predictions must be {' or '.join(READERS)} files",
+                hint="rename the file after its format",
+            )
 
     def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
-        """The rows of each block of pairs, in the order of the file."""
+        """Yield the predictions of each block of pairs, in the order of the file."""
         rows, done = self._rows(), 0
         for points in blocks:
-            some = list(islice(rows, len(points.phrase)))
-            found = self._probabilities(some)  # first: a file without probabilities has another fault than its length
-            self._refuse_other_pairs(some, probe, points)
-            if len(some) < len(points.phrase):
+            block = list(islice(rows, len(points.phrase)))
+            probabilities = self._probabilities(block)  # first: a missing column explains more than a missing row
+            self._require_same_pairs(block, probe, points)
+            if len(block) < len(points.phrase):
                 raise FormatError(
-                    f"{self.path}: only {done + len(some):,} rows; {probe.name} has {probe.n_pairs:,} pairs",
-                    hint="predict every row of the exported probe, or ask for the same sample and seed",
+                    f"{self.path}: only {done + len(block):,} rows; {probe.name} has {probe.n_pairs:,} pairs",
+                    hint="predict every row of the exported probe, or give the sample and seed of the export",
                 )
-            done += len(some)
-            yield found
+            done += len(block)
+            yield probabilities
         if next(rows, None) is not None:
             raise FormatError(
-                f"{self.path}: more than the {done:,} rows that were asked for of {probe.name}",
-                hint="is it another probe, or a sample? give the same sample and seed as the export had",
+                f"{self.path}: more than the {done:,} rows expected for {probe.name}",
+                hint="give the probe, sample and seed of the export",
             )
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
-        """The rows with these texts, for files that have the columns premise and hypothesis."""
-        refuse_misfit(premises, hypotheses)
-        wanted = dict.fromkeys(zip(premises, hypotheses, strict=True))
-        found = {(row[1].get("premise"), row[1].get("hypothesis")): row for row in self._rows()}
-        for pair in wanted:
-            if pair not in found:
+        """Return the predictions for these texts; the file must have the columns premise and hypothesis."""
+        require_equal_lengths(premises, hypotheses)
+        rows = {(str(row.get("premise")), str(row.get("hypothesis"))): (line, row) for line, row in self._rows()}
+        pairs = list(zip(premises, hypotheses, strict=True))
+        for pair in pairs:
+            if pair not in rows:
                 raise FormatError(f"{self.path}: no row for the pair {pair[0]!r}, {pair[1]!r}")
-        chosen = [found[pair] for pair in zip(premises, hypotheses, strict=True)]
-        return self._probabilities(chosen)
+        return self._probabilities([rows[pair] for pair in pairs])
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
-        """Line number and row; blank lines are passed over."""
-        with opened_text(self.path) as text:
+        """Yield line number and row; blank lines are skipped."""
+        with open_text(self.path) as text:
             yield from READERS[Path(bare_name(self.path)).suffix](text, self.path)
 
     def _probabilities(self, rows: Sequence[tuple[int, Row]]) -> Probabilities:
         names = [self.columns.get(label, label) for label in LABELS]
         numbers = np.empty((len(rows), len(LABELS)))
-        for place, (line, row) in enumerate(rows):
-            try:
-                numbers[place] = [float(row[name]) for name in names]
-            except KeyError as error:
+        for index, (line, row) in enumerate(rows):
+            missing = [name for name in names if name not in row]
+            if missing:
                 raise FormatError(
-                    f"{self.path}:{line}: no column {error.args[0]!r}, only {sorted(map(str, row))}",
+                    f"{self.path}:{line}: no column {missing[0]!r}, only {shown(sorted(map(str, row)))}",
                     hint="name the three columns entailment, neutral, contradiction (in Python: columns={...})",
-                ) from error
-            except (TypeError, ValueError) as error:
+                )
+            values = [row[name] for name in names]
+            try:
+                numbers[index] = [_parse_number(value) for value in values]
+            except (TypeError, ValueError, OverflowError) as error:
                 raise FormatError(
-                    f"{self.path}:{line}: {[row[name] for name in names]} are no probabilities",
+                    f"{self.path}:{line}: {shown(values)} are not probabilities",
                     hint="write three numbers for each pair, such as 0.2",
                 ) from error
-        return self._checked(rows, numbers)
-
-    def _checked(self, rows: Sequence[tuple[int, Row]], numbers: np.ndarray) -> Probabilities:
         try:
-            found: Probabilities = Probabilities.named(numbers)
+            return Probabilities.named(numbers)
         except FormatError:
-            # Once more, row by row: the error is to name the line of the file.
-            for place, (line, _) in enumerate(rows):
-                Probabilities.named(numbers[place : place + 1], where=f"{self.path}:{line}")
+            # Check row by row, so that the error names the line of the file.
+            for index, (line, _) in enumerate(rows):
+                Probabilities.named(numbers[index : index + 1], where=f"{self.path}:{line}")
             raise
-        return found
 
-    def _refuse_other_pairs(self, rows: Sequence[tuple[int, Row]], probe: Probe, points: Points) -> None:
-        expected: dict[str, list[Any]] = {}
+    def _require_same_pairs(self, rows: Sequence[tuple[int, Row]], probe: Probe, points: Points) -> None:
+        expected: dict[str, Sequence[object]] = {}
         if rows and "index" in rows[0][1]:
             expected["index"] = np.ravel_multi_index(points, probe.shape).tolist()
         if rows and "premise" in rows[0][1] and "hypothesis" in rows[0][1]:
             expected["premise"], expected["hypothesis"] = probe.texts(points)
-        for place, (line, row) in enumerate(rows):
+        for index, (line, row) in enumerate(rows):
             for column, values in expected.items():
-                given, value = row.get(column), values[place]
-                if str(given) != str(value):
+                actual, value = row.get(column), values[index]
+                if str(actual) != str(value):
                     raise FormatError(
-                        f"{self.path}:{line}: {column} is {given!r}, in {probe.name} it is {value!r}",
+                        f"{self.path}:{line}: {column} is {shown(actual, most=200)}, in {probe.name} it is {value!r}",
                         hint="predict the pairs in the order of the export, in the same surface form",
                     )
+
+
+def _parse_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return float(value)
 
 
 def _csv(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:

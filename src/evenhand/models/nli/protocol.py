@@ -1,79 +1,162 @@
-"""What a model must be able to do, and what it may do better than that."""
+"""The inference view: models that label sentence pairs, and ensembles of such models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from evenhand.arrays import Matrix, Rows
-from evenhand.errors import FormatError, UsageError
+from evenhand.arrays import Floats, Matrix, Rows
+from evenhand.errors import FormatError, UsageError, few
 from evenhand.words.probes import Points, Probe
+
+LABELS = ("entailment", "neutral", "contradiction")
+ROUNDING = 1e-9
+TOLERANCE = 0.01  # a softmax in half precision misses one by up to 0.002, four printed decimals by less
+PAIRS_AT_ONCE = 8_192
+MEMO_SIZE = 8  # results that an ensemble keeps; a measure asks one or two probes
+
+Result = TypeVar("Result")
+
+
+@runtime_checkable
+class NLIModel(Protocol):
+    """A model of natural language inference.
+
+    Any object with these two members is an `NLIModel`; no base class is needed. `predict` receives two sequences of
+    equal length and returns one row of probabilities per pair, in the order of the input.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the model in results and messages."""
+
+    def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
+        """Return the probabilities of entailment, neutral and contradiction for each pair."""
+
+
+@runtime_checkable
+class GridModel(NLIModel, Protocol):
+    """A model that evaluates whole phrases of a probe faster than pair by pair."""
+
+    def grids(self, probe: Probe) -> Iterator[Grid]:
+        """Yield every phrase of the probe once, in any order."""
+
+
+@runtime_checkable
+class RecordedModel(Protocol):
+    """Predictions made elsewhere, stored in the order of a probe's pairs."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model in results and messages."""
+
+    def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
+        """Yield the predictions of each block; raise `FormatError` if there are too few or too many."""
+
+
+@runtime_checkable
+class FixedVocabulary(Protocol):
+    """A model with a fixed vocabulary."""
+
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return the words that are out of vocabulary."""
+
+
+@dataclass(frozen=True)
+class NLIEnsemble:
+    """Several training seeds of one model: what a subject offers as its `inference` view.
+
+    The members are trained on the same data and differ in their random seed only. A single model is an ensemble of
+    one. `note` is what a reader of the scores must know, such as "the model was not retrained".
+
+    `results` memoises what was computed from the members, so that several measures that ask the same probe with the
+    same sample and seed run it once. It is not part of equality and is not pickled.
+
+    >>> class Neutral:
+    ...     name = "always-neutral"
+    ...     def predict(self, premises, hypotheses):
+    ...         return Probabilities(np.tile([0.0, 1.0, 0.0], (len(premises), 1)))
+    >>> ensemble = NLIEnsemble((Neutral(),))
+    >>> ensemble.name, len(ensemble), ensemble.remember("key", lambda: 42)
+    ('always-neutral', 1, 42)
+    >>> ensemble.remember("key", lambda: 0)
+    42
+    """
+
+    members: tuple[NLIModel | RecordedModel, ...]
+    note: str = ""
+    results: dict[Hashable, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        members = tuple(self.members)
+        object.__setattr__(self, "members", members)
+        if not members:
+            raise UsageError("an ensemble needs at least one model", hint="pass the models as members=(model, ...)")
+        for member in members:
+            if not isinstance(member, NLIModel | RecordedModel):
+                raise UsageError(
+                    f"{type(member).__name__} is not an NLI model",
+                    hint="a model has a name and predict(premises, hypotheses)",
+                )
+
+    @property
+    def name(self) -> str:
+        """The names of the members."""
+        return few(member.name for member in self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return the result stored under `key`, computing and storing it on the first call.
+
+        The key holds everything that decides the result: probe, sample, seed and options. The memo keeps the last
+        few results.
+        """
+        if key not in self.results:
+            while len(self.results) >= MEMO_SIZE:
+                del self.results[next(iter(self.results))]
+            self.results[key] = compute()
+        return cast(Result, self.results[key])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.members, self.note)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Answers to whole phrases of a probe: (phrases, premise fillers, hypothesis fillers, labels)."""
+    """Probabilities for whole phrases of a probe: (phrases, premise fillers, hypothesis fillers, labels)."""
 
     phrases: Rows
     probabilities: Matrix
 
 
-@runtime_checkable
-class NLIModel(Protocol):
-    """Anything that gives probabilities for pairs of sentences."""
-
-    name: str
-
-    def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
-        """The probabilities of each pair."""
-
-
-@runtime_checkable
-class GridModel(NLIModel, Protocol):
-    """A model that knows a faster way through a probe than pair by pair."""
-
-    def grids(self, probe: Probe) -> Iterator[Grid]:
-        """Every phrase of the probe once, in any order."""
-
-
-@runtime_checkable
-class RecordedModel(Protocol):
-    """Answers given elsewhere, for the pairs of a probe in its order."""
-
-    name: str
-
-    def recorded(self, probe: Probe, blocks: Iterable[Points]) -> Iterator[Probabilities]:
-        """The answers to each block; too few or too many of them is an error."""
-
-
-@runtime_checkable
-class Vocabulary(Protocol):
-    """A model with a fixed vocabulary."""
-
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Which of these fillers it has no vector for."""
-
-
-LABELS = ("entailment", "neutral", "contradiction")
-ROUNDING = 1e-9
-TOLERANCE = 0.01  # a softmax in half precision misses one by up to 0.002, four printed decimals by less
-
-
 @dataclass(frozen=True)
 class Probabilities:
-    """One row for each pair; `matrix` has the columns of LABELS, and every row sums to one."""
+    """One row per pair; `matrix` has the columns of LABELS, and every row sums to one."""
 
     matrix: Matrix
 
     @classmethod
-    def named(cls, matrix: Any, labels: Sequence[str] = LABELS, *, where: str = "row {row}", first: int = 0) -> Any:
-        """Checked probabilities whose columns stand in the order of `labels`.
+    def named(
+        cls, matrix: ArrayLike, labels: Sequence[str] = LABELS, *, where: str = "row {row}", first: int = 0
+    ) -> Probabilities:
+        """Check and reorder a matrix whose columns are in the order of `labels`.
 
-        A row with NaN, with a number outside [0, 1] or with a sum other than one is an error that names it (`where`,
-        its number counted from `first`). Rows are then divided by their sum, which may miss one by rounding.
+        Rows that miss a sum of one by rounding are rescaled.
+
+        Args:
+            matrix: Probabilities, one row per pair.
+            labels: Names of the columns.
+            where: How an error names the row; `{row}` stands for its number.
+            first: Number of the first row, for errors.
+
+        Raises:
+            FormatError: If a row holds NaN, a number outside [0, 1], or does not sum to one.
         """
         order = label_order(labels)
         try:
@@ -85,9 +168,9 @@ class Probabilities:
                 f"probabilities must have the shape (pairs, {len(LABELS)}), got {values.shape}",
                 hint="one column each for entailment, neutral and contradiction",
             )
-        _refuse(values, where, first)
+        _require_probabilities(values, where, first)
         ordered, sums = values[:, order], values.sum(axis=1, keepdims=True)
-        # Rows that sum to one but for the last bit stay as they are: 0.7 must not become more than 0.7.
+        # Rows that sum to one up to the last bit are left alone: 0.7 must not become more than 0.7.
         return cls(np.where(np.abs(sums - 1) > ROUNDING, ordered / sums, ordered))
 
     def __len__(self) -> int:
@@ -95,42 +178,74 @@ class Probabilities:
 
     @property
     def entailment(self) -> Matrix:
-        """Probability that the hypothesis follows."""
+        """Probability that the hypothesis follows from the premise."""
         return self.matrix[:, 0]
 
     @property
     def neutral(self) -> Matrix:
-        """Probability that it neither follows nor contradicts."""
+        """Probability that the hypothesis neither follows nor contradicts."""
         return self.matrix[:, 1]
 
     @property
     def contradiction(self) -> Matrix:
-        """Probability that it contradicts."""
+        """Probability that the hypothesis contradicts the premise."""
         return self.matrix[:, 2]
 
 
+def predict_points(model: NLIModel, probe: Probe, points: Points) -> Matrix:
+    """Return the (pairs, labels) probabilities of some pairs of a probe."""
+    parts = [
+        model.predict(*probe.texts(Points(*(indices[start : start + PAIRS_AT_ONCE] for indices in points)))).matrix
+        for start in range(0, len(points.phrase), PAIRS_AT_ONCE)
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, len(LABELS)))
+
+
+def predict_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of a probe, evaluated in the fastest way the model has."""
+    return model.grids(probe) if isinstance(model, GridModel) else pairwise_grids(model, probe)
+
+
+def pairwise_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of a probe, evaluated pair by pair."""
+    phrases, premises, hypotheses = probe.shape
+    each = premises * hypotheses
+    step = max(1, PAIRS_AT_ONCE // each)
+    for start in range(0, phrases, step):
+        span = np.arange(start, min(start + step, phrases))
+        matrix = predict_points(model, probe, probe.points(start * each, (start + len(span)) * each))
+        yield Grid(span, matrix.reshape(len(span), premises, hypotheses, len(LABELS)))
+
+
 def label_order(labels: Sequence[str]) -> list[int]:
-    """Where each of LABELS stands in the order given; anything but these three names is an error."""
+    """Return the column of each of LABELS in `labels`, which must name all three once."""
     if isinstance(labels, str) or sorted(map(str, labels)) != sorted(LABELS):
         raise UsageError(
             f"the order of labels must name {', '.join(LABELS)}, got {labels!r}",
-            hint='say what the columns are, such as ("contradiction", "neutral", "entailment")',
+            hint='name the columns in order, such as ("contradiction", "neutral", "entailment")',
         )
     return [list(labels).index(label) for label in LABELS]
 
 
-def _refuse(values: np.ndarray, where: str, first: int) -> None:
+def require_equal_lengths(premises: Sequence[str], hypotheses: Sequence[str]) -> None:
+    """Raise `UsageError` unless there are as many hypotheses as premises."""
+    if isinstance(premises, str) or isinstance(hypotheses, str):
+        raise UsageError("premises and hypotheses are lists of sentences, got one text")
+    if len(premises) != len(hypotheses):
+        raise UsageError(f"{len(premises)} premises and {len(hypotheses)} hypotheses: a pair needs one of each")
+
+
+def _require_probabilities(values: Floats, where: str, first: int) -> None:
     finite = np.isfinite(values).all(axis=1)
     for problem, good in (
-        ("is no finite number", finite),
-        ("lies outside 0 and 1", ~finite | ((values >= -TOLERANCE) & (values <= 1 + TOLERANCE)).all(axis=1)),
-        ("do not sum to one", ~finite | (np.abs(values.sum(axis=1) - 1) <= TOLERANCE)),
+        ("a probability is not finite", finite),
+        ("a probability is outside [0, 1]", ~finite | ((values >= -TOLERANCE) & (values <= 1 + TOLERANCE)).all(axis=1)),
+        ("the probabilities do not sum to one", ~finite | (np.abs(values.sum(axis=1) - 1) <= TOLERANCE)),
     ):
         if not good.all():
             row = int(np.argmin(good))
-            shown = ", ".join(f"{value:g}" for value in values[row])
-            what = "its probabilities" if problem.startswith("do") else "a probability"
+            numbers = ", ".join(f"{value:g}" for value in values[row])
             raise FormatError(
-                f"{where.format(row=first + row)}: {what} {problem}: {shown}",
-                hint="give probabilities after the softmax, not logits, and one row for each pair",
+                f"{where.replace('{row}', str(first + row))}: {problem}: {numbers}",
+                hint="give probabilities after the softmax, not logits, one row per pair",
             )

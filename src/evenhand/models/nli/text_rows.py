@@ -1,4 +1,4 @@
-"""Text files with one record to a line, and what can be wrong with them in any such file."""
+"""Text files with one record per line, read with errors that name the file and the line."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from evenhand.errors import FormatError
-from evenhand.files import open_bytes
+from evenhand.errors import FormatError, shown
+from evenhand.files import existing, open_bytes
 
 SHOWN = 60
+SURROGATE = "\\ud"  # how JSON escapes begin that may stand for half a character
 
 
 @contextlib.contextmanager
-def opened_text(path: Path) -> Iterator[IO[str]]:
-    """The file as text, unpacked; what is not UTF-8 or no table is an error that names it."""
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a file as UTF-8 text, decompressed if its name says so.
+
+    Raises:
+        FormatError: If it is not a regular file, not UTF-8, or a table that cannot be parsed.
+    """
+    if not existing(path).is_file():
+        raise FormatError(f"{path}: not a regular file", hint="write the records to a file first")
     with open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
@@ -26,17 +33,29 @@ def opened_text(path: Path) -> Iterator[IO[str]]:
         except UnicodeDecodeError as error:
             raise FormatError(f"{path}: not UTF-8 text ({error.reason})", hint="save it as UTF-8") from error
         except csv.Error as error:
-            raise FormatError(f"{path}: {error}", hint="is a quotation mark left open?") from error
+            raise FormatError(f"{path}: not a valid table ({error})", hint="check for an unclosed quote") from error
 
 
-def json_objects(text: IO[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object; blank lines are passed over."""
+def json_objects(text: IO[str], path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield line number and object of each line; blank lines are skipped."""
     for line, record in enumerate(text, start=1):
         if record.strip():
-            try:
-                row = json.loads(record)
-            except ValueError as error:
-                raise FormatError(f"{path}:{line}: not valid JSON ({error})", hint="one object on each line") from error
-            if not isinstance(row, dict):
-                raise FormatError(f"{path}:{line}: a row is an object with named fields, got {record[:SHOWN]!r}")
-            yield line, row
+            yield line, _parse_object(record, f"{path}:{line}")
+
+
+def _parse_object(record: str, where: str) -> dict[str, object]:
+    try:
+        row = json.loads(record)
+        if SURROGATE in record.lower():
+            json.dumps(row, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise FormatError(f"{where}: the JSON is nested too deeply", hint="write one flat object per line") from error
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"{where}: holds half a character (a lone surrogate escape)", hint="write the text as UTF-8"
+        ) from error
+    except ValueError as error:  # JSONDecodeError, integers of thousands of digits
+        raise FormatError(f"{where}: not valid JSON ({error})", hint="write one object per line") from error
+    if not isinstance(row, dict):
+        raise FormatError(f"{where}: a row must be an object with named fields, got {shown(row, most=SHOWN)}")
+    return row

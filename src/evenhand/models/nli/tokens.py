@@ -1,4 +1,4 @@
-"""From a sentence to rows of a table of vectors."""
+"""Tokenise sentences and look tokens up in word vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 
 
 def tokens(sentence: str) -> list[str]:
-    """Words (with their hyphens and apostrophes inside) and single punctuation marks.
+    """Split a sentence into words, with inner hyphens and apostrophes, and punctuation marks.
 
     >>> tokens("The vice-president can afford a SUV.")
     ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
@@ -26,36 +26,37 @@ def tokens(sentence: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Rows of words in a table of the vectors with some spare rows at its end, for words the vectors do not have.
+    """Rows of tokens in a table: the vectors, followed by spare rows for out-of-vocabulary words.
 
-    A lost word always gets the same spare row (CRC-32 of its spelling), where published code draws one at random for
-    each occurrence and so answers differently every time.
+    An out-of-vocabulary word always gets the same spare row (CRC-32 of its spelling). Published code draws one at
+    random for each occurrence, so that its answers differ between runs.
     """
 
     vectors: Vectors
     spare: int
     lower: bool = True
-    _seen: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    _rows: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def known(self, word: str) -> bool:
-        """Whether the vectors have the word."""
+        """Return whether the vectors have the word."""
         return self._find(word) is not None
 
     def row(self, word: str) -> int:
-        """The row of a token."""
-        if word not in self._seen:
-            found = self._find(word)
-            # by the spelling as it stands, in lower case or not: trained models have learnt their stand-ins so
-            lost = len(self.vectors) + zlib.crc32(word.encode()) % max(self.spare, 1)
-            self._seen[word] = self.vectors.index[found] if found is not None else lost
-        return self._seen[word]
+        """Return the row of a token."""
+        if word not in self._rows:
+            spelling = self._find(word)
+            # The spelling keeps its case, with `lower` too: trained models depend on this assignment. Lone surrogates,
+            # which JSON can contain, have no UTF-8 form.
+            spare = len(self.vectors) + zlib.crc32(word.encode(errors="surrogatepass")) % max(self.spare, 1)
+            self._rows[word] = self.vectors.index[spelling] if spelling is not None else spare
+        return self._rows[word]
 
     def rows(self, words: Iterable[str]) -> tuple[int, ...]:
-        """The rows of tokens."""
+        """Return the rows of tokens."""
         return tuple(map(self.row, words))
 
     def sentence(self, text: str) -> tuple[int, ...]:
-        """The rows of a sentence."""
+        """Return the rows of a sentence's tokens."""
         return self.rows(tokens(text))
 
     def _find(self, word: str) -> str | None:
@@ -63,9 +64,9 @@ class Lookup:
 
 
 def table(vectors: Vectors, rows: Rows, spare: Matrix, *, normalise: bool) -> Matrix:
-    """The vectors of some rows, those beyond the vocabulary from the stand-ins."""
+    """Return the vectors of some rows; rows beyond the vocabulary are taken from `spare`."""
     known = rows < len(vectors)
-    found = np.empty((len(rows), vectors.dim), np.float32)
-    found[known] = vectors.matrix[rows[known]]
-    found[~known] = spare[rows[~known] - len(vectors)]
-    return unit_rows(found).astype(np.float32) if normalise else found
+    matrix = np.empty((len(rows), vectors.dim), np.float32)
+    matrix[known] = vectors.matrix[rows[known]]
+    matrix[~known] = spare[rows[~known] - len(vectors)]
+    return unit_rows(matrix).astype(np.float32) if normalise else matrix

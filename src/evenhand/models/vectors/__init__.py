@@ -1,7 +1,4 @@
-"""Static word vectors: the table, the look-up of words, the file formats and the cache.
-
-Contextual encoders and trained models belong elsewhere under `models`.
-"""
+"""Static word vectors: the table, word look-up, file formats and the parse cache."""
 
 from evenhand.models.vectors.lookup import Case, Coverage
 from evenhand.models.vectors.table import Vectors

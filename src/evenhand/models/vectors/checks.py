@@ -1,4 +1,4 @@
-"""What a reader found, made fit to measure: repeated words dropped and told, numbers that are no numbers refused."""
+"""Validation of parsed vectors: drop repeated words with a note, refuse rows that are not finite."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from evenhand.models.vectors.formats import Parsed
 
 
 def checked(parsed: Parsed, path: Path, *, limit: int | None = None) -> Parsed:
-    """The first `limit` rows, one row a word, every number finite, and a note for whatever was odd."""
+    """Return the first `limit` rows with unique words and finite numbers, and notes about irregularities."""
     refuse_misshapen(parsed, path)
     parsed = replace(parsed, words=parsed.words[:limit], matrix=parsed.matrix[:limit])
     if (odd := first_odd_word(parsed.words)) is not None:
         row, why = odd
-        raise FormatError(f"{path}, {_place(parsed, row)}: {why}", hint='read it with encoding_errors="replace"')
+        raise FormatError(f"{path}, {_position(parsed, row)}: {why}", hint='read it with encoding_errors="replace"')
     if (bad := first_not_finite(parsed.matrix)) is not None:
         raise FormatError(
-            f"{path}, {_place(parsed, bad)}: NaN or infinity among its numbers",
-            hint="remove the row, or write the vectors again; no measure is defined on such a row",
+            f"{path}, {_position(parsed, bad)}: NaN or infinity among its numbers",
+            hint="remove the row, or write the vectors again; no measure is defined on it",
         )
     return _note_zero_rows(_drop_repeats(parsed, path), path)
 
 
 def refuse_misshapen(parsed: Parsed, path: Path) -> None:
-    """Refuse anything but a matrix of numbers with one row for each word."""
+    """Raise `FormatError` unless the matrix is numeric and has one row per word."""
     if parsed.matrix.ndim != 2 or parsed.matrix.dtype.kind not in "fiu":
         kind = f"{parsed.matrix.dtype} of shape {parsed.matrix.shape}"
-        raise FormatError(f"{path}: {kind} is no matrix of numbers", hint="expected one row of numbers for each word")
+        raise FormatError(f"{path}: {kind} is not a numeric matrix", hint="expected one row of numbers per word")
     if len(parsed.words) != len(parsed.matrix):
         raise FormatError(
             f"{path}: {len(parsed.words):,} words but {len(parsed.matrix):,} rows",
-            hint="the vocabulary belongs to another matrix, or one of the two files is cut off",
+            hint="the vocabulary belongs to another matrix, or one of the two files is truncated",
         )
     if not parsed.matrix.size:
-        raise FormatError(f"{path}: no vectors inside", hint="fetch the file again")
+        raise FormatError(f"{path}: the file contains no vectors", hint="fetch the file again")
 
 
-def _place(parsed: Parsed, row: int) -> str:
+def _position(parsed: Parsed, row: int) -> str:
     word = parsed.words[row]
     return f"line {parsed.first_line + row:,} ({word!r})" if parsed.first_line else f"row {row + 1:,} ({word!r})"
 
@@ -56,10 +56,10 @@ def _drop_repeats(parsed: Parsed, path: Path) -> Parsed:
     for row, word in enumerate(parsed.words):
         if first.setdefault(word, row) != row:
             again.append(row)
-    where = _place(parsed, again[0])
-    note = f"{path.name}: {len(again):,} rows repeat an earlier word and were dropped, the first at {where}"
+    first_repeat = _position(parsed, again[0])
+    note = f"{path.name}: {len(again):,} rows repeat an earlier word and were dropped, the first at {first_repeat}"
     rows = np.fromiter(first.values(), dtype=np.int64)
-    # Lines are no longer counted: after the first dropped row they would be wrong.
+    # Line numbers no longer match after the first dropped row.
     return replace(parsed, words=list(first), matrix=parsed.matrix[rows], notes=(*parsed.notes, note), first_line=0)
 
 
@@ -67,12 +67,12 @@ def _note_zero_rows(parsed: Parsed, path: Path) -> Parsed:
     zero = []
     for start in range(0, len(parsed.matrix), ROWS_AT_ONCE):
         zero.append(start + np.flatnonzero(~parsed.matrix[start : start + ROWS_AT_ONCE].any(axis=1)))
-        let_go_of_large(parsed.matrix)
+        release_large(parsed.matrix)
     rows = np.concatenate(zero)
     if not len(rows):
         return parsed
     note = (
-        f"{path.name}: {len(rows):,} rows are all zero, the first at {_place(parsed, int(rows[0]))}; "
+        f"{path.name}: {len(rows):,} rows are all zero, the first at {_position(parsed, int(rows[0]))}; "
         "their cosine with any word is taken as 0"
     )
     return replace(parsed, notes=(*parsed.notes, note))
@@ -83,10 +83,10 @@ LARGE_BYTES = 1 << 30
 
 
 def first_odd_word(words: Sequence[str]) -> tuple[int, str] | None:
-    """Position of the first word that is no text, and why; None when all are.
+    """Return the position of the first invalid word and the reason, or None.
 
-    Half of a surrogate pair is refused because no file, terminal or page can hold it. A NUL is a character like others;
-    only the text formats refuse it, because other programs end a word there.
+    Lone surrogates are invalid because they cannot be encoded. NUL is accepted here; only the text formats refuse it,
+    because other programs end a word there.
     """
     try:
         "".join(words).encode()
@@ -97,28 +97,28 @@ def first_odd_word(words: Sequence[str]) -> tuple[int, str] | None:
 
 def _odd(word: object) -> str:
     if not isinstance(word, str):
-        return f"{word!r} is no word but a {type(word).__name__}"
+        return f"{word!r} is a {type(word).__name__}, not a word"
     try:
         word.encode()
     except UnicodeEncodeError:
-        return f"{word!r} holds half a surrogate pair, which is no text"
+        return f"{word!r} contains a lone surrogate, which is not valid text"
     return ""
 
 
-def let_go_of_large(matrix: Matrix) -> None:
-    """A mapped file too large to keep in memory is not kept there by looking it through."""
+def release_large(matrix: Matrix) -> None:
+    """Release the pages of a large memory-mapped matrix after a pass over it."""
     if matrix.nbytes > LARGE_BYTES:
         give_back_pages(matrix)
 
 
 def first_not_finite(matrix: Matrix) -> int | None:
-    """The first row with NaN or infinity in it once it is float32, or None."""
+    """Return the first row that contains NaN or infinity as float32, or None."""
     for start in range(0, len(matrix), ROWS_AT_ONCE):
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow gives infinity, which is detected below
             block = matrix[start : start + ROWS_AT_ONCE].astype(np.float32, copy=False)
-            # One NaN or infinity makes the whole sum so, and float32 numbers cannot overflow a double's range.
+            # NaN and infinity propagate to the sum, and a sum of float32 numbers does not overflow as float64.
             if np.isfinite(block.sum(dtype=np.float64)):
-                let_go_of_large(matrix)
+                release_large(matrix)
                 continue
         bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(bad):
@@ -127,27 +127,27 @@ def first_not_finite(matrix: Matrix) -> int | None:
 
 
 def as_float32(matrix: Matrix | Sequence[Sequence[float]]) -> Matrix:
-    """The matrix as float32; the same memory when it is that already."""
+    """Convert the matrix to float32, without a copy if it already is."""
     try:
         array = np.asarray(matrix)
     except ValueError as error:
-        raise FormatError(f"the vectors are no matrix ({error})", hint="give rows of equal length") from error
+        raise FormatError(f"the vectors do not form a matrix ({error})", hint="give rows of equal length") from error
     if array.dtype.kind not in "fiu":
         raise FormatError(f"vectors must be numbers, got dtype {array.dtype}", hint="convert the matrix to float32")
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, which the check of content names
+    with np.errstate(over="ignore"):  # overflow gives infinity, which refuse_bad_content reports
         return array.astype(np.float32, copy=False)
 
 
 def refuse_misfit(words: Sequence[str], matrix: Matrix) -> None:
-    """Refuse anything but one row for each word."""
+    """Raise `FormatError` unless there is one row per word."""
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise FormatError(f"vectors must be a matrix with at least one column, got shape {matrix.shape}")
     if len(words) != matrix.shape[0]:
-        raise FormatError(f"{len(words):,} words but {matrix.shape[0]:,} rows", hint="give one row for each word")
+        raise FormatError(f"{len(words):,} words but {matrix.shape[0]:,} rows", hint="give one row per word")
 
 
 def refuse_bad_content(words: Sequence[str], matrix: Matrix, name: str) -> None:
-    """Refuse repeated words, words that are no text and rows that are not finite."""
+    """Raise `FormatError` for repeated words, invalid words and rows that are not finite."""
     if (odd := first_odd_word(words)) is not None:
         raise FormatError(f"{name}, row {odd[0] + 1:,}: {odd[1]}")
     if len(set(words)) < len(words):
@@ -156,5 +156,5 @@ def refuse_bad_content(words: Sequence[str], matrix: Matrix, name: str) -> None:
     if (bad := first_not_finite(matrix)) is not None:
         raise FormatError(
             f"{name}, row {bad + 1:,} ({words[bad]!r}): NaN or infinity among its numbers (as float32)",
-            hint="drop the row, or mend what made it; no measure is defined on such a row",
+            hint="drop or repair the row; no measure is defined on it",
         )

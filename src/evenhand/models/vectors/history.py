@@ -1,15 +1,14 @@
-"""What was done to vectors, kept with them: inside a file of ours, or in a small file beside any other.
+"""History of vectors: stored inside evenhand's safetensors files, and in `<file>.history.json` for other formats.
 
-`<file>.history.json` names the content it belongs to by its hash, so that a file that was replaced since is never
-credited with another's history.
+The JSON file contains the hash of the vector file, so that it is ignored once the vector file has been replaced.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
     from evenhand.models.vectors.table import History, Vectors
 
 LAYOUT = "evenhand-history-1"
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 
 
-def as_json(account: object) -> str:
-    """A source or a history as JSON; arrays and numpy's numbers become lists and numbers."""
+def as_json(record: object) -> str:
+    """Serialise a source or a history; numpy arrays and scalars become lists and numbers."""
     try:
-        return json.dumps(account, sort_keys=True, default=_plain)
+        return json.dumps(record, sort_keys=True, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(
             f"the source or history of the vectors cannot be written as JSON ({error})",
-            hint="keep text, numbers, lists and dicts of them in it",
+            hint="use only strings, numbers, lists and dicts",
         ) from error
 
 
@@ -41,43 +40,49 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"a {type(value).__name__} is no plain data")
+    raise TypeError(f"a {type(value).__name__} cannot be serialised")
 
 
-def source_from(text: str) -> dict[str, Any]:
-    """The inverse of `as_json` for a source; a `ValueError` when it is none."""
-    found = _parsed(text)
-    if not isinstance(found, dict) or not isinstance(found.get("notes", []), list):
-        raise ValueError("its source is no JSON object with a list of notes")
-    return found
+def source_from(text: str) -> dict[str, object]:
+    """Parse a source written by `as_json`; raise `ValueError` if it is invalid."""
+    source = _parse(text)
+    if not isinstance(source, dict) or not isinstance(source.get("notes", []), list):
+        raise ValueError("its source is not a JSON object with a list of notes")
+    return source
+
+
+def notes_of(source: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the notes that a source carries."""
+    notes = source.get("notes", ())
+    return tuple(map(str, notes)) if isinstance(notes, list | tuple) else ()
 
 
 def history_from(text: str) -> History:
-    """The inverse of `as_json` for a history; a `ValueError` when it is none."""
-    return _steps(_parsed(text))
+    """Parse a history written by `as_json`; raise `ValueError` if it is invalid."""
+    return _steps(_parse(text))
 
 
-def _steps(found: object) -> History:
-    if not isinstance(found, list) or not all(isinstance(step, dict) for step in found):
-        raise ValueError("its history is no JSON list of objects")
-    return tuple(found)
+def _steps(steps: object) -> History:
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ValueError("its history is not a JSON list of objects")
+    return tuple(steps)
 
 
-def _parsed(text: str) -> object:
+def _parse(text: str) -> object:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("its JSON is nested without end") from error
+        raise ValueError("its JSON is nested too deeply") from error
 
 
 def beside(path: Path) -> Path:
-    """Where the history of a file lies, if it has one that the file itself cannot hold."""
+    """Return the path of the history file that belongs to a vector file."""
     return path.with_name(f"{path.name}.history.json")
 
 
 def write_beside(path: Path, vectors: Vectors, digest: str) -> None:
-    """Write the history of the vectors in the file `path`, whose SHA-256 is `digest`."""
-    account = {
+    """Write the history file of the vector file `path`, whose SHA-256 is `digest`."""
+    record = {
         "layout": LAYOUT,
         "file": path.name,
         "sha256": digest,
@@ -85,18 +90,18 @@ def write_beside(path: Path, vectors: Vectors, digest: str) -> None:
         "dim": vectors.dim,
         "history": list(vectors.history),
     }
-    write_text(beside(path), as_json(account) + "\n")
+    write_text(beside(path), as_json(record) + "\n")
 
 
-def read_beside(path: Path, digest: str) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """The history beside a file of this SHA-256, and a note when there is one that is not the file's."""
+def read_beside(path: Path, digest: str) -> tuple[History, str]:
+    """Return the history of a file with this SHA-256, and a note if the history file cannot be used."""
     source = beside(path)
     try:
-        if source.stat().st_size > LARGEST:
-            raise ValueError("too large for a history")
-        account = source_from(source.read_text(encoding="utf-8"))
-        if account.get("layout") != LAYOUT or account.get("sha256") != digest:
-            raise ValueError(f"written for another content of {path.name}")
-        return _steps(account.get("history")), ""
+        if source.stat().st_size > MAX_BYTES:
+            raise ValueError("it is too large")
+        record = source_from(source.read_text(encoding="utf-8"))
+        if record.get("layout") != LAYOUT or record.get("sha256") != digest:
+            raise ValueError(f"it describes a different version of {path.name}")
+        return _steps(record.get("history")), ""
     except (OSError, ValueError) as error:
-        return (), f"{source.name} was left out of account: {error}; remove it, or write the vectors again"
+        return (), f"{source.name} was ignored: {error}; remove it, or write the vectors again"

@@ -1,16 +1,15 @@
-"""From a path or a catalog id to `Vectors`."""
+"""Load `Vectors` from a path or a catalog id."""
 
 from __future__ import annotations
 
 import functools
 import os
 import warnings
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from evenhand import data
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError
@@ -26,6 +25,18 @@ EMBEDDED = "glove-embedded"
 EncodingErrors = Literal["strict", "replace"]
 
 
+class LoadOptions(TypedDict, total=False):
+    """Keyword arguments of `load`."""
+
+    format: str | None
+    cache: bool
+    limit: int | None
+    vocabulary: str | os.PathLike[str] | None
+    encoding_errors: EncodingErrors
+    allow_pickle: bool
+    case: Case
+
+
 def load(
     source: str | os.PathLike[str],
     *,
@@ -37,17 +48,17 @@ def load(
     allow_pickle: bool = False,
     case: Case = "auto",
 ) -> Vectors:
-    """Read a vector file, or a data set of the catalog by its id.
+    """Load a vector file, or a catalog data set by its id.
 
     Args:
-        source: a path, a catalog id (`evenhand list data`), or "glove-embedded".
-        format: a format id where the name and the first bytes do not tell (`evenhand list formats`).
-        cache: keep the parsed file under `EVENHAND_CACHE`, so that the next load maps it.
-        limit: only the first rows, the most frequent words of most files.
-        vocabulary: the file of words for a matrix that has none of its own.
-        encoding_errors: "replace" reads words that are not valid UTF-8, with a mark in place of the bad bytes.
-        allow_pickle: open gensim's own files, which are pickles: only if you trust where they come from.
-        case: how a word of a list is looked up; see `Vectors.locate`.
+        source: a path, a catalog id (see `evenhand list data`), or "glove-embedded".
+        format: a format id (see `evenhand list formats`); detected from the content and the name by default.
+        cache: store the parsed file under `EVENHAND_CACHE`, so that the next load memory-maps it.
+        limit: load only the first rows, which are the most frequent words in most files.
+        vocabulary: a file with one word per line, for a matrix without words.
+        encoding_errors: "replace" substitutes U+FFFD for bytes that are not valid UTF-8.
+        allow_pickle: open gensim files, which are pickles and can run code; only for trusted files.
+        case: case policy of word look-up; see `Vectors.locate`.
     """
     if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1):
         raise UsageError(f"{encoding_errors=}, {limit=}", hint='use "strict" or "replace", and a limit of 1 or more')
@@ -70,18 +81,16 @@ def load(
 
 
 def _path(source: str | os.PathLike[str]) -> Path:
-    path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise on a home that nobody has
-    if os.path.exists(path):  # noqa: PTH110  nor does this on a name that is too long
+    path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
+    if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
         if not existing(path, what="vector file").is_file():
-            raise FormatError(
-                f"{path}: a pipe or a device, which cannot be read twice", hint="write it to a file first"
-            )
+            raise FormatError(f"{path}: a pipe or a device cannot be read twice", hint="write it to a file first")
         return path
     if str(source) in data.catalog():
         return data.fetch(str(source))
     raise InputMissingError(
-        f"there is no vector file {str(source)!r}, and no data set of that name",
-        hint="check the path, or see `evenhand list data` for what `evenhand fetch` can get",
+        f"there is no vector file and no data set {str(source)!r}",
+        hint="check the path; `evenhand list data` shows the data sets",
     )
 
 
@@ -94,29 +103,30 @@ def _read(path: Path, format_: Format, options: ReadOptions, *, cache: bool) -> 
         return _with_source(checked(format_.read(path, options), path, limit=options.limit), format_, "")
     before, size = parse_cache.identity_of(path), path.stat().st_size
     with ThreadPoolExecutor(1) as thread:
-        hashing = thread.submit(parse_cache.content_hash, path)  # beside the parsing, where no entry can fit anyway
+        # Hashing runs in parallel with parsing unless the cache has a candidate.
+        hashing = thread.submit(parse_cache.content_hash, path)
         if parse_cache.may_hold(size):
-            kept = parse_cache.fetch(parse_cache.entry(hashing.result(), size, format_, options))
-            if kept is not None:
-                return kept
+            cached = parse_cache.fetch(parse_cache.entry(hashing.result(), size, format_, options))
+            if cached is not None:
+                return cached
         parsed = checked(format_.read(path, options), path)
     parsed = _with_source(parsed, format_, hashing.result())
-    if parse_cache.identity_of(path) == before:  # a file that was written to meanwhile is not what was hashed
+    if parse_cache.identity_of(path) == before:  # the file may have changed after it was hashed
         parse_cache.store(parse_cache.entry(hashing.result(), size, format_, options), parsed)
     return parsed
 
 
 def _with_source(parsed: Parsed, format_: Format, digest: str) -> Parsed:
-    origin: Mapping[str, Any] = {"format": format_.id, **({"sha256": digest} if digest else {})}
+    origin = {"format": format_.id, **({"sha256": digest} if digest else {})}
     return replace(parsed, source={**origin, **parsed.source})
 
 
 def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
     for note in parsed.notes:
         warnings.warn(note, EvenhandWarning, stacklevel=4)
-    # A name whose bytes are no text could not be shown or written later.
+    # A file name that is not valid UTF-8 could not be displayed or written later.
     name = os.fsencode(path.name).decode(errors="replace")
-    notes = [*parsed.source.get("notes", ()), *parsed.notes]
+    notes = [*history.notes_of(parsed.source), *parsed.notes]
     return Vectors(
         tuple(parsed.words),
         parsed.matrix,
@@ -131,7 +141,7 @@ def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
 
 @functools.cache
 def default() -> Vectors:
-    """The embedded cut of GloVe 6B, read once a process."""
+    """Return the embedded subset of GloVe 6B, loaded once per process."""
     with resources.as_file(resources.files("evenhand.data") / "embedded" / "glove.safetensors") as path:
         parsed = get("safetensors").read(path, ReadOptions())
         return Vectors(tuple(parsed.words), parsed.matrix, name=EMBEDDED, source=parsed.source, history=parsed.history)

@@ -1,10 +1,10 @@
-"""From a word as a list spells it to a row of the matrix, and the account of what was found and lost."""
+"""Look up words in a vocabulary under a case policy, and report the coverage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from evenhand.errors import UsageError
 Case = Literal["auto", "exact", "lower", "any"]
 
 # The spellings tried for a word, in order. "auto" is the default because published lists are cased ("Mary", "Emily")
-# while GloVe's vocabulary is not; a cased vocabulary still answers with its own cased row first.
+# and the vocabulary of GloVe is not; in a cased vocabulary the exact spelling takes precedence.
 SPELLINGS: dict[str, tuple[Callable[[str], str], ...]] = {
     "exact": (str,),
     "lower": (str.lower,),
@@ -25,7 +25,7 @@ SPELLINGS: dict[str, tuple[Callable[[str], str], ...]] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which of the words asked for were found, under which spelling, and which were lost."""
+    """The words of a look-up that were found, those that are missing, and spellings that differ."""
 
     found: tuple[str, ...]
     missing: tuple[str, ...] = ()
@@ -33,23 +33,23 @@ class Coverage:
 
     @property
     def asked(self) -> int:
-        """How many distinct words were asked for."""
+        """Number of distinct words looked up."""
         return len(self.found) + len(self.missing)
 
     @property
     def share(self) -> float:
-        """Share of the words that was found; 1 when nothing was asked."""
+        """Share of the words that were found; 1 for an empty look-up."""
         return len(self.found) / self.asked if self.asked else 1.0
 
     def __add__(self, other: Coverage) -> Coverage:
-        """The account of two look-ups together, each word counted once."""
+        """Combine two look-ups, counting each word once."""
         found = tuple(dict.fromkeys(self.found + other.found))
-        here = set(found)
-        missing = tuple(word for word in dict.fromkeys(self.missing + other.missing) if word not in here)
+        present = set(found)
+        missing = tuple(word for word in dict.fromkeys(self.missing + other.missing) if word not in present)
         return Coverage(found, missing, {**self.respelt, **other.respelt})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return {
             "asked": self.asked,
             "found": len(self.found),
@@ -63,7 +63,7 @@ class Coverage:
 
 
 def find(word: str, index: Mapping[str, int], case: Case = "auto") -> str | None:
-    """The vocabulary's spelling of a word under a case policy, or None."""
+    """Return the vocabulary's spelling of a word under a case policy, or None."""
     for spell in spellings(case):
         if (candidate := spell(word)) in index:
             return candidate
@@ -71,20 +71,20 @@ def find(word: str, index: Mapping[str, int], case: Case = "auto") -> str | None
 
 
 def spellings(case: str) -> tuple[Callable[[str], str], ...]:
-    """The spellings a policy tries, in order."""
+    """Return the spellings that a case policy tries, in order."""
     if case not in SPELLINGS:
         raise UsageError(f"unknown case policy {case!r}", hint=f"use one of {', '.join(get_args(Case))}")
     return SPELLINGS[case]
 
 
 def locate(words: Iterable[str], index: Mapping[str, int], case: Case = "auto") -> tuple[Rows, Coverage]:
-    """Rows of the words that the vocabulary has, in the order asked and without repeats, and the account of all."""
+    """Return the row indices of the words found, in order and without repeats, and the coverage."""
     if isinstance(words, str):
-        raise UsageError(f"one text where words were expected: {words[:40]!r}", hint="give a list of words")
-    asked = tuple(dict.fromkeys(words))
-    spelling = {word: find(word, index, case) for word in asked}
-    found = tuple(word for word in asked if spelling[word] is not None)
+        raise UsageError(f"expected a list of words, got the string {words[:40]!r}", hint="give a list of words")
+    distinct = tuple(dict.fromkeys(words))
+    spelling = {word: find(word, index, case) for word in distinct}
+    found = tuple(word for word in distinct if spelling[word] is not None)
     rows = np.array([index[str(spelling[word])] for word in found], dtype=np.int64)
-    missing = tuple(word for word in asked if spelling[word] is None)
+    missing = tuple(word for word in distinct if spelling[word] is None)
     respelt = {word: str(spelling[word]) for word in found if spelling[word] != word}
     return rows, Coverage(found, missing, respelt)

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by cosine, in blocks: 50,000 words x 100 neighbours without a 50,000 x 50,000 matrix."""
+"""Exact nearest neighbours by cosine, computed in blocks, and analogies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from evenhand.errors import DegenerateError, UsageError
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import Vectors
 
-BLOCK_CELLS = 16 << 20  # similarities held at once: 64 MB of float32, and twice that for the order of their columns
-VANISHED = 1e-6  # length of a sum of unit vectors below which float32 leaves no direction
-EPSILON = 1e-3  # keeps the 3CosMul denominator from vanishing, as Levy & Goldberg 2014 set it
+BLOCK_CELLS = 16 << 20  # similarities per block: 64 MB of float32, and twice that for their sort order
+VANISHED = 1e-6  # norm of a sum of unit vectors below which its direction is rounding error
+EPSILON = 1e-3  # in the denominator of 3CosMul, as in Levy & Goldberg 2014
 
 
 def unit_float32(vectors: Vectors, rows: Rows | None = None) -> NDArray[np.float32]:
-    """Rows scaled to length one; lengths are taken in double precision."""
+    """Return the rows scaled to unit length; norms are computed in double precision."""
     matrix = vectors.matrix if rows is None else vectors.matrix[rows]
     unit = np.empty(matrix.shape, dtype=np.float32)
     for start in range(0, len(matrix), 50_000):
@@ -31,14 +31,14 @@ def unit_float32(vectors: Vectors, rows: Rows | None = None) -> NDArray[np.float
 def nearest(
     queries: NDArray[np.float32], pool: NDArray[np.float32], k: int, *, exclude: Rows | None = None
 ) -> tuple[Rows, NDArray[np.float32]]:
-    """Rows of the pool nearest to each query (unit rows both), nearest first, with their cosines.
+    """Return the k rows of `pool` nearest to each query, nearest first, and their cosines.
 
-    `exclude` gives for each query one row of the pool that is no answer, usually the word itself (-1 for none). Equal
-    cosines are ordered by row, so that the answer does not depend on the size of a block.
+    Both arrays have unit rows. `exclude` names one row of the pool per query to leave out, usually the word itself (-1
+    for none). Ties are ordered by row, so the result does not depend on the block size.
     """
     available = len(pool) - (exclude is not None)
     if not 1 <= k <= available:
-        raise UsageError(f"{k} neighbours asked of {available:,} words", hint="ask for fewer neighbours")
+        raise UsageError(f"k={k} neighbours requested from {available:,} words", hint="use a smaller k")
     indices = np.empty((len(queries), k), dtype=np.int64)
     cosines = np.empty((len(queries), k), dtype=np.float32)
     step = max(1, BLOCK_CELLS // len(pool))
@@ -58,7 +58,7 @@ def _mask(block: NDArray[np.float32], exclude: Rows) -> None:
 
 
 def _top(block: NDArray[np.float32], k: int) -> Rows:
-    """Columns of the k largest values of each row, largest first, equal values by column."""
+    """Return the columns of the k largest values of each row, largest first, ties by column."""
     width = block.shape[1]
     if k == width:
         return np.asarray(np.argsort(-block, axis=1, kind="stable"), dtype=np.int64)
@@ -66,7 +66,7 @@ def _top(block: NDArray[np.float32], k: int) -> Rows:
     values = np.take_along_axis(block, candidates, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     top = np.asarray(np.take_along_axis(candidates, order, axis=1), dtype=np.int64)
-    # Where values equal to the last one were left out, the partition chose among them as it liked.
+    # The partition chooses arbitrarily among values equal to the k-th largest.
     tied = np.flatnonzero(np.count_nonzero(block >= values.min(axis=1, keepdims=True), axis=1) > k)
     for row in tied:
         top[row] = np.argsort(-block[row], kind="stable")[:k]
@@ -81,21 +81,19 @@ def analogy(
     k: int = 10,
     method: Literal["3cosadd", "3cosmul"] = "3cosadd",
 ) -> list[tuple[str, float]]:
-    """Words nearest to all of `positive` and far from all of `negative`; with one positive word, plain similarity."""
+    """Return the words near all of `positive` and far from all of `negative`."""
     if not positive or k < 1:
-        raise UsageError(
-            f"{len(positive)} positive words and {k} answers asked for", hint="ask for at least one of each"
-        )
+        raise UsageError(f"{len(positive)} positive words and k={k}", hint="both must be at least 1")
     names = [*positive, *negative]
-    asked = unit_rows(np.stack([vectors[word] for word in names]))
-    cosines = vectors.unit.astype(np.float32, copy=False) @ asked.T.astype(np.float32)
+    queries = unit_rows(np.stack([vectors[word] for word in names]))
+    cosines = vectors.unit.astype(np.float32, copy=False) @ queries.T.astype(np.float32)
     near, far = cosines[:, : len(positive)], cosines[:, len(positive) :]
     if method == "3cosadd":
-        target = asked[: len(positive)].sum(axis=0) - asked[len(positive) :].sum(axis=0)
+        target = queries[: len(positive)].sum(axis=0) - queries[len(positive) :].sum(axis=0)
         length = float(np.linalg.norm(target))
         if length < VANISHED:
             raise DegenerateError(
-                f"the vectors of {', '.join(names)} add up to nothing, so that no word is near", hint="ask other words"
+                f"the vectors of {', '.join(names)} sum to zero, so no word is near", hint="use other words"
             )
         scores = (near.sum(axis=1) - far.sum(axis=1)) / length
     elif method == "3cosmul":

@@ -1,4 +1,4 @@
-"""Vectors to a file, or to the few files that belong together, so that no reader ever sees half of them."""
+"""Save vectors to one file, or to several files that belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Vectors`: a vocabulary and a matrix, immutable: what every measure and method for word vectors takes."""
+"""`Vectors`: an immutable vocabulary with its matrix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import numpy as np
 
@@ -19,17 +19,18 @@ from evenhand.models.vectors.lookup import Case, Coverage
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.formats.format import Composer
+    from evenhand.models.vectors.load import LoadOptions
 
-History = tuple[Mapping[str, Any], ...]
-COMPUTED = ("index", "norms", "unit")  # kept once asked for, and cheaper to make again than to send to a process
+Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
+History: TypeAlias = tuple[Record, ...]
+COMPUTED = ("index", "norms", "unit")  # cached properties, cheaper to recompute than to pickle
 
 
 class Vectors:
-    """Word vectors: `words` in file order (usually by frequency) and one float32 row of `matrix` for each.
+    """Word vectors: `words` in file order (usually by frequency) and one float32 row of `matrix` per word.
 
-    Nothing changes a `Vectors` after it is made; a mitigation returns a new one whose `history` says what was done.
-    A float32 array is taken as it is, not copied (it may be larger than half the memory): hand in a copy if you go on
-    writing to it.
+    A `Vectors` object never changes; a mitigation returns a new one that records the step in `history`. A float32 array
+    is not copied, because it may be larger than half the memory; pass a copy if you modify it later.
 
     >>> v = Vectors(["he", "she"], [[1.0, 0.0], [0.0, 1.0]])
     >>> len(v), v.dim, "she" in v
@@ -39,7 +40,7 @@ class Vectors:
     _words: tuple[str, ...]
     matrix: Matrix
     name: str
-    source: Mapping[str, Any]
+    source: Record
     history: History
     case: Case
     compose: Composer | None
@@ -50,23 +51,23 @@ class Vectors:
         matrix: Matrix | Sequence[Sequence[float]],
         *,
         name: str = "vectors",
-        source: Mapping[str, Any] | None = None,
-        history: Iterable[Mapping[str, Any]] = (),
+        source: Record | None = None,
+        history: Iterable[Record] = (),
         case: Case = "auto",
         compose: Composer | None = None,
         verified: bool = False,
     ) -> None:
-        """`verified` says that words and numbers were checked before, as a file's are when it is parsed."""
+        """Set `verified` if words and numbers have been checked already, as the file readers do."""
         lookup.spellings(case)
         if isinstance(words, str):
-            raise FormatError(f"the vocabulary is one text, {words[:40]!r}", hint="give a list of words")
-        listed = words if isinstance(words, tuple) else tuple(words)
+            raise FormatError(f"the vocabulary is a single string, {words[:40]!r}", hint="give a list of words")
+        vocabulary = words if isinstance(words, tuple) else tuple(words)
         array = as_float32(matrix)
-        refuse_misfit(listed, array)
+        refuse_misfit(vocabulary, array)
         if not verified:
-            refuse_bad_content(listed, array, name)
+            refuse_bad_content(vocabulary, array, name)
         vars(self).update(
-            _words=listed,
+            _words=vocabulary,
             matrix=read_only(array),
             name=name,
             source=dict(source or {}),
@@ -76,38 +77,38 @@ class Vectors:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot set {name!r}: vectors never change; with_matrix() makes new ones")
+        raise FrozenInstanceError(f"cannot set {name!r}: Vectors is immutable; use with_matrix()")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in COMPUTED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Arrays come out of a pickle writeable.
+        # Unpickled arrays are writeable.
         vars(self).update(state, matrix=read_only(state["matrix"]))
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The vocabulary, in the order of the rows."""
+        """The vocabulary in row order."""
         return self._words
 
     @property
     def dim(self) -> int:
-        """Number of coordinates."""
+        """Dimension of the vectors."""
         return int(self.matrix.shape[1])
 
     @cached_property
     def index(self) -> Mapping[str, int]:
-        """Row number of each word."""
+        """Row index of each word."""
         return {word: row for row, word in enumerate(self.words)}
 
     @cached_property
     def norms(self) -> Vector64:
-        """Length of each row."""
+        """Euclidean norm of each row."""
         return np.asarray(read_only(row_norms(self.matrix)), dtype=np.float64)
 
     @cached_property
     def unit(self) -> Matrix:
-        """Rows scaled to length one (a zero row stays zero)."""
+        """The matrix with rows scaled to unit length; zero rows stay zero."""
         from evenhand.models.vectors.neighbours import unit_float32
 
         return read_only(unit_float32(self))
@@ -138,24 +139,24 @@ class Vectors:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        done = "".join(f" -> {step.get('method', '?')}" for step in self.history)
-        return f"Vectors({self.name!r}, {len(self):,} words x {self.dim}{done})"
+        steps = "".join(f" -> {step.get('method', '?')}" for step in self.history)
+        return f"Vectors({self.name!r}, {len(self):,} words x {self.dim}{steps})"
 
     def find(self, word: str) -> str | None:
-        """The vocabulary's own spelling of a word under this table's case policy, or None."""
+        """Return the spelling of a word in the vocabulary under the case policy, or None."""
         return lookup.find(word, self.index, self.case)
 
     def locate(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Rows, Coverage]:
-        """Rows of the words that are here, and the account of those that are not."""
+        """Return the row indices of the words that are in the vocabulary, and the coverage."""
         return lookup.locate(words, self.index, case or self.case)
 
     def take(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Matrix64, Coverage]:
-        """The vectors of the words that are here, in double precision, and the account of those that are not."""
+        """Return the vectors of the words that are in the vocabulary, in double precision, and the coverage."""
         rows, coverage = self.locate(words, case=case)
         return self.matrix[rows].astype(np.float64), coverage
 
     def composed(self, words: Iterable[str]) -> Vectors:
-        """With a row for each of these words: those not here are composed from sub-words, where the file allows it."""
+        """Return vectors extended by the given words, composed from sub-words where they are missing."""
         new = tuple(word for word in dict.fromkeys(words) if word not in self)
         if not new:
             return self
@@ -168,27 +169,27 @@ class Vectors:
         return self._like((*self.words, *new), rows, verified=False)
 
     def restrict(self, words: Iterable[str]) -> Vectors:
-        """Only these words, in the order given; a missing word is an error."""
+        """Return the vectors of these words only, in this order; a missing word raises `VocabularyError`."""
         rows, coverage = self.locate(words, case="exact")
         if coverage.missing:
             raise VocabularyError(
                 f"{self.name} lacks {len(coverage.missing)} words, such as {coverage.missing[0]!r}",
-                hint="locate(words) tells which are here, under any capitalisation",
+                hint="locate(words) reports which words are found",
             )
         return self._like(coverage.found, self.matrix[rows])
 
     def head(self, n: int) -> Vectors:
-        """The first n words: the most frequent ones in files ordered by frequency."""
+        """Return the first n words, which are the most frequent ones in files sorted by frequency."""
         if n < 0:
-            raise UsageError(f"the first {n} words asked for", hint="give a number of words")
+            raise UsageError(f"n={n} is negative", hint="give a number of words")
         return self._like(self.words[:n], self.matrix[:n])
 
-    def with_matrix(self, matrix: Matrix, *, step: Mapping[str, Any] | None = None) -> Vectors:
-        """The same vocabulary with another matrix; `step` is added to the history."""
+    def with_matrix(self, matrix: Matrix, *, step: Record | None = None) -> Vectors:
+        """Return vectors with the same vocabulary and another matrix; `step` is appended to the history."""
         return self._like(self._words, matrix, extra=(step,) if step else (), verified=False)
 
     def _like(self, words: tuple[str, ...], matrix: Matrix, *, extra: History = (), verified: bool = True) -> Vectors:
-        # A changed matrix no longer fits the sub-words, so they stay behind.
+        # The sub-word vectors do not fit a changed matrix and are dropped.
         return Vectors(
             words,
             matrix,
@@ -207,33 +208,33 @@ class Vectors:
         negative: str | Sequence[str] = (),
         method: Literal["3cosadd", "3cosmul"] = "3cosadd",
     ) -> list[tuple[str, float]]:
-        """The k words nearest by cosine to a word, or to the analogy `positive` minus `negative`.
+        """Return the k words nearest by cosine to a word, or to the analogy `positive` minus `negative`.
 
-        The words of the question are never answers. `method="3cosmul"` multiplies the cosines shifted to [0, 1]
+        The query words are excluded from the result. `method="3cosmul"` multiplies the cosines shifted to [0, 1]
         (Levy & Goldberg 2014) instead of adding them.
         """
-        from evenhand.models.vectors.neighbours import analogy  # the search needs the table, not the reverse
+        from evenhand.models.vectors.neighbours import analogy  # circular at import time
 
         positives = [positive] if isinstance(positive, str) else list(positive)
         negatives = [negative] if isinstance(negative, str) else list(negative)
         return analogy(self, positives, negatives, k=k, method=method)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str], **options: Any) -> Vectors:
-        """Read a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.load`."""
+    def load(cls, source: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> Vectors:
+        """Load a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.load`."""
         from evenhand.models.vectors.load import load
 
         return load(source, **options)
 
     @classmethod
     def default(cls) -> Vectors:
-        """The embedded vectors: a cut of GloVe 6B 100-d; see `evenhand show glove-embedded`."""
+        """Return the embedded subset of GloVe 6B 100-d; see `evenhand show glove-embedded`."""
         from evenhand.models.vectors.load import default
 
         return default()
 
-    def save(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write in the format that the file name says; see `evenhand.models.vectors.saving`."""
+    def save(self, path: str | os.PathLike[str], *, format: str | None = None) -> Path:
+        """Save in the format given by the file name; see `evenhand.models.vectors.saving`."""
         from evenhand.models.vectors.saving import save
 
-        return save(self, Path(path), **options)
+        return save(self, Path(path), format=format)

@@ -1,8 +1,6 @@
-"""Charts as plain Vega-Lite data, one function each; `draw` makes SVG or PNG of any of them without a browser."""
+"""Charts as plain Vega-Lite data. A chart registers a function that returns a figure, or None if it does not apply."""
 
-from evenhand.report.charts.axis import axis_extremes
-from evenhand.report.charts.forest import effect_forest
+from evenhand.report.charts.figure import CHARTS, Figure, figures
 from evenhand.report.charts.style import colours, png, svg
-from evenhand.report.charts.tradeoff import tradeoff
 
-__all__ = ["axis_extremes", "colours", "effect_forest", "png", "svg", "tradeoff"]
+__all__ = ["CHARTS", "Figure", "colours", "figures", "png", "svg"]

@@ -9,6 +9,7 @@ from typing import Any
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK = "#2b2b2b"
 # Dark to light as well as different in hue, so that a grey print still tells them apart.
+DISTINGUISHABLE = 6  # stages that colours and shapes can tell apart
 PALETTE = ("#2b2b2b", "#0b7a75", "#d17a00", "#6a4c93", "#8a9a00", "#a65628", "#5c7c99", "#b0a078")
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
 

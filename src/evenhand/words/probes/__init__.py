@@ -1,6 +1,6 @@
 """Probes: pairs of sentences that differ in one slot, as a lazy product of templates and fillers.
 
-What a model answers to them belongs in `models`, the scores of its answers in `measures.inference`.
+Models are in `models.nli`, scores in `measures.inference`.
 """
 
 from evenhand.words.probes.catalog import ids, listing, probe

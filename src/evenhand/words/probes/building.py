@@ -1,4 +1,4 @@
-"""From the table of a word file to a probe."""
+"""Build probes from tables of word files."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ KEYS = (
     "expected",
     "contrast",
     "controls",
+    "concept",
     "surface",
     "note",
     "source",
@@ -30,7 +31,7 @@ FindTemplate = Callable[[str], Template]
 
 
 def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
-    """A probe: templates, the fillers of both sides, which slot differs, the expected label."""
+    """Build a probe from its table: templates, fillers of both sides, the differing slot, the expected label."""
     entry.only(*KEYS, "variants")
     templates = tuple(_templates(entry, shelf, find))
     sides = {side: tuple(_fillers(entry, side, shelf)) for side in ("premise", "hypothesis")}
@@ -47,29 +48,30 @@ def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
             surface=_surface(entry, templates),
             source=shelf.source_of(entry),
             note=entry.prose("note"),
+            concept=entry.text("concept", ""),
         )
 
 
 def _templates(entry: Entry, shelf: Shelf, find: FindTemplate) -> Iterator[Template]:
-    for place, item in enumerate(entry.items("templates"), start=1):
+    for number, item in enumerate(entry.items("templates"), start=1):
         if name := reference_in(item):
             with entry.at("templates"):
                 yield find(name)
         elif isinstance(item, dict):
-            yield build_template(Entry(entry.document, (*entry.keys, "templates", str(place)), item), shelf)
+            yield build_template(Entry(entry.document, (*entry.keys, "templates", str(number)), item), shelf)
         elif isinstance(item, str):
             with entry.at("templates"):
-                yield Template(f"{entry.id}-{place}", item)
+                yield Template(f"{entry.id}-{number}", item)
         else:
-            raise entry.error("templates", f"a template is '@id', a text or a table, got {shown(item)}")
+            raise entry.error("templates", f"a template must be '@id', a text or a table, got {shown(item)}")
 
 
 def _fillers(entry: Entry, side: str, shelf: Shelf) -> Iterator[Filler]:
-    """Each item is a list of words with what they have in common; a plain list of words is such an item."""
-    given = entry.items(side)
-    items = given if all(isinstance(item, dict) for item in given) else [{"words": given}]
-    for place, item in enumerate(items, start=1):
-        part = Entry(entry.document, (*entry.keys, side, str(place)), item)
+    """Yield the fillers of a side; an item is a list of words with shared options, or all items are plain words."""
+    values = entry.items(side)
+    items = values if all(isinstance(item, dict) for item in values) else [{"words": values}]
+    for number, item in enumerate(items, start=1):
+        part = Entry(entry.document, (*entry.keys, side, str(number)), item)
         part.only("words", "frame", "group", "bare", "capital", "verbatim")
         flags = {"bare": part.flag("bare"), "capital": part.flag("capital")}
         with part.at("frame"):
@@ -82,12 +84,12 @@ def _contrast(entry: Entry) -> tuple[str, str] | None:
         return None
     names = entry.texts("contrast")
     if len(names) != 2:
-        raise entry.error("contrast", f"names two groups, got {shown(names)}")
+        raise entry.error("contrast", f"must name two groups, got {shown(names)}")
     return names[0], names[1]
 
 
 def _surface(entry: Entry, templates: tuple[Template, ...]) -> Surface:
-    """The surface asked for; articles are those of the templates where these agree."""
+    """Return the surface form; articles are those of the templates unless set."""
     table = entry.child("surface")
     table.only(*CHOICES)
     choices: dict[str, Any] = {key: table.text(key) for key in table.table}

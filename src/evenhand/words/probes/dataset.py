@@ -1,4 +1,4 @@
-"""A probe as a file or a data set for models that run elsewhere, written row by row."""
+"""Export a probe as a file or a data set, row by row, for models that run elsewhere."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import IO, Any
 from evenhand.errors import UsageError
 from evenhand.files import bare_name, compression_of, partial_name, replacing, told_as_output, writing
 from evenhand.words.probes.probe import Probe
-from evenhand.words.probes.rows import ROWS_AT_ONCE, Table, columns, records, tables
+from evenhand.words.probes.rows import ROWS_AT_ONCE, PairTable, columns, records, tables
 
 
-def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[Table]) -> int:
-    """Streamed through polars, which asks for one block after the other; returns how many rows."""
+def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[PairTable]) -> int:
+    """Write a Parquet file, streamed through polars block by block; return the number of rows."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -42,11 +42,11 @@ def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[Table]) -
 def export(
     probe: Probe, path: str | os.PathLike[str], *, sample: int | None = None, seed: int = 0, rows: int = ROWS_AT_ONCE
 ) -> int:
-    """Write the pairs, or a stratified sample of them, in the format that the file name says; returns how many.
+    """Write the pairs, or a stratified sample of them, in the format of the file name; return the number of rows.
 
-    A name without a suffix is a folder: a data set that `datasets.load_dataset(folder)` reads. Row i is pair i, so
-    that predictions in the same order can be read back with `PredictionsFile`; of a sample, the column `index` says
-    which pairs it holds, and the same sample and seed draw it again.
+    A name without a suffix is a folder for a data set that `datasets.load_dataset(folder)` reads. Row i is pair i, so
+    that `PredictionsFile` can read predictions in the same order. In a sample, the column `index` identifies the pairs;
+    the same sample and seed draw the same pairs.
     """
     target = Path(path)
     suffix = Path(bare_name(target)).suffix
@@ -54,37 +54,37 @@ def export(
         return write_dataset(probe, target, sample=sample, seed=seed, rows=rows)
     if suffix not in WRITERS or (suffix == ".parquet" and compression_of(target)):
         raise UsageError(
-            f"{target}: a probe is written as {', '.join(WRITERS)}, or as a data set into a folder",
-            hint=f"name it {target.stem}.jsonl, or {target.stem} for a folder",
+            f"{target}: a probe can be exported as {', '.join(WRITERS)}, or as a folder",
+            hint=f"use {target.stem}.jsonl, or {target.stem} for a folder",
         )
-    _, some = tables(probe, sample, seed, rows)
-    return WRITERS[suffix](target, columns(probe), some)
+    _, blocks = tables(probe, sample, seed, rows)
+    return WRITERS[suffix](target, columns(probe), blocks)
 
 
-def _jsonl(path: Path, names: tuple[str, ...], some: Iterable[Table]) -> int:
+def _jsonl(path: Path, names: tuple[str, ...], blocks: Iterable[PairTable]) -> int:
     def write(out: IO[str]) -> int:
         count = 0
-        for record in records(some):
+        for record in records(blocks):
             out.write(json.dumps(dict(zip(names, record, strict=True)), ensure_ascii=False) + "\n")
             count += 1
         return count
 
-    return _as_text(path, write)
+    return _write_text(path, write)
 
 
-def _csv(path: Path, names: tuple[str, ...], some: Iterable[Table]) -> int:
+def _csv(path: Path, names: tuple[str, ...], blocks: Iterable[PairTable]) -> int:
     def write(out: IO[str]) -> int:
         rows, count = csv.writer(out, lineterminator="\n"), 0
         rows.writerow(names)
-        for record in records(some):
+        for record in records(blocks):
             rows.writerow(record)
             count += 1
         return count
 
-    return _as_text(path, write)
+    return _write_text(path, write)
 
 
-def _as_text(path: Path, write: Callable[[IO[str]], int]) -> int:
+def _write_text(path: Path, write: Callable[[IO[str]], int]) -> int:
     with writing(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         count = write(text)
@@ -96,34 +96,34 @@ def _as_text(path: Path, write: Callable[[IO[str]], int]) -> int:
 WRITERS = {".jsonl": _jsonl, ".csv": _csv, ".parquet": write_parquet}
 
 
-BLOCKS_IN_SHARD = 25  # half a million rows, one or two megabytes
+BLOCKS_PER_SHARD = 25  # half a million rows, one or two megabytes
 
 
 def write_dataset(
     probe: Probe, folder: Path, *, sample: int | None = None, seed: int = 0, rows: int = ROWS_AT_ONCE
 ) -> int:
-    """Write all pairs, or a stratified sample of them, as the split `test`; returns how many.
+    """Write all pairs, or a stratified sample of them, as the split `test`; return the number of rows.
 
-    The folder appears when it is complete. One that such an export made before is replaced; any other that is not
-    empty is refused.
+    The folder appears when it is complete. A previous export is replaced; any other folder that is not empty raises an
+    error.
     """
-    count, some = tables(probe, sample, seed, rows)
-    shards = -(-count // (rows * BLOCKS_IN_SHARD))
-    with _appearing(folder) as partial:
+    count, blocks = tables(probe, sample, seed, rows)
+    shards = -(-count // (rows * BLOCKS_PER_SHARD))
+    with _complete_folder(folder) as partial:
         for shard in range(shards):
             path = partial / "data" / f"test-{shard:05d}-of-{shards:05d}.parquet"
-            write_parquet(path, columns(probe), islice(some, BLOCKS_IN_SHARD))
+            write_parquet(path, columns(probe), islice(blocks, BLOCKS_PER_SHARD))
         (partial / CARD).write_text(card(probe, count, sample=sample, seed=seed), encoding="utf-8")
     return count
 
 
 @contextlib.contextmanager
-def _appearing(folder: Path) -> Iterator[Path]:
-    """A hidden folder beside the target, put into its place when the block ends well, removed otherwise."""
+def _complete_folder(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside the target that replaces it on success and is removed on failure."""
     target = Path(os.path.realpath(folder))
     partial = target.with_name(partial_name(target))
     with told_as_output(folder):
-        _refuse_foreign(target)
+        _require_own_folder(target)
         (partial / "data").mkdir(parents=True)
     try:
         yield partial
@@ -134,7 +134,7 @@ def _appearing(folder: Path) -> Iterator[Path]:
 
 
 def _publish(partial: Path, target: Path) -> None:
-    """No rename replaces a full folder: the old one is set aside first, and a kill in between leaves it hidden."""
+    """Replace the target. A rename cannot replace a full folder, so the old one is moved aside first."""
     if not target.exists():
         partial.rename(target)
         return
@@ -144,17 +144,17 @@ def _publish(partial: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _refuse_foreign(target: Path) -> None:
+def _require_own_folder(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise UsageError(f"{target} is a file, not a folder", hint="a file is named with a suffix, such as pairs.jsonl")
-    kept = {str(file.relative_to(target)) for file in target.rglob("*") if file.is_file()}
-    ours = CARD in kept and MARK in (target / CARD).read_text(encoding="utf-8", errors="replace")
-    foreign = sorted(name for name in kept if not ours or not (name == CARD or name.endswith(".parquet")))
-    if foreign:
+        raise UsageError(f"{target} is a file, not a folder", hint="for a file, use a suffix such as pairs.jsonl")
+    names = {str(file.relative_to(target)) for file in target.rglob("*") if file.is_file()}
+    own = CARD in names and MARK in (target / CARD).read_text(encoding="utf-8", errors="replace")
+    others = sorted(name for name in names if not own or not (name == CARD or name.endswith(".parquet")))
+    if others:
         raise UsageError(
-            f"{target} holds other files ({', '.join(foreign[:3])})", hint="name a new folder, or empty this one"
+            f"{target} holds other files ({', '.join(others[:3])})", hint="use a new folder, or empty this one"
         )
 
 
@@ -165,20 +165,20 @@ LARGE = "1M<n<10M"
 
 
 def card(probe: Probe, count: int, *, sample: int | None, seed: int) -> str:
-    """A text in Markdown, with the front matter that `datasets` reads the files and columns from."""
-    drawn = f"a stratified sample (asked for {sample:,}, seed {seed}) of" if sample else "all of"
+    """Return the data card in Markdown, with the front matter that `datasets` reads."""
+    extent = f"a stratified sample (size {sample:,}, seed {seed}) of" if sample else "all of"
     surface = ", ".join(f"{name} {value!r}" for name, value in asdict(probe.surface).items())
     paragraphs = [
         f"# {probe.name}",
-        f"Pairs of sentences that differ only in `{probe.differs}`; without bias a model answers {probe.expected} to "
-        f"every one. {count:,} rows, {drawn} the probe's {probe.n_pairs:,} pairs. Surface form: {surface}.",
+        f"Pairs of sentences that differ only in `{probe.differs}`. A model without bias labels all of them "
+        f"{probe.expected}. {count:,} rows, {extent} the probe's {probe.n_pairs:,} pairs. Surface form: {surface}.",
         probe.note,
-        "`index` is the number of the pair in the probe, `expected` the label of a model without bias, `premise_word` "
-        "and `hypothesis_word` the differing words, `group` the group of people they belong to; the other columns are "
+        "`index` is the index of the pair in the probe, `expected` the label of a model without bias, `premise_word` "
+        "and `hypothesis_word` the differing words, `group` the group of people they belong to. The other columns are "
         "the slots of the templates.",
         "```python\nfrom datasets import load_dataset\n\npairs = load_dataset('this/folder', split='test')\n```",
-        "What it does not tell you: anything about people outside the lists of words, nor whether a model that answers "
-        "as expected is unbiased elsewhere.",
+        "What it does not tell you: anything about people outside the word lists, nor whether a model with the expected "
+        "answers is unbiased elsewhere.",
         *_source(probe),
     ]
     return _front_matter(probe, count) + "\n" + "\n\n".join(filter(None, paragraphs)) + "\n"

@@ -1,4 +1,4 @@
-"""The templates of a probe, every filling of their other slots numbered from 0: what premise and hypothesis share."""
+"""Phrases: the parts that premise and hypothesis share, one for every filling of a template's other slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenhand.words.template import SLOT, Template
 from evenhand.words.wordset import Words, checked_words
 
 DETERMINER = re.compile(r"\b(The|the|A/An|a/an) $")
-HERE = "\x00"  # marks the differing slot while articles are decided; no word holds it
+SUBJECT = "\x00"  # marks the differing slot while articles are chosen; no word contains it
 
 
 class Phrase(NamedTuple):
@@ -29,15 +29,15 @@ class Phrase(NamedTuple):
 
 
 class Phrases:
-    """All fillings of the templates, by number; the templates follow one another, the last slot varies fastest."""
+    """All fillings of the templates by index; templates follow each other, and the last slot varies fastest."""
 
     def __init__(self, templates: Sequence[Template], differs: str, surface: Surface) -> None:
         self.templates, self.differs, self.surface = tuple(templates), differs, surface
         for template in self.templates:
             if template.free != (differs,) or template.text.count("{" + differs + "}") != 1:
                 raise UsageError(
-                    f"template {template.name!r}: {differs!r} must stand in it once, the only slot without fillers",
-                    hint=f"it has the slots {list(template.slots)}, without fillers: {list(template.free)}",
+                    f"template {template.name!r}: {differs!r} must occur once and be the only slot without fillers",
+                    hint=f"its slots are {list(template.slots)}, those without fillers {list(template.free)}",
                 )
         self.starts = np.cumsum([0, *(template.size for template in self.templates)])
 
@@ -45,57 +45,57 @@ class Phrases:
         return int(self.starts[-1])
 
     def words(self, number: int) -> dict[str, str]:
-        """The fillers of a phrase, by slot."""
-        place = self._template(number)
-        fillers = {slot: self.templates[place].fillers[slot] for slot in self._others(place)}
+        """Return the fillers of a phrase, by slot."""
+        template = self._template(number)
+        fillers = {slot: self.templates[template].fillers[slot] for slot in self._other_slots(template)}
         sizes = tuple(map(len, fillers.values()))
-        chosen = np.unravel_index(number - int(self.starts[place]), sizes) if sizes else ()
-        return {slot: words.words[int(row)] for (slot, words), row in zip(fillers.items(), chosen, strict=True)}
+        rows = np.unravel_index(number - int(self.starts[template]), sizes) if sizes else ()
+        return {slot: words.words[int(row)] for (slot, words), row in zip(fillers.items(), rows, strict=True)}
 
     def _template(self, number: int) -> int:
         return int(np.searchsorted(self.starts, number, side="right")) - 1
 
-    def _others(self, place: int) -> list[str]:
-        return [slot for slot in self.templates[place].slots if slot != self.differs]
+    def _other_slots(self, template: int) -> list[str]:
+        return [slot for slot in self.templates[template].slots if slot != self.differs]
 
     def __getitem__(self, number: int) -> Phrase:
         if not 0 <= number < len(self):
-            raise UsageError(f"there is no phrase {number}: they are numbered 0 to {len(self) - 1}")
+            raise UsageError(f"there is no phrase {number}; indices are 0 to {len(self) - 1}")
         words = self.words(number)
-        text = self.surface.stopped(self.templates[self._template(number)].text)
+        text = self.surface.end(self.templates[self._template(number)].text)
         front, _, back = text.partition("{" + self.differs + "}")
         mark = DETERMINER.search(front)
         front = front[: mark.start()] if mark else front
-        filled = SLOT.sub(lambda slot: words[slot[1]], front + HERE + back)
-        before, _, after = self.surface.cased(with_articles(filled, self.surface.articles)).partition(HERE)
+        sentence = SLOT.sub(lambda slot: words[slot[1]], front + SUBJECT + back)
+        before, _, after = self.surface.apply_case(with_articles(sentence, self.surface.articles)).partition(SUBJECT)
         return Phrase(before, mark[1] if mark else "", after)
 
     def part(self, start: int, stop: int) -> Phrases:
-        """Consecutive phrases, numbered anew from 0."""
-        return _SomePhrases(self, start, stop)
+        """Return consecutive phrases, numbered from 0."""
+        return _PhraseRange(self, start, stop)
 
     @cached_property
     def all(self) -> tuple[Phrase, ...]:
-        """Every phrase: thousands where the pairs are millions."""
+        """Every phrase; there are thousands where pairs are millions."""
         return tuple(self[number] for number in range(len(self)))
 
     def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
-        """Which word stands in a slot of every phrase, by number (-1 where the slot is not in its template)."""
+        """Return the index of every phrase's word in a slot (-1 if its template lacks the slot), and the words."""
         numbers: dict[str, int] = {}
-        found = np.full(int(self.starts[-1]), -1)
-        for place, start in enumerate(self.starts[:-1].tolist()):
-            others = self._others(place)
-            if slot in others:
-                fillers = self.templates[place].fillers
-                sizes = tuple(len(fillers[name]) for name in others)
-                chosen = np.indices(sizes)[others.index(slot)].ravel()
+        codes = np.full(int(self.starts[-1]), -1)
+        for template, start in enumerate(self.starts[:-1].tolist()):
+            slots = self._other_slots(template)
+            if slot in slots:
+                fillers = self.templates[template].fillers
+                sizes = tuple(len(fillers[name]) for name in slots)
+                rows = np.indices(sizes)[slots.index(slot)].ravel()
                 words = np.array([numbers.setdefault(word, len(numbers)) for word in fillers[slot]])
-                found[start : start + len(chosen)] = words[chosen]
-        return found, tuple(numbers)
+                codes[start : start + len(rows)] = words[rows]
+        return codes, tuple(numbers)
 
     @property
     def template_of(self) -> Rows:
-        """The number of every phrase's template."""
+        """The index of every phrase's template."""
         return np.repeat(np.arange(len(self.templates)), np.diff(self.starts))
 
     @cached_property
@@ -104,11 +104,11 @@ class Phrases:
         return tuple(dict.fromkeys(s for template in self.templates for s in template.slots if s != self.differs))
 
 
-class _SomePhrases(Phrases):
+class _PhraseRange(Phrases):
     def __init__(self, whole: Phrases, start: int, stop: int) -> None:
         super().__init__(whole.templates, whole.differs, whole.surface)
         if not 0 <= start < stop <= len(whole):
-            raise UsageError(f"there are no phrases {start} to {stop}: they are numbered 0 to {len(whole) - 1}")
+            raise UsageError(f"there are no phrases {start} to {stop}; indices are 0 to {len(whole) - 1}")
         self._whole, self._start, self._stop = whole, start, stop
 
     def __len__(self) -> int:
@@ -127,32 +127,32 @@ class _SomePhrases(Phrases):
 
     def __getitem__(self, number: int) -> Phrase:
         if not 0 <= number < len(self):
-            raise UsageError(f"there is no phrase {number}: they are numbered 0 to {len(self) - 1}")
+            raise UsageError(f"there is no phrase {number}; indices are 0 to {len(self) - 1}")
         return self._whole[self._start + number]
 
 
-def narrowed(templates: Sequence[Template], slots: dict[str, str | Words]) -> tuple[Template, ...]:
-    """The templates with fewer fillers; one that none of the words fits, or without the slot, drops out."""
-    kept = list(templates)
+def restrict_templates(templates: Sequence[Template], slots: dict[str, str | Words]) -> tuple[Template, ...]:
+    """Return the templates with fewer fillers; those without the slot, or without any of the words, are dropped."""
+    remaining = list(templates)
     for slot, words in slots.items():
         wanted = set((words,) if isinstance(words, str) else checked_words(words, what=f"slot {slot!r}"))
-        known = {word for template in templates if slot in template.fillers for word in template.fillers[slot]}
-        if not known:
-            named = {name for template in templates for name in template.fillers}
-            raise unknown_name("slot", slot, named | {"premise", "hypothesis"})
-        for word in sorted(wanted - known):
-            raise unknown_name(f"{slot} filler", word, known)
-        kept = [_narrow(template, slot, wanted) for template in kept if wanted & set(template.fillers.get(slot, ()))]
-    return tuple(kept)
+        present = {word for template in templates if slot in template.fillers for word in template.fillers[slot]}
+        if not present:
+            names = {name for template in templates for name in template.fillers}
+            raise unknown_name("slot", slot, names | {"premise", "hypothesis"})
+        for word in sorted(wanted - present):
+            raise unknown_name(f"{slot} filler", word, present)
+        remaining = [_restrict(t, slot, wanted) for t in remaining if wanted & set(t.fillers.get(slot, ()))]
+    return tuple(remaining)
 
 
-def _narrow(template: Template, slot: str, wanted: set[str]) -> Template:
-    fewer = {name: words for name, words in template.fillers.items() if name != slot}
+def _restrict(template: Template, slot: str, wanted: set[str]) -> Template:
+    others = {name: words for name, words in template.fillers.items() if name != slot}
     left = [word for word in template.fillers[slot] if word in wanted]
     return Template(
         template.name,
         template.text,
-        {**fewer, slot: left},
+        {**others, slot: left},
         template.articles,
         template.source,
         note=template.note,

@@ -1,9 +1,9 @@
-"""`Probe`: templates x premise fillers x hypothesis fillers, an index space that is never written out."""
+"""`Probe`: the lazy product of templates, premise fillers and hypothesis fillers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -11,20 +11,20 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.words.probes.fillers import Filler, groups_of, places_of
-from evenhand.words.probes.phrases import Phrases, narrowed
+from evenhand.words.probes.fillers import Filler, groups_of, indices_of
+from evenhand.words.probes.phrases import Phrases, restrict_templates
 from evenhand.words.probes.surface import Surface
-from evenhand.words.source import Cited, Source
+from evenhand.words.source import Cited, Source, digest_of
 from evenhand.words.template import Template
 from evenhand.words.wordset import Words
 
 Label = Literal["entailment", "neutral", "contradiction"]
 Side = Literal["premise", "hypothesis"]
-MOST_SINGLE = 200  # groups of one filler each; every group costs as much memory as all draws of a bootstrap
+MAX_SINGLE_GROUPS = 200  # groups of one filler each; every group takes the memory of all bootstrap draws
 
 
 class Points(NamedTuple):
-    """Some pairs of a probe, as numbers of phrase, premise filler and hypothesis filler."""
+    """Some pairs of a probe, as indices of phrase, premise filler and hypothesis filler."""
 
     phrase: Rows
     premise: Rows
@@ -33,7 +33,7 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """One pair of sentences and what it is made of."""
+    """One pair of sentences, with its words."""
 
     index: int
     premise: str
@@ -46,11 +46,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Probe(Cited):
-    """Pairs of sentences that differ only in one slot; `expected` is the label a model without bias gives them.
+    """Pairs of sentences that differ in one slot only; `expected` is the label of a model without bias.
 
     Pair i is phrase i // (P H), premise filler (i // H) % P and hypothesis filler i % H, for P premise and H hypothesis
-    fillers. `contrast` names the two groups whose difference is the headline; without it, and with more than two
-    groups, the two that differ most are compared.
+    fillers. `contrast` names the two groups of the gap; without it, if there are more than two groups, the two that
+    differ most are compared.
     """
 
     name: str
@@ -64,89 +64,99 @@ class Probe(Cited):
     surface: Surface = field(default_factory=Surface)
     source: Source | None = None
     note: str = ""
+    concept: str = ""
 
     def __post_init__(self) -> None:
         for part in ("templates", "premise", "hypothesis"):
             if not getattr(self, part):
-                raise UsageError(f"probe {self.name!r} has no {part}", hint="a probe needs templates and both sides")
+                raise UsageError(
+                    f"probe {self.name!r} has no {part}", hint="a probe needs templates, premise and hypothesis fillers"
+                )
         if self.expected not in get_args(Label):
             known = ", ".join(get_args(Label))
-            raise UsageError(f"probe {self.name!r}: {self.expected!r} is no label", hint=f"use one of {known}")
+            raise UsageError(f"probe {self.name!r}: {self.expected!r} is not a label", hint=f"use one of {known}")
         for name in self.contrast or ():
             if name not in self.groups:
                 raise unknown_name(f"group of probe {self.name!r}", name, self.groups)
-        len(self.phrases)  # a template that does not fit is an error here, not at the first sentence
+        len(self.phrases)  # raises an error for a template that does not fit
 
     def __repr__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.shape)
         return f"Probe({self.name!r}, {shape} = {self.n_pairs:,} pairs, {self.expected})"
 
+    @property
+    def digest(self) -> str:
+        """Hash of the sentences: templates, fillers, and how they are written."""
+        fillers = [[asdict(filler) for filler in side] for side in (self.premise, self.hypothesis)]
+        templates = [template.to_dict() for template in self.templates]
+        return digest_of([templates, fillers, self.differs, self.expected, self.contrast, asdict(self.surface)])
+
     @cached_property
     def phrases(self) -> Phrases:
-        """What premise and hypothesis share, by number."""
+        """The phrases, which premise and hypothesis share."""
         return Phrases(self.templates, self.differs, self.surface)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many phrases, premise fillers and hypothesis fillers."""
+        """Numbers of phrases, premise fillers and hypothesis fillers."""
         return len(self.phrases), len(self.premise), len(self.hypothesis)
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs the product has."""
+        """Number of pairs."""
         phrases, premises, hypotheses = self.shape
         return phrases * premises * hypotheses
 
     @cached_property
     def grouped(self) -> Side:
-        """The side whose fillers belong to groups; the hypothesis unless only the premise has them."""
+        """The side whose fillers have groups: the hypothesis, unless only the premise has them."""
         return "premise" if groups_of(self.premise) and not groups_of(self.hypothesis) else "hypothesis"
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """The places of each group's fillers; without groups each filler is one of its own, or too many are one."""
+        """Indices of each group's fillers; without groups, each filler is a group, or all are if there are many."""
         fillers = self.side(self.grouped)
         words = [filler.word for filler in fillers]
-        if len(words) > MOST_SINGLE or len(set(words)) < len(words):
+        if len(words) > MAX_SINGLE_GROUPS or len(set(words)) < len(words):
             return groups_of(fillers) or {"all": tuple(range(len(words)))}
-        return groups_of(fillers) or {word: (place,) for place, word in enumerate(words)}
+        return groups_of(fillers) or {word: (index,) for index, word in enumerate(words)}
 
     def side(self, side: Side) -> tuple[Filler, ...]:
-        """The fillers of one side."""
+        """Return the fillers of one side."""
         return self.premise if side == "premise" else self.hypothesis
 
     def pair(self, index: int) -> Pair:
-        """The pair of that number."""
+        """Return a pair by index."""
         if not 0 <= index < self.n_pairs:
-            raise UsageError(f"probe {self.name!r} has no pair {index}: they are numbered 0 to {self.n_pairs - 1}")
-        t, p, h = (int(place) for place in np.unravel_index(index, self.shape))
+            raise UsageError(f"probe {self.name!r} has no pair {index}; indices are 0 to {self.n_pairs - 1}")
+        t, p, h = (int(part) for part in np.unravel_index(index, self.shape))
         premise, hypothesis = self.texts(Points(np.array([t]), np.array([p]), np.array([h])))
         words = self.premise[p].word, self.hypothesis[h].word
         return Pair(index, premise[0], hypothesis[0], self.expected, *words, self.phrases.words(t))
 
     def points(self, start: int, stop: int) -> Points:
-        """The pairs from one number up to another."""
+        """Return the pairs `start` to `stop`."""
         return Points(*np.unravel_index(np.arange(start, min(stop, self.n_pairs)), self.shape))
 
     def blocks(self, size: int = 10_000) -> Iterator[Points]:
-        """All pairs in order, so many at a time."""
+        """Yield all pairs in order, in blocks of `size`."""
         if size < 1:
-            raise UsageError(f"a block holds at least 1 pair, got {size}")
+            raise UsageError(f"size must be at least 1, got {size}")
         return (self.points(start, start + size) for start in range(0, self.n_pairs, size))
 
     def texts(self, points: Points) -> tuple[list[str], list[str]]:
-        """Premises and hypotheses of some pairs."""
+        """Return the premises and hypotheses of some pairs."""
         return self._sentences("premise", points), self._sentences("hypothesis", points)
 
     def subjects(self, side: Side, determiner: str) -> tuple[str, ...]:
-        """What the fillers of a side are in a sentence, behind a template's determiner."""
+        """Return the fillers of a side as they appear in a sentence, after a template's determiner."""
         key = side, determiner
-        if key not in self._written:
-            self._written[key] = tuple(filler.phrase(determiner, self.surface) for filler in self.side(side))
-        return self._written[key]
+        if key not in self._subjects:
+            self._subjects[key] = tuple(filler.phrase(determiner, self.surface) for filler in self.side(side))
+        return self._subjects[key]
 
     @cached_property
-    def _written(self) -> dict[tuple[Side, str], tuple[str, ...]]:
+    def _subjects(self) -> dict[tuple[Side, str], tuple[str, ...]]:
         return {}
 
     def _sentences(self, side: Side, points: Points) -> list[str]:
@@ -158,43 +168,38 @@ class Probe(Cited):
     def restrict(
         self, premise: str | Words | None = None, hypothesis: str | Words | None = None, **slots: str | Words
     ) -> Probe:
-        """The same probe with some fillers only: `restrict("rude", "iraqi", verb=["loved", "met"])`."""
-        fewer: dict[str, Any] = {
-            side: tuple(self.side(side)[place] for place in places_of(self.side(side), words, what=side))
-            for side, words in _given(premise, hypothesis)
-        }
-        templates = narrowed(self.templates, slots) if slots else self.templates
-        left = replace(self, templates=templates, contrast=None, **fewer)
-        kept = self.contrast if self.contrast and set(self.contrast) <= set(left.groups) else None
-        return replace(left, contrast=kept)
+        """Return the probe with some fillers only: `restrict("rude", "iraqi", verb=["loved", "met"])`."""
+        sides = {"premise": self.premise, "hypothesis": self.hypothesis}
+        for side, words in (("premise", premise), ("hypothesis", hypothesis)):
+            if words is not None:
+                sides[side] = tuple(sides[side][index] for index in indices_of(sides[side], words, what=side))
+        templates = restrict_templates(self.templates, slots) if slots else self.templates
+        left = replace(self, templates=templates, contrast=None, **sides)
+        contrast = self.contrast if self.contrast and set(self.contrast) <= set(left.groups) else None
+        return replace(left, contrast=contrast)
 
     def part(self, start: int, stop: int) -> Probe:
-        """The same probe with consecutive phrases only, numbered anew from 0: what a worker is asked."""
-        made = replace(self)
-        vars(made)["phrases"] = self.phrases.part(start, stop)
-        return made
+        """Return the probe with consecutive phrases only, numbered from 0, as a worker evaluates it."""
+        part = replace(self)
+        vars(part)["phrases"] = self.phrases.part(start, stop)
+        return part
 
-    def written(self, surface: Surface | None = None, **choices: Any) -> Probe:
-        """The same probe in another surface form: `written(articles="letter")`, `written(RELEASED)`."""
+    def with_surface(self, surface: Surface | None = None, **choices: Any) -> Probe:
+        """Return the probe in another surface form: `with_surface(articles="letter")`, `with_surface(RELEASED)`."""
         return replace(self, surface=replace(surface or self.surface, **choices))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for people: sizes, choices and an example, not the lists themselves."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data: sizes, words, options and an example."""
         return {
             "name": self.name,
             "pairs": self.n_pairs,
             "phrases": len(self.phrases),
             "premise": [filler.word for filler in self.premise],
             "hypothesis": [filler.word for filler in self.hypothesis],
-            "groups": {name: len(places) for name, places in self.groups.items()},
+            "groups": {name: len(indices) for name, indices in self.groups.items()},
             "expected": self.expected,
             "surface": vars(self.surface),
             "example": [self.pair(0).premise, self.pair(0).hypothesis],
             "note": self.note,
             "source": self.source.reference if self.source else "",
         }
-
-
-def _given(premise: str | Words | None, hypothesis: str | Words | None) -> Sequence[tuple[Side, str | Words]]:
-    both: tuple[tuple[Side, str | Words | None], ...] = (("premise", premise), ("hypothesis", hypothesis))
-    return [(side, words) for side, words in both if words is not None]

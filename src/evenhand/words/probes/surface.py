@@ -1,4 +1,4 @@
-"""How the sentences of a probe are written: determiner, articles, capitals, full stop."""
+"""Surface forms of a probe's sentences: determiner, articles, case and full stop."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CHOICES = {"determiner": Determiner, "articles": Articles, "case": Casing, "stop
 
 @dataclass(frozen=True)
 class Surface:
-    """One way to write a probe; the same for premise and hypothesis, so that only the subject differs.
+    """A surface form, the same for premise and hypothesis, so that only the subject differs.
 
-    An empty `determiner` or `stop` leaves what the template has. Articles go by the sound of the word unless "letter"
-    is asked for. `case="lower"` is what the published preprocessing makes of every sentence.
+    An empty `determiner` or `stop` keeps that of the template. Articles follow the sound of the next word, or its first
+    letter with `articles="letter"`. `case="lower"` is the published preprocessing.
     """
 
     determiner: Determiner = ""
@@ -31,23 +31,23 @@ class Surface:
         for name, value in asdict(self).items():
             allowed = get_args(CHOICES[name])
             if value not in allowed:
-                shown = ", ".join(map(repr, filter(None, allowed)))
-                raise UsageError(f"surface: {name} cannot be {value!r}", hint=f"use one of {shown}")
+                choices = ", ".join(map(repr, filter(None, allowed)))
+                raise UsageError(f"surface: {name} cannot be {value!r}", hint=f"use one of {choices}")
 
-    def determined(self, written: str) -> str:
-        """The determiner in front of a subject, where the template has one."""
-        if not self.determiner or not written:
-            return written
-        return self.determiner if written[0].isupper() else self.determiner.lower()
+    def determiner_for(self, original: str) -> str:
+        """Return the determiner that replaces that of a template, in the same case; "" stays ""."""
+        if not self.determiner or not original:
+            return original
+        return self.determiner if original[0].isupper() else self.determiner.lower()
 
-    def stopped(self, text: str) -> str:
-        """The template with the full stop asked for; a template without one stays without."""
+    def end(self, text: str) -> str:
+        """Replace the full stop of a template, if it has one."""
         return text.rstrip(". ") + self.stop if self.stop and text.endswith(".") else text
 
-    def cased(self, text: str) -> str:
-        """The text in the case asked for."""
+    def apply_case(self, text: str) -> str:
+        """Return the text in the chosen case."""
         return text.lower() if self.case == "lower" else text
 
 
-# The released code of Dev et al. (2020), which Dawkins (2021) shares: "A nurse bought a SUV ."
+# The released code of Dev et al. (2020), also used by Dawkins (2021): "A nurse bought a SUV ."
 RELEASED = Surface("A/An", "letter", "natural", " .")

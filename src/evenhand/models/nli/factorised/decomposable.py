@@ -1,4 +1,4 @@
-"""A probe cut into blocks, their answers put together."""
+"""Evaluate a probe by decomposable attention, block by block."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.arrays import Matrix, Rows
-from evenhand.models.nli.backend import Backend
-from evenhand.models.nli.callable_model import grids_of
-from evenhand.models.nli.factorised.decomposable_kernel import Kernel, Side, words
-from evenhand.models.nli.factorised.layout import Shape, Subjects, renumbered, separable, shapes
-from evenhand.models.nli.protocol import LABELS, Grid
+from evenhand.models.nli.backend import ArrayBackend
+from evenhand.models.nli.factorised.decomposable_kernel import BlockSide, Kernel, word_tables
+from evenhand.models.nli.factorised.layout import PhraseShape, Subjects, is_separable, phrase_shapes, renumber
+from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
@@ -26,27 +25,28 @@ PAIRS_IN_GRID = 32_768
 
 
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
-    """Every phrase of the probe, by the factorised formulas where its slot can be told apart, else pair by pair."""
-    if not separable(probe):
-        yield from grids_of(model, probe)
+    """Yield every phrase of the probe, factorised if its slot is separable, otherwise pair by pair."""
+    if not is_separable(probe):
+        yield from pairwise_grids(model, probe)
         return
-    rows, found = renumbered(list(shapes(probe, model.lookup)))
+    rows, shapes = renumber(list(phrase_shapes(probe, model.lookup)))
     with model.backend.worker():
-        kernel = Kernel(model.placed, words(model.placed, model.table(rows.tolist())))
+        weights = model.weights_on_device
+        kernel = Kernel(weights, word_tables(weights, model.table(rows.tolist())))
     _, premises, hypotheses = probe.shape
     step = max(1, max(PAIRS_IN_GRID, model.backend.pairs_at_once) // (premises * hypotheses))
     jobs = (
         lambda shape=shape, start=start: _grid(kernel, shape, slice(start, start + step), probe.shape)
-        for shape in found
+        for shape in shapes
         for start in range(0, len(shape.phrases), step)
     )
-    yield from shared_out(jobs, model.backend)
+    yield from run_jobs(jobs, model.backend)
 
 
-def _grid(kernel: Kernel, shape: Shape, some: slice, sizes: tuple[int, int, int]) -> Grid:
-    phrases, tokens = shape.phrases[some], shape.tokens[some]
+def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> Grid:
+    phrases, tokens = shape.phrases[span], shape.tokens[span]
     answers = np.empty((len(phrases), *sizes[1:], len(LABELS)), np.float32)
-    backend = kernel.placed.backend
+    backend = kernel.weights.backend
     together = max(1, backend.pairs_at_once // (sizes[1] * sizes[2]))
     with backend.worker():
         for start in range(0, len(phrases), together):
@@ -55,29 +55,29 @@ def _grid(kernel: Kernel, shape: Shape, some: slice, sizes: tuple[int, int, int]
     return Grid(phrases, answers)
 
 
-def _block(kernel: Kernel, shape: Shape, tokens: Rows, answers: Matrix) -> None:
-    """Fill the answers of a few phrases, one combination of subject lengths after the other."""
-    backend = kernel.placed.backend
+def _block(kernel: Kernel, shape: PhraseShape, tokens: Rows, answers: Matrix) -> None:
+    """Fill in the probabilities of a few phrases, for every combination of subject lengths."""
+    backend = kernel.weights.backend
     phrase = backend.put(tokens)
 
-    def sides(side: tuple[Subjects, ...], premise: bool) -> list[tuple[Rows, Side]]:
-        return [(s.places, kernel.side(phrase, backend.put(s.tokens), premise=premise)) for s in side]
+    def sides(side: tuple[Subjects, ...], premise: bool) -> list[tuple[Rows, BlockSide]]:
+        return [(s.fillers, kernel.side(phrase, backend.put(s.tokens), premise=premise)) for s in side]
 
-    for (p_places, p), (h_places, h) in product(sides(shape.premise, True), sides(shape.hypothesis, False)):
-        step = max(1, backend.pairs_at_once // (len(tokens) * len(h_places)))
-        for start in range(0, len(p_places), step):
-            some = slice(start, start + step)
-            place = np.ix_(np.arange(len(tokens)), p_places[some], h_places)
-            answers[place] = backend.get(kernel.pairs(p, h, some))
+    for (p_fillers, p), (h_fillers, h) in product(sides(shape.premise, True), sides(shape.hypothesis, False)):
+        step = max(1, backend.pairs_at_once // (len(tokens) * len(h_fillers)))
+        for start in range(0, len(p_fillers), step):
+            span = slice(start, start + step)
+            cells = np.ix_(np.arange(len(tokens)), p_fillers[span], h_fillers)
+            answers[cells] = backend.get(kernel.pairs(p, h, span))
 
 
-def shared_out(jobs: Iterator[Callable[[], Grid]], backend: Backend) -> Iterator[Grid]:
-    """The jobs' results in order, a few of them in work at any time."""
+def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Iterator[Grid]:
+    """Yield the results of the jobs in order; a few of them run ahead in the backend's threads."""
     if backend.workers < 2:
-        with backend.alone():
+        with backend.single_threaded():
             yield from (job() for job in jobs)
         return
-    with backend.alone(), ThreadPoolExecutor(backend.workers) as pool:
+    with backend.single_threaded(), ThreadPoolExecutor(backend.workers) as pool:
         waiting: deque[Future[Grid]] = deque()
         for job in jobs:
             waiting.append(pool.submit(job))

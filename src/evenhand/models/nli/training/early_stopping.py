@@ -1,4 +1,4 @@
-"""How far each member of a stack has come."""
+"""Early stopping: the best epoch of each member of a stack, and when to stop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 
 @dataclass
-class Standing:
-    """Best accuracy and its epoch, epochs since, and the record of each member; `epoch` counts those finished."""
+class EarlyStopping:
+    """Best accuracy, best epoch and history of each member; `epoch` counts the finished epochs."""
 
     members: int
     epoch: int = 0
@@ -27,7 +27,7 @@ class Standing:
         self.history = [[] for _ in range(self.members)]
 
     def record(self, losses: np.ndarray, accuracies: np.ndarray, patience: int) -> np.ndarray:
-        """Take in an epoch; true for the members whose weights are now their best. Who is past patience stays as is."""
+        """Record an epoch; return a mask of the members that improved. Members out of patience no longer change."""
         self.epoch += 1
         improved = ~self.done & (accuracies > self.best)
         for member in np.flatnonzero(~self.done):
@@ -39,11 +39,11 @@ class Standing:
         return improved
 
     def finished(self, epochs: int) -> bool:
-        """Whether nobody has anything left to do."""
+        """Return True when every member has stopped."""
         return self.epoch >= epochs or bool(self.done.all())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; floats keep every bit."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON; floats keep every bit."""
         return {
             "epoch": self.epoch,
             "best": self.best.tolist(),
@@ -53,11 +53,11 @@ class Standing:
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Standing:
-        """The inverse of `to_dict`."""
-        made = cls(len(document["best"]), int(document["epoch"]))
-        made.best = np.array(document["best"], float)
-        made.best_epoch = np.array(document["best_epoch"], int)
-        made.done = np.array(document["done"], bool)
-        made.history = [[dict(entry) for entry in entries] for entries in document["history"]]
-        return made
+    def from_dict(cls, record: Mapping[str, Any]) -> EarlyStopping:
+        """Return the state that `to_dict` wrote."""
+        state = cls(len(record["best"]), int(record["epoch"]))
+        state.best = np.array(record["best"], float)
+        state.best_epoch = np.array(record["best_epoch"], int)
+        state.done = np.array(record["done"], bool)
+        state.history = [[dict(entry) for entry in entries] for entries in record["history"]]
+        return state

@@ -1,4 +1,4 @@
-"""Labelled pairs as numbers, and the vectors of the words that occur in them."""
+"""Labelled pairs as word indices, and vectors for out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from evenhand.models.nli.labelled_pairs import LabelledPairs, Labels
 from evenhand.models.nli.tokens import Lookup
 from evenhand.models.vectors import Vectors
 
-SPARE_SEED = 0  # the same stand-ins for unknown words in every run
+SPARE_SEED = 0  # the same vectors for out-of-vocabulary words in every run
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Sentences of any length as one row of word numbers; sentence i is the `lengths[i]` words from `starts[i]`."""
+class SentenceRows:
+    """Sentences of any length as one array of word indices; sentence i has `lengths[i]` words from `starts[i]` on."""
 
     words: Rows
     starts: Rows
     lengths: Rows
 
     @classmethod
-    def of(cls, texts: Sequence[str], lookup: Lookup) -> Sentences:
-        """Rows of the tokens in a table of vectors with spare rows at its end."""
+    def of(cls, texts: Sequence[str], lookup: Lookup) -> SentenceRows:
+        """Look up the tokens of sentences in a table of vectors followed by spare rows."""
         rows = [lookup.sentence(text) for text in texts]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         words = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
@@ -36,53 +36,53 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """Both sentences of every pair, and the labels."""
+class EncodedPairs:
+    """Premise, hypothesis and label of every pair."""
 
-    premise: Sentences
-    hypothesis: Sentences
+    premise: SentenceRows
+    hypothesis: SentenceRows
     labels: Labels
 
     @classmethod
-    def of(cls, pairs: LabelledPairs, lookup: Lookup) -> Numbered:
-        """Pairs as rows of the table."""
-        return cls(Sentences.of(pairs.premises, lookup), Sentences.of(pairs.hypotheses, lookup), pairs.labels)
+    def of(cls, pairs: LabelledPairs, lookup: Lookup) -> EncodedPairs:
+        """Look up the words of labelled pairs."""
+        return cls(SentenceRows.of(pairs.premises, lookup), SentenceRows.of(pairs.hypotheses, lookup), pairs.labels)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
-    def sides(self) -> tuple[Sentences, Sentences]:
+    def sides(self) -> tuple[SentenceRows, SentenceRows]:
         """Premises, then hypotheses."""
         return self.premise, self.hypothesis
 
 
-def compacted(*several: Numbered) -> tuple[Rows, tuple[Numbered, ...]]:
-    """The rows that occur anywhere, and the pairs with words numbered among these: a table as small as can be."""
-    rows, numbers = np.unique(np.concatenate([side.words for n in several for side in n.sides]), return_inverse=True)
-    ends = np.cumsum([len(side.words) for n in several for side in n.sides])[:-1]
+def compact(*data: EncodedPairs) -> tuple[Rows, tuple[EncodedPairs, ...]]:
+    """Return the rows that occur anywhere, and the pairs with words numbered among them, for the smallest table."""
+    rows, numbers = np.unique(np.concatenate([side.words for d in data for side in d.sides]), return_inverse=True)
+    ends = np.cumsum([len(side.words) for d in data for side in d.sides])[:-1]
     parts = iter(np.split(numbers, ends))
 
-    def again(side: Sentences) -> Sentences:
-        return Sentences(next(parts), side.starts, side.lengths)
+    def renumber(side: SentenceRows) -> SentenceRows:
+        return SentenceRows(next(parts), side.starts, side.lengths)
 
-    found = tuple(Numbered(again(n.premise), again(n.hypothesis), n.labels) for n in several)
-    return np.asarray(rows, dtype=np.int64), found
+    smaller = tuple(EncodedPairs(renumber(d.premise), renumber(d.hypothesis), d.labels) for d in data)
+    return np.asarray(rows, dtype=np.int64), smaller
 
 
-def stand_ins(vectors: Vectors, rows: Rows, count: int) -> Matrix:
-    """Vectors for unknown words: normal, as widely spread as the vectors of the words that occur."""
-    known = rows[rows < len(vectors)]
-    if not len(known):
+def spare_vectors(vectors: Vectors, rows: Rows, count: int) -> Matrix:
+    """Return random vectors for out-of-vocabulary words, with the standard deviation of the vectors that occur."""
+    present = rows[rows < len(vectors)]
+    if not len(present):
         raise UsageError(
-            f"{vectors.name} has no word of the training pairs",
-            hint="are the vectors of the same language, and lower-cased where lower=True?",
+            f"{vectors.name} has no vector for any word of the training pairs",
+            hint="check the language of the vectors, and lower=False if they are cased",
         )
-    spread = float(vectors.matrix[known].std(dtype=np.float64))
-    drawn = np.random.default_rng(SPARE_SEED).normal(0, spread, (count, vectors.dim))
-    return drawn.astype(np.float32)
+    sd = float(vectors.matrix[present].std(dtype=np.float64))
+    sample = np.random.default_rng(SPARE_SEED).normal(0, sd, (count, vectors.dim))
+    return sample.astype(np.float32)
 
 
 def digest(matrix: Matrix) -> str:
-    """Hash of the numbers that a member reads."""
+    """Return the SHA-256 of the vectors that a member reads."""
     return hashlib.sha256(np.ascontiguousarray(matrix).data).hexdigest()

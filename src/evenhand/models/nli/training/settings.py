@@ -1,26 +1,24 @@
-"""The choices of a training run, checked once."""
+"""Settings of a training run."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import torch
+from dataclasses import asdict, dataclass, replace
 
 from evenhand.errors import UsageError, unknown_name
-from evenhand.models.nli.backend import torch_device
-from evenhand.models.nli.training.networks.registry import ARCHITECTURES
+from evenhand.models.device import canonical_precision, resolve_device, resolve_precision
+from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
 
 OPTIMISERS = ("adam", "adagrad")
-PRECISIONS = ("float32", "bf16")
+PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What moves the result of training, apart from data, vectors and seed.
+class NLITrainingSettings:
+    """Everything that decides the result of training, apart from data, vectors and seed.
 
-    `weight_decay` adds its multiple of the weights to the gradient (an L2 penalty), with either optimiser.
+    `weight_decay` adds its multiple of the weights to the gradient (an L2 penalty), with either optimiser. `spare` is
+    the number of vectors for out-of-vocabulary words.
     """
 
     architecture: str = "decomposable"
@@ -40,38 +38,37 @@ class Settings:
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        for kind, name, known in (
-            ("architecture", self.architecture, ARCHITECTURES),
+        object.__setattr__(self, "precision", canonical_precision(self.precision))
+        for kind, name, names in (
+            ("architecture", self.architecture, ARCHITECTURES.ids()),
             ("optimiser", self.optimiser, OPTIMISERS),
             ("precision", self.precision, ("auto", *PRECISIONS)),
         ):
-            if name not in known:
-                raise unknown_name(kind, name, known)
+            if name not in names:
+                raise unknown_name(kind, name, names)
         for name in ("hidden", "epochs", "patience", "batch", "spare"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} is at least 1, got {getattr(self, name)}")
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"the learning rate lies above 0, got {self.learning_rate}", hint="1e-3 suits adam")
+            raise UsageError(f"learning_rate must be positive, got {self.learning_rate}", hint="try 1e-3 with adam")
         if not 0 <= self.dropout < 1 or not 0 <= self.weight_decay < math.inf:
-            raise UsageError(f"dropout {self.dropout} and weight decay {self.weight_decay}: 0 or more, dropout below 1")
+            raise UsageError(
+                "dropout must be in [0, 1) and weight_decay not negative, got "
+                f"dropout={self.dropout} and weight_decay={self.weight_decay}"
+            )
         if self.architecture == "bilstm" and self.hidden % 2:
             raise UsageError(
-                f"the two directions of a BiLSTM share its hidden width, and {self.hidden} is odd",
-                hint="an even number",
+                f"hidden must be even for a BiLSTM, whose two directions share it, got {self.hidden}",
+                hint=f"use hidden={self.hidden + 1}",
             )
         if self.intra_attention and self.architecture != "decomposable":
-            raise UsageError(f"intra-attention belongs to decomposable attention, not to {self.architecture!r}")
+            raise UsageError(f"intra_attention applies to decomposable attention only, not to {self.architecture!r}")
 
-    def placed(self) -> Settings:
-        """With the device and the precision that `auto` means here."""
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        kind, precision = torch_device(device).type, self.precision
-        if precision == "auto":
-            precision = "bf16" if kind == "cuda" else "float32"
-        return Settings(**{**asdict(self), "device": device, "precision": precision})
+    def resolve(self) -> NLITrainingSettings:
+        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
+        device = resolve_device(self.device)
+        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
         return asdict(self)

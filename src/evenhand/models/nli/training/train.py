@@ -1,4 +1,4 @@
-"""`train`: labelled pairs and word vectors in, models at their best epoch out."""
+"""`train`: train NLI models on labelled pairs over word vectors."""
 
 from __future__ import annotations
 
@@ -10,34 +10,31 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.models.nli.labelled_pairs import LabelledPairs, refuse_one_class
+from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
+from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.tokens import Lookup, table
-from evenhand.models.nli.training.batches import Batches
-from evenhand.models.nli.training.encoded_pairs import Numbered, compacted, digest, stand_ins
-from evenhand.models.nli.training.loop import Stack, Told, run
-from evenhand.models.nli.training.networks.registry import architecture as classes_of
-from evenhand.models.nli.training.settings import Settings
+from evenhand.models.nli.training.batches import TrainingBatches
+from evenhand.models.nli.training.encoded_pairs import EncodedPairs, compact, digest, spare_vectors
+from evenhand.models.nli.training.loop import Progress, Stack, run
+from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
+from evenhand.models.nli.training.settings import NLITrainingSettings
 from evenhand.models.vectors import Vectors
 
-if TYPE_CHECKING:
-    from evenhand.models.nli.training.settings import Settings
-
-
-TOO_MANY_UNKNOWN = 0.2
-DEV_BATCHES = 4  # without gradients a batch takes a fraction of the memory
+MAX_UNKNOWN = 0.2  # share of the training tokens without a vector; a larger one raises a warning
+DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One model to be trained: what it reads and where it starts."""
+    """One model to train: the vectors it reads and its seed."""
 
     vectors: Vectors
     seed: int
@@ -54,30 +51,31 @@ def train(
     seeds: Sequence[int] = (0,),
     stack: int | None = None,
     checkpoint: Path | None = None,
-    progress: Told | None = None,
+    progress: Progress | None = None,
     **settings: Any,
-) -> tuple[Trained, ...]:
-    """Train one model for every table of vectors and every seed, and keep each at its best epoch on `dev`.
+) -> tuple[TrainedNLI, ...]:
+    """Train one model for every table of vectors and every seed, and return each at its best epoch on `dev`.
 
-    Members of a stack are trained in one pass and share nothing but the order of lengths; several tables must have the
-    same words. On a processor the same call gives the same bits.
+    Members of a stack are trained in one pass and share nothing but the order of lengths. Several tables must have the
+    same words. On a CPU, training is reproducible bit for bit.
 
-    What it does not tell you: a seed moves accuracy by half a point and bias scores by several; train five at least.
+    What it does not tell you: accuracy varies by half a point between seeds, bias scores by several. Train at least
+    five.
 
     Args:
-        pairs: What is learnt from.
-        dev: What decides when to stop, and so no longer measures: keep other pairs for the final accuracy.
-        vectors: Frozen word vectors, or several that share their words.
-        seeds: One model each; a seed fixes first weights and the order of pairs.
-        stack: Members trained at once; by default one on a processor, all on a GPU.
-        checkpoint: A folder, written after every epoch; the same call goes on from what it finds there.
-        progress: Called with steps done, steps in all and a line of text.
-        **settings: See `Settings`: architecture, hidden, epochs, patience, batch, learning_rate, weight_decay, dropout,
-            optimiser, lower, normalise, intra_attention, spare, device, precision.
+        pairs: Training pairs.
+        dev: Development pairs for early stopping. Use other pairs for the final accuracy.
+        vectors: Frozen word vectors, or several tables with the same words.
+        seeds: One model each; a seed decides the initial weights and the order of pairs.
+        stack: Members trained at once; by default one on a CPU, all on a GPU.
+        checkpoint: A folder, written after every epoch. The same call resumes from it.
+        progress: Called with steps done, total steps and a line of text.
+        **settings: See `NLITrainingSettings`: architecture, hidden, epochs, patience, batch, learning_rate,
+            weight_decay, dropout, optimiser, lower, normalise, intra_attention, spare, device, precision.
     """
     tables = [vectors] if isinstance(vectors, Vectors) else list(vectors)
     if not seeds or len(set(seeds)) < len(seeds):
-        raise UsageError(f"seeds are different whole numbers from 0 on, got {list(seeds)}")
+        raise UsageError(f"seeds must be distinct non-negative integers, got {list(seeds)}")
     members = [(table, seed) for table in tables for seed in seeds]
     return train_members(pairs, dev, members, stack=stack, checkpoint=checkpoint, progress=progress, **settings)
 
@@ -89,149 +87,164 @@ def train_members(
     *,
     stack: int | None = None,
     checkpoint: Path | None = None,
-    progress: Told | None = None,
+    progress: Progress | None = None,
     **settings: Any,
-) -> tuple[Trained, ...]:
-    """As `train`, for any combinations of vectors and seed."""
-    chosen = _settings(settings).placed()
-    _refuse(pairs, dev, members)
-    lookup = Lookup(members[0][0], chosen.spare, chosen.lower)
-    learnt_from = Numbered.of(pairs, lookup)
-    unknown = _unknown(learnt_from, members[0][0])
-    rows, numbered = compacted(learnt_from, Numbered.of(dev, lookup))
-    wanted = _members(members, rows, chosen)
-    width = stack or (1 if torch.device(chosen.device).type == "cpu" else len(wanted))
-    if width < 1:
-        raise UsageError(f"a stack has at least 1 member, got {width}")
-    about = {"train": pairs.to_dict(), "dev": dev.to_dict(), "unknown_tokens": unknown}
-    found: list[Trained] = []
-    for start in range(0, len(wanted), width):
-        place = Path(checkpoint) / f"stack-{start // width}.safetensors" if checkpoint else None
-        found += _trained(wanted[start : start + width], numbered, chosen, about, place, progress)
-    return tuple(found)
+) -> tuple[TrainedNLI, ...]:
+    """Train one model for each combination of vectors and seed; see `train`."""
+    options = _settings(settings).resolve()
+    _check_inputs(pairs, dev, members)
+    lookup = Lookup(members[0][0], options.spare, options.lower)
+    encoded = EncodedPairs.of(pairs, lookup)
+    unknown = _unknown_share(encoded, members[0][0])
+    rows, data = compact(encoded, EncodedPairs.of(dev, lookup))
+    stacked = _members(members, rows, options)
+    width = len(stacked) if stack is None and torch.device(options.device).type != "cpu" else stack or 1
+    if width < 1 or stack == 0:
+        raise UsageError(f"stack must be at least 1, got {stack}")
+    sources = DataSources(train=pairs.to_dict(), dev=dev.to_dict(), unknown_tokens=unknown)
+    models: list[TrainedNLI] = []
+    for start in range(0, len(stacked), width):
+        path = Path(checkpoint) / f"stack-{start // width}.safetensors" if checkpoint else None
+        models += _train_stack(stacked[start : start + width], data, options, sources, path, progress)
+    return tuple(models)
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+class DataSources(TypedDict):
+    """The data of a training run, as the manifest records them."""
+
+    train: dict[str, object]
+    dev: dict[str, object]
+    unknown_tokens: float
+
+
+def _settings(options: dict[str, Any]) -> NLITrainingSettings:
     try:
-        return Settings(**given)
+        return NLITrainingSettings(**options)
     except TypeError as error:
-        raise UsageError(f"train: {error}", hint=f"settings are {', '.join(Settings.__dataclass_fields__)}") from error
+        names = ", ".join(NLITrainingSettings.__dataclass_fields__)
+        raise UsageError(f"train: {error}", hint=f"settings are {names}") from error
 
 
-def _trained(
+def _train_stack(
     members: Sequence[Member],
-    numbered: Sequence[Numbered],
-    settings: Settings,
-    about: dict[str, Any],
-    place: Path | None,
-    progress: Told | None,
-) -> list[Trained]:
-    began, seeds = time.perf_counter(), [member.seed for member in members]
-    classes = classes_of(settings.architecture)
-    options = {"intra_attention": True} if settings.intra_attention else {}
+    data: Sequence[EncodedPairs],
+    settings: NLITrainingSettings,
+    sources: DataSources,
+    path: Path | None,
+    progress: Progress | None,
+) -> list[TrainedNLI]:
+    start, seeds = time.perf_counter(), [member.seed for member in members]
+    architecture = ARCHITECTURES.get(settings.architecture)
+    options: dict[str, Any] = {"dropout": settings.dropout}
+    options |= {"intra_attention": True} if settings.intra_attention else {}
     gpus = [torch.device(settings.device)] if torch.device(settings.device).type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
-        network = classes.network(len(members), members[0].vectors.dim, settings.hidden, settings.dropout, **options)
+        network = architecture(len(members), members[0].vectors.dim, settings.hidden, **options)
         stack = Stack(network, settings, seeds)
-        told = progress or (lambda done, total, what: None)
-        print_of = _fingerprint(members, settings, about)
-        run(stack, *_batches(members, numbered, settings), path=place, fingerprint=print_of, told=told)
-    best = stack.restore()
-    seconds = time.perf_counter() - began
-    return [
-        _result(
-            member, best.arrays(i), stack, i, classes.model, manifest(settings, member, about, seconds, len(members))
+        run(
+            stack,
+            *_batches(members, data, settings),
+            path=path,
+            fingerprint=_fingerprint(members, settings, sources),
+            progress=progress or (lambda done, total, what: None),
         )
-        for i, member in enumerate(members)
+    stack.restore_best()
+    seconds = time.perf_counter() - start
+    return [
+        _result(stack, index, member, manifest(settings, member, sources, seconds, len(members)))
+        for index, member in enumerate(members)
     ]
 
 
-def _result(
-    member: Member, arrays: dict[str, Any], stack: Stack, place: int, model: Any, record: dict[str, Any]
-) -> Trained:
-    settings, standing = stack.settings, stack.standing
-    made = model.from_arrays(
-        {**arrays, "oov": member.spare},
+def _result(stack: Stack, index: int, member: Member, record: dict[str, object]) -> TrainedNLI:
+    settings, stopping = stack.settings, stack.stopping
+    model = stack.network.model_class.from_arrays(
+        {**stack.network.arrays(index), "oov": member.spare},
         member.vectors,
         lower=settings.lower,
         normalise=settings.normalise,
         name=f"{settings.architecture}-seed-{member.seed}",
     )
-    best, epoch = float(standing.best[place]), int(standing.best_epoch[place])
-    return Trained(made, member.seed, member.vectors, best, epoch, tuple(standing.history[place]), record)
+    best, epoch = float(stopping.best[index]), int(stopping.best_epoch[index])
+    return TrainedNLI(model, member.seed, member.vectors, best, epoch, tuple(stopping.history[index]), record)
 
 
-def _batches(members: Sequence[Member], numbered: Sequence[Numbered], settings: Settings) -> tuple[Batches, Batches]:
-    """The pairs on the device, with one copy of each table that the members read."""
+def _batches(
+    members: Sequence[Member], data: Sequence[EncodedPairs], settings: NLITrainingSettings
+) -> tuple[TrainingBatches, TrainingBatches]:
+    """Put the pairs on the device, with one copy of each table that the members read."""
     distinct = {member.sha256: member.table for member in members}
-    places = {sha256: place * len(member_table) for place, (sha256, member_table) in enumerate(distinct.items())}
-    # Products round to bfloat16 anyway: words kept so move half the bytes.
-    dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
+    starts = {sha256: number * len(words) for number, (sha256, words) in enumerate(distinct.items())}
+    # Products round to bfloat16 anyway; storing the words in it halves the memory traffic.
+    dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
     flat = torch.as_tensor(np.concatenate(list(distinct.values()))).to(device=settings.device, dtype=dtype)
-    offsets = torch.tensor([places[member.sha256] for member in members], device=settings.device).view(-1, 1, 1)
-    train_pairs, dev_pairs = numbered
+    offsets = torch.tensor([starts[member.sha256] for member in members], device=settings.device).view(-1, 1, 1)
+    train_pairs, dev_pairs = data
     return (
-        Batches(train_pairs, flat, offsets, batch=settings.batch),
-        Batches(dev_pairs, flat, offsets, batch=settings.batch * DEV_BATCHES),
+        TrainingBatches(train_pairs, flat, offsets, batch=settings.batch),
+        TrainingBatches(dev_pairs, flat, offsets, batch=settings.batch * DEV_BATCHES),
     )
 
 
-def _members(members: Sequence[tuple[Vectors, int]], rows: Rows, settings: Settings) -> list[Member]:
-    read: dict[int, tuple[Matrix, Matrix, str]] = {}
+def _members(members: Sequence[tuple[Vectors, int]], rows: Rows, settings: NLITrainingSettings) -> list[Member]:
+    tables: dict[int, tuple[Matrix, Matrix, str]] = {}
     for vectors, _ in members:
-        if id(vectors) not in read:
-            spare = stand_ins(vectors, rows, settings.spare)
+        if id(vectors) not in tables:
+            spare = spare_vectors(vectors, rows, settings.spare)
             words = table(vectors, rows, spare, normalise=settings.normalise)
-            read[id(vectors)] = spare, words, digest(words)
-    return [Member(vectors, seed, *read[id(vectors)]) for vectors, seed in members]
+            tables[id(vectors)] = spare, words, digest(words)
+    return [Member(vectors, seed, *tables[id(vectors)]) for vectors, seed in members]
 
 
-def _fingerprint(members: Sequence[Member], settings: Settings, about: dict[str, Any]) -> dict[str, Any]:
-    """What must be the same for a checkpoint to go on; more epochs may be asked for later."""
-    same = replace(settings, epochs=1).to_dict()
-    same |= {"train": about["train"]["sha256"], "dev": about["dev"]["sha256"]}
-    return same | {"seeds": [m.seed for m in members], "vectors": [m.sha256 for m in members]}
+def _fingerprint(members: Sequence[Member], settings: NLITrainingSettings, sources: DataSources) -> dict[str, object]:
+    """Return what must be the same to resume from a checkpoint; the number of epochs may grow."""
+    fixed = replace(settings, epochs=1).to_dict()
+    fixed |= {"train": sources["train"]["sha256"], "dev": sources["dev"]["sha256"]}
+    return fixed | {"seeds": [m.seed for m in members], "vectors": [m.sha256 for m in members]}
 
 
-def _unknown(pairs: Numbered, vectors: Vectors) -> float:
-    """The share of tokens without a vector; a large one is said, because it is usually a mistake."""
+def _unknown_share(pairs: EncodedPairs, vectors: Vectors) -> float:
+    """Return the share of tokens without a vector; warn of a large one, which is usually a mistake."""
     words = np.concatenate([side.words for side in pairs.sides])
     share = float((words >= len(vectors)).mean())
-    if share > TOO_MANY_UNKNOWN:
+    if share > MAX_UNKNOWN:
         warnings.warn(
             f"{vectors.name} has no vector for {share:.0%} of the training tokens", EvenhandWarning, stacklevel=3
         )
     return share
 
 
-def _refuse(pairs: LabelledPairs, dev: LabelledPairs, members: Sequence[tuple[Vectors, int]]) -> None:
-    for given in (pairs, dev):
-        if given.two_way:
+def _check_inputs(pairs: LabelledPairs, dev: LabelledPairs, members: Sequence[tuple[Vectors, int]]) -> None:
+    for data in (pairs, dev):
+        if data.two_way:
             raise UsageError(
-                f"{given.source}: its labels do not tell neutral from contradiction", hint="evaluate on it"
+                f"{data.source}: its labels do not distinguish neutral from contradiction",
+                hint="use it for evaluation only",
             )
-    refuse_one_class(pairs)
-    if missing := [label for place, label in enumerate(LABELS) if place not in pairs.labels]:
+    require_several_labels(pairs)
+    if missing := [label for index, label in enumerate(LABELS) if index not in pairs.labels]:
         warnings.warn(f"{pairs.source}: no pair labelled {missing[0]}", EvenhandWarning, stacklevel=4)
     if not members:
-        raise UsageError("no vectors given", hint="give one table, or several with the same words")
+        raise UsageError("there are no vectors to train on", hint="give one table, or several with the same words")
     if any(seed < 0 for _, seed in members):
-        raise UsageError(f"seeds are whole numbers from 0 on, got {[seed for _, seed in members]}")
+        raise UsageError(f"seeds must be non-negative integers, got {[seed for _, seed in members]}")
     first = members[0][0]
     for other in {id(vectors): vectors for vectors, _ in members}.values():
         if other.words != first.words or other.case != first.case or other.dim != first.dim:
             raise UsageError(
                 f"{other.name} and {first.name} differ in words or dimension and cannot be trained in one stack",
-                hint="call train once for each",
+                hint="call train once for each table",
             )
 
 
-def manifest(settings: Settings, member: Member, about: dict[str, Any], seconds: float, stack: int) -> dict[str, Any]:
-    """Data, vectors, settings, versions and device of one member."""
+def manifest(
+    settings: NLITrainingSettings, member: Member, sources: DataSources, seconds: float, stack: int
+) -> dict[str, object]:
+    """Return data, vectors, settings, versions and device of one member."""
     return {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package's front is a layer above this one
+        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
         "settings": settings.to_dict(),
-        "data": about,
+        "data": dict(sources),
         "words": {
             "name": member.vectors.name,
             "dimensions": member.vectors.dim,
@@ -249,22 +262,22 @@ def _device(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """A model at its best epoch on the development pairs, how it came there, and from what.
+class TrainedNLI:
+    """A model at its best epoch on the development pairs, with the history and manifest of its training.
 
-    `history` has one entry for each epoch up to the one at which patience ended: training loss and dev accuracy.
+    `history` has training loss and development accuracy of each epoch until patience ran out.
     """
 
-    model: Any  # an NLIModel with save()
+    model: ModelOverVectors
     seed: int
     vectors: Vectors
     dev_accuracy: float
     epoch: int
     history: tuple[Mapping[str, float], ...]
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, object]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, without the weights."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, without the weights."""
         return {
             "name": self.model.name,
             "seed": self.seed,

@@ -1,4 +1,4 @@
-"""Any sequence classifier of `transformers` that was trained on natural language inference."""
+"""Sequence classifiers of `transformers` that were trained on natural language inference."""
 
 from __future__ import annotations
 
@@ -8,41 +8,59 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
-from evenhand.models.nli.callable_model import grids_of, refuse_misfit
-from evenhand.models.nli.protocol import Grid, Probabilities, label_order
-from evenhand.models.nli.transformer.device_model import Placed, device_of, precision_of
-from evenhand.models.nli.transformer.evaluate import evaluate, pair_answers
-from evenhand.models.nli.transformer.labels import labels_of, refuse_other_counts
-from evenhand.models.nli.transformer.loading import loaded
-from evenhand.models.nli.transformer.token_ids import Frame, frame_of, limit_of, pair_ids, sentence_pieces
+from evenhand.models.device import resolve_precision, torch_device
+from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.nli.protocol import Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
+from evenhand.models.nli.transformer.device_model import DeviceModel
+from evenhand.models.nli.transformer.evaluate import evaluate, predict_ids
+from evenhand.models.nli.transformer.labels import read_label_order, require_three_labels
+from evenhand.models.nli.transformer.token_ids import (
+    PairFormat,
+    Tokenize,
+    Tokenizer,
+    infer_pair_format,
+    length_limit,
+    pair_ids,
+    sentence_tokenizer,
+)
 from evenhand.words.probes import Points, Probe
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
 
 PREFIX = "hf:"
 CHECKED_PAIRS = 256
 
 
 class TransformerNLI:
-    """A classifier of sentence pairs from a folder, a model id in the local cache, or handed in with its tokenizer.
+    """A classifier of sentence pairs.
 
-    Nothing is downloaded, no pickle is opened, no code of a model is run. The meaning of the outputs is read from the
-    configuration (`id2label`, `label2id`) and refused where their names do not tell it; `labels` says it instead.
-    `device` is auto, cpu or cuda; `batch` is how many tokens are worked on at once. A model handed in is copied.
-    `precision` auto is bfloat16 on a GPU and float32 elsewhere; bfloat16 is meant for the products only, with exact
-    weights, so that scores stay those of float32; float16 is faster still, but overflows in some models, which is then
-    an error.
+    Nothing is downloaded, no pickle is opened and no code of a model is run.
 
-    What it does not tell you: whether the model is any good at inference. Look at the controls of a probe first.
+    What it does not tell you: whether the model is any good at inference. Check the controls of a probe first.
+
+    Args:
+        source: A folder, a Hub id in the local cache, or a `transformers` model, which is copied.
+        tokenizer: The tokenizer; required with a model object.
+        labels: Order of the outputs. By default it is read from the configuration (`id2label`, `label2id`), and an
+            error is raised if the names there do not determine it.
+        device: auto, cpu or cuda.
+        precision: auto is bfloat16 on a GPU and float32 elsewhere. bfloat16 applies to products only, with exact
+            weights, so that scores match float32. float16 is faster, but overflows in some models, which raises an
+            error.
+        batch: Tokens in a batch.
+        name: The name of the model; by default that of the folder.
     """
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | Any,
-        tokenizer: Any = None,
+        source: str | os.PathLike[str] | PreTrainedModel,
+        tokenizer: Tokenizer = None,
         *,
         labels: Sequence[str] | None = None,
         device: str = "auto",
@@ -50,85 +68,87 @@ class TransformerNLI:
         batch: int | None = None,
         name: str | None = None,
     ) -> None:
-        chosen = device_of(device)
-        model, self.tokenizer, title = _given(source, tokenizer)
+        where = torch_device(device)
+        model, self.tokenizer, title = _resolve_source(source, tokenizer)
         self.name = name or title
-        self.labels = self._order(model.config, labels)
-        self.limit = limit_of(model, self.tokenizer)
-        self.placed = Placed(model, chosen, precision_of(precision, chosen), batch)
+        self.labels = self._label_order(model.config, labels)
+        self.limit = length_limit(model, self.tokenizer)
+        self.device_model = DeviceModel(model, where, resolve_precision(precision, where), batch)
 
     def __repr__(self) -> str:
-        kind, where = type(self.placed.model).__name__, self.placed.device
-        return f"TransformerNLI({self.name!r}, {kind} on {where} in {self.placed.precision})"
+        kind, where = type(self.device_model.model).__name__, self.device_model.device
+        return f"TransformerNLI({self.name!r}, {kind} on {where} in {self.device_model.precision})"
 
-    def _order(self, config: Any, labels: Sequence[str] | None) -> tuple[str, ...]:
+    def _label_order(self, config: PretrainedConfig, labels: Sequence[str] | None) -> tuple[str, ...]:
         if labels is None:
-            return labels_of(config, where=self.name)
-        refuse_other_counts(config, where=self.name)
+            return read_label_order(config, where=self.name)
+        require_three_labels(config, where=self.name)
         label_order(labels)
         try:
-            told = labels_of(config, where=self.name)
-        except EvenhandError:  # it does not tell, which is why somebody says it
-            told = tuple(labels)
-        if told != tuple(labels):
+            configured = read_label_order(config, where=self.name)
+        except EvenhandError:  # unknown, which is why the caller names it
+            configured = tuple(labels)
+        if configured != tuple(labels):
             warnings.warn(
-                f"{self.name}: read as {', '.join(labels)}, though its configuration says {', '.join(told)}",
+                f"{self.name}: read as {', '.join(labels)}, although its configuration says {', '.join(configured)}",
                 EvenhandWarning,
                 stacklevel=3,
             )
         return tuple(labels)
 
     @cached_property
-    def pieces(self) -> Any:
-        """A function from sentences to their ids."""
-        return sentence_pieces(self.tokenizer)
+    def tokenize(self) -> Tokenize:
+        """A function from sentences to their ids, without special tokens."""
+        return sentence_tokenizer(self.tokenizer)
 
-    def lost(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Words that the tokenizer can only write with its token for the unknown."""
-        unknown, given = self.tokenizer.unk_token_id, tuple(words)
-        return tuple(word for word, ids in zip(given, self.pieces(given), strict=True) if unknown in ids)
+    def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return the words that contain the tokenizer's unknown token."""
+        unknown, texts = self.tokenizer.unk_token_id, tuple(words)
+        return tuple(word for word, ids in zip(texts, self.tokenize(texts), strict=True) if unknown in ids)
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
-        """Pair by pair, in batches of equal length; pairs beyond the model's limit are cut, with a warning."""
-        refuse_misfit(premises, hypotheses)
+        """Return the probabilities of each pair; pairs beyond the model's limit are truncated, with a warning."""
+        require_equal_lengths(premises, hypotheses)
         if not len(premises):
             return Probabilities(np.empty((0, len(self.labels))))
         ids, types = pair_ids(self.tokenizer, premises, hypotheses, self.limit)
-        answers = pair_answers(self.placed, ids, types)
-        found: Probabilities = Probabilities.named(answers, self.labels, where=self.name + ", pair {row}")
-        return found
+        matrix = predict_ids(self.device_model, ids, types)
+        return Probabilities.named(matrix, self.labels, where=self.name + ", pair {row}")
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
-        """Every phrase of the probe, each sentence cut into pieces once and pairs joined on the device.
+        """Yield every phrase of the probe; each sentence is tokenised once, and pairs are joined on the device.
 
-        The ids are those of the tokenizer: where joining does not reproduce it on a check of a few hundred pairs, the
-        pairs are asked one by one.
+        The ids are those of the tokenizer: joining is checked on a few hundred pairs, and if it does not reproduce the
+        tokenizer, pairs are evaluated one by one.
         """
-        frame = self.frame(probe)
-        return evaluate(self, probe, frame) if frame else grids_of(self, probe)
+        layout = self.pair_format(probe)
+        return evaluate(self, probe, layout) if layout else pairwise_grids(self, probe)
 
-    def frame(self, probe: Probe) -> Frame | None:
-        """What the tokenizer writes around the sentences of a probe; None where it does more than that."""
-        checked = np.unique(np.linspace(0, probe.n_pairs - 1, CHECKED_PAIRS).astype(np.int64))
-        return frame_of(self.tokenizer, self.pieces, *probe.texts(Points(*np.unravel_index(checked, probe.shape))))
-
-
-def from_text(text: str, **options: Any) -> TransformerNLI:
-    """The model that a text means: `hf:` before a folder or an id, or the folder itself."""
-    place = text.removeprefix(PREFIX)
-    if not place.strip():
-        raise UsageError(f"{text!r} names no model", hint="write hf:./folder or hf:organisation/model")
-    return TransformerNLI(place, **options)
+    def pair_format(self, probe: Probe) -> PairFormat | None:
+        """Return the special tokens around the sentences of a probe; None if the tokenizer adds more than those."""
+        indices = np.unique(np.linspace(0, probe.n_pairs - 1, CHECKED_PAIRS).astype(np.int64))
+        texts = probe.texts(Points(*np.unravel_index(indices, probe.shape)))
+        return infer_pair_format(self.tokenizer, self.tokenize, *texts)
 
 
-def _given(source: Any, tokenizer: Any) -> tuple[Any, Any, str]:
-    """Model, tokenizer and a name."""
+def from_text(text: str, *, device: str = "auto", labels: Sequence[str] | None = None) -> TransformerNLI:
+    """Load the model of an address: a folder or Hub id, with or without `hf:` before it."""
+    source = text.removeprefix(PREFIX)
+    if not source.strip():
+        raise UsageError(f"{text!r} does not name a model", hint="write hf:./folder or hf:organisation/model")
+    return TransformerNLI(source, device=device, labels=labels)
+
+
+def _resolve_source(
+    source: str | os.PathLike[str] | PreTrainedModel, tokenizer: Tokenizer
+) -> tuple[PreTrainedModel, Tokenizer, str]:
+    """Return model, tokenizer and name."""
     if isinstance(source, (str, os.PathLike)):
-        model, own = loaded(source)
-        return model, tokenizer or own, Path(source).name or str(source)
+        model = load_model(source, "nli-classifier").model
+        return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)
     if tokenizer is None or not hasattr(source, "config"):
         raise UsageError(
-            f"a {type(source).__name__} alone is no NLI model",
+            f"a {type(source).__name__} alone is not an NLI model",
             hint="give a folder, or a transformers model and its tokenizer",
         )
     return copy.deepcopy(source), tokenizer, str(getattr(source, "name_or_path", "") or type(source).__name__)

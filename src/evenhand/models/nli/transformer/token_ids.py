@@ -1,22 +1,27 @@
-"""Word pieces: of single sentences, of pairs, and how a tokenizer puts two sentences together."""
+"""Token ids of sentences and pairs, and how a tokenizer joins two sentences."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import EvenhandWarning
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 Ids = list[int]
+Tokenizer = Any  # a transformers tokenizer, which is called
+Tokenize = Callable[[Sequence[str]], list[Ids]]
 
 
-def sentence_pieces(tokenizer: Any) -> Any:
-    """A function from sentences to their ids without special tokens.
+def sentence_tokenizer(tokenizer: Tokenizer) -> Tokenize:
+    """Return a function from sentences to their ids, without special tokens.
 
-    The tokenizer's own Rust part where it has one, on all cores and without the wrapping of every sentence in a
-    record; a copy of it, since calls of the wrapper set truncation and padding on the original.
+    It uses the tokenizer's Rust part if there is one, which runs on all cores. It is copied, because the Python wrapper
+    sets truncation and padding on the original.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -24,15 +29,15 @@ def sentence_pieces(tokenizer: Any) -> Any:
     copy = type(backend).from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
-    return lambda texts: [found.ids for found in copy.encode_batch_fast(list(texts), add_special_tokens=False)]
+    return lambda texts: [encoding.ids for encoding in copy.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What a tokenizer writes around and between two sentences.
+class PairFormat:
+    """The special tokens around and between two sentences.
 
-    `types` are the token types of the first part (up to the second sentence) and of the rest; None where the model
-    takes none.
+    `types` are the token types of the first part (up to the second sentence) and of the rest; None if the model has
+    none.
     """
 
     before: tuple[int, ...]
@@ -41,36 +46,38 @@ class Frame:
     types: tuple[int, int] | None
 
     def first(self, ids: Ids) -> Ids:
-        """A premise with all that comes before the hypothesis."""
+        """Return a premise with everything before the hypothesis."""
         return [*self.before, *ids, *self.between]
 
     def second(self, ids: Ids) -> Ids:
-        """A hypothesis with all that comes after it."""
+        """Return a hypothesis with everything after it."""
         return [*ids, *self.after]
 
 
-def frame_of(tokenizer: Any, pieces: Any, premises: Sequence[str], hypotheses: Sequence[str]) -> Frame | None:
-    """The frame read off the first of these pairs, if it gives exactly the tokenizer's ids and types for all of them.
+def infer_pair_format(
+    tokenizer: Tokenizer, tokenize: Tokenize, premises: Sequence[str], hypotheses: Sequence[str]
+) -> PairFormat | None:
+    """Infer the format from the first pair, if it reproduces the tokenizer's ids and types for all of them.
 
-    None for a tokenizer that does more than put special tokens around: one that writes the second sentence otherwise
-    than the first, or gives the parts more than two types.
+    Returns None for a tokenizer that does more than add special tokens: one that tokenises the second sentence
+    differently, or uses more than two types.
     """
-    found = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
-    types = found.get("token_type_ids")
-    sides = list(zip(pieces(premises), pieces(hypotheses), strict=True))
-    frame = _read_off(*sides[0], found["input_ids"][0], types[0] if types else None)
-    if frame is None:
+    encoding = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
+    types = encoding.get("token_type_ids")
+    sides = list(zip(tokenize(premises), tokenize(hypotheses), strict=True))
+    layout = _infer_from_pair(*sides[0], encoding["input_ids"][0], types[0] if types else None)
+    if layout is None:
         return None
-    for place, (premise, hypothesis) in enumerate(sides):
-        first, second = frame.first(premise), frame.second(hypothesis)
-        if first + second != found["input_ids"][place]:
+    for index, (premise, hypothesis) in enumerate(sides):
+        first, second = layout.first(premise), layout.second(hypothesis)
+        if first + second != encoding["input_ids"][index]:
             return None
-        if frame.types and [frame.types[0]] * len(first) + [frame.types[1]] * len(second) != types[place]:
+        if layout.types and [layout.types[0]] * len(first) + [layout.types[1]] * len(second) != types[index]:
             return None
-    return frame
+    return layout
 
 
-def _read_off(premise: Ids, hypothesis: Ids, pair: Ids, types: Ids | None) -> Frame | None:
+def _infer_from_pair(premise: Ids, hypothesis: Ids, pair: Ids, types: Ids | None) -> PairFormat | None:
     start = _find(pair, premise, 0)
     if start is None or not premise or not hypothesis:
         return None
@@ -79,41 +86,41 @@ def _read_off(premise: Ids, hypothesis: Ids, pair: Ids, types: Ids | None) -> Fr
     if second is None:
         return None
     kinds = (types[0], types[second]) if types else None
-    return Frame(tuple(pair[:start]), tuple(pair[end:second]), tuple(pair[second + len(hypothesis) :]), kinds)
+    return PairFormat(tuple(pair[:start]), tuple(pair[end:second]), tuple(pair[second + len(hypothesis) :]), kinds)
 
 
 def _find(ids: Ids, part: Ids, start: int) -> int | None:
-    places = range(start, len(ids) - len(part) + 1)
-    return next((place for place in places if ids[place : place + len(part)] == part), None)
+    starts = range(start, len(ids) - len(part) + 1)
+    return next((first for first in starts if ids[first : first + len(part)] == part), None)
 
 
 def pair_ids(
-    tokenizer: Any, premises: Sequence[str], hypotheses: Sequence[str], limit: int
+    tokenizer: Tokenizer, premises: Sequence[str], hypotheses: Sequence[str], limit: int
 ) -> tuple[list[Ids], list[Ids] | None]:
-    """Ids and types of pairs as the tokenizer gives them; pairs beyond the model's limit are cut, with a warning."""
-    found = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
-    ids, types = found["input_ids"], found.get("token_type_ids")
-    long = [place for place, row in enumerate(ids) if len(row) > limit]
+    """Return ids and types of pairs; pairs beyond the model's limit are truncated, with a warning."""
+    encoding = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
+    ids, types = encoding["input_ids"], encoding.get("token_type_ids")
+    long = [index for index, row in enumerate(ids) if len(row) > limit]
     if not long:
         return ids, types
     warnings.warn(
-        f"{len(long):,} of {len(ids):,} pairs are longer than the {limit:,} tokens that the model takes and were cut",
+        f"{len(long):,} of {len(ids):,} pairs are longer than the model's limit of {limit:,} tokens and were truncated",
         EvenhandWarning,
         stacklevel=4,
     )
-    texts = [[texts[place] for place in long] for texts in (premises, hypotheses)]
+    texts = [[side[index] for index in long] for side in (premises, hypotheses)]
     shorter = tokenizer(*texts, return_attention_mask=False, truncation="longest_first", max_length=limit)
-    for row, place in enumerate(long):
-        ids[place] = shorter["input_ids"][row]
+    for row, index in enumerate(long):
+        ids[index] = shorter["input_ids"][row]
         if types:
-            types[place] = shorter["token_type_ids"][row]
+            types[index] = shorter["token_type_ids"][row]
     return ids, types
 
 
-def limit_of(model: Any, tokenizer: Any) -> int:
-    """The most tokens that the model takes: what the tokenizer says, and what its table of positions has room for.
+def length_limit(model: PreTrainedModel, tokenizer: Tokenizer) -> int:
+    """Return the largest number of tokens: the smaller of the tokenizer's limit and the number of positions.
 
-    RoBERTa and its kin number positions from behind that of the padding token.
+    RoBERTa and related models number positions from after the padding token.
     """
     longest = int(tokenizer.model_max_length)
     for name, layer in model.named_modules():

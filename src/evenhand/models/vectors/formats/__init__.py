@@ -1,7 +1,8 @@
-"""The table of vector file formats. A new format is a new file here and a new row below."""
+"""The table of vector file formats. A new format is a new file here and a new row in `FORMATS`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ from evenhand.models.vectors.formats.format import (
 __all__ = ["FORMATS", "Format", "Parsed", "ReadOptions", "format_for_reading", "format_for_writing", "get"]
 
 
-def _lazy(target: str) -> Any:
-    """A function that imports its module on the first call: polars costs a quarter second and most runs map a file."""
+def _lazy(target: str) -> Callable[..., Any]:
+    """Return a function that imports its module on the first call; importing polars takes 0.25 s."""
     module, _, name = target.partition(":")
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(f"{__name__}.{module}"), name)(*args, **kwargs)
+    def call(*args: object) -> Any:
+        return getattr(import_module(f"{__name__}.{module}"), name)(*args)
 
     return call
 
@@ -54,7 +55,7 @@ FORMATS: dict[str, Format] = {
         Format("npy", "numpy matrix + vocabulary", (".npy",), _lazy("npy:read"), _lazy("npy:write"), cached=False),
         Format(
             "safetensors",
-            "safetensors, ours",
+            "evenhand safetensors",
             (".safetensors",),
             _lazy("safetensors_file:read"),
             _lazy("safetensors_file:write"),
@@ -68,7 +69,7 @@ FORMATS: dict[str, Format] = {
 
 
 def get(format_id: str) -> Format:
-    """The format of that id."""
+    """Return the format with this id."""
     if format_id not in FORMATS:
         raise unknown_name("vector format", format_id, FORMATS)
     return FORMATS[format_id]
@@ -76,23 +77,23 @@ def get(format_id: str) -> Format:
 
 def _by_suffix(path: Path) -> Format | None:
     name = bare_name(path)
-    fitting = [(len(suffix), row) for row in FORMATS.values() for suffix in row.suffixes if name.endswith(suffix)]
-    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+    matches = [(len(suffix), row) for row in FORMATS.values() for suffix in row.suffixes if name.endswith(suffix)]
+    return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def format_for_reading(path: Path) -> Format:
-    """The format of an existing file, by its first bytes where these tell, otherwise by its name."""
+    """Return the format of an existing file, detected from its first bytes or else from its name."""
     with open_bytes(path) as stream:
         start = stream.read(SNIFFED_BYTES)
     refuse_foreign(start, path)
-    told = by_content(start)
-    return FORMATS[told] if told else _by_suffix(path) or FORMATS["glove"]
+    format_id = by_content(start)
+    return FORMATS[format_id] if format_id else _by_suffix(path) or FORMATS["glove"]
 
 
 def format_for_writing(path: Path) -> Format:
-    """The format that a file name asks for."""
+    """Return the format that matches a file name."""
     row = _by_suffix(path)
     if row is None:
         known = ", ".join(suffix for format_ in FORMATS.values() if format_.write for suffix in format_.suffixes)
-        raise FormatError(f"{path}: the name does not say which format to write", hint=f"end it in one of {known}")
+        raise FormatError(f"{path}: the file name has no suffix of a vector format", hint=f"use one of {known}")
     return row

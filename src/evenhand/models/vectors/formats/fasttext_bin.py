@@ -1,4 +1,4 @@
-"""Facebook fastText's binary models (.bin): settings, dictionary, then one row for each word and each n-gram bucket.
+"""Read fastText binary models (.bin): settings, dictionary, then one row per word and per n-gram bucket.
 
 The layout is that of `FastText::saveModel`, versions 11 and 12, little-endian and without padding.
 """
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from evenhand.models.vectors.formats.subwords import Ngrams, SubwordComposer, me
 MAGIC = 793712314
 MODELS = {1: "cbow", 2: "skipgram", 3: "supervised"}
 LONGEST_WORD = 1 << 16
-LONGEST_NGRAM = 64  # the tool's default is 6; more than this is a damaged header, and would cost memory without end
-AFTER_WORD = 10  # the closing zero, an int64 count, an int8 kind
+LONGEST_NGRAM = 64  # the default of fastText is 6; a larger value means a damaged header
+AFTER_WORD = 10  # the terminating zero, an int64 count, an int8 type
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Header:
 
     @property
     def ngrams(self) -> Ngrams | None:
-        """The n-grams of the model, where it has any."""
+        """The n-grams of the model, or None."""
         # Version 11 wrote n-gram lengths into supervised models that had been trained without n-grams.
         unused = self.version == 11 and MODELS[self.model] == "supervised"
         some = max(self.shortest, 1) <= self.longest and self.bucket > 0 and not unused
@@ -49,9 +49,9 @@ class _Header:
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
-    """Read the words with their vectors; with n-grams, the result can compose words that are not there.
+    """Read words and vectors; a model with n-grams can also compose vectors of unseen words.
 
-    The rows of words and n-grams stay in the file (memory-mapped) unless it is compressed.
+    The input matrix is memory-mapped unless the file is compressed.
     """
     with open_bytes(path) as stream:
         cursor = Cursor(stream, path)
@@ -59,52 +59,51 @@ def read(path: Path, options: ReadOptions) -> Parsed:
         raw = _dictionary(cursor, header)
         table = _input_rows(cursor, header)
         _check_output(cursor)
-    kept = raw[: options.limit]
-    words = _decoded(kept, options.encoding_errors, path)
+    words = _decode(raw[: options.limit], options.encoding_errors, path)
     return _vectors(words, raw, table, header, path.name)
 
 
 def _header(cursor: Cursor) -> _Header:
     magic, version = cursor.numbers("2i", "its header")
     if magic != MAGIC or version not in (11, 12):
-        kind = f"fastText version {version}" if magic == MAGIC else "no fastText binary"
-        raise FormatError(f"{cursor.path}: {kind}; versions 11 and 12 are read", hint="name another --format")
+        kind = f"fastText version {version}" if magic == MAGIC else "not a fastText binary"
+        raise FormatError(f"{cursor.path}: {kind}; versions 11 and 12 are supported", hint="name another --format")
     settings = cursor.numbers("12id", "its settings")
     dim, model, bucket, shortest, longest = settings[0], *settings[7:11]
     entries, words, labels, _tokens, pruned = cursor.numbers("3i2q", "the head of its dictionary")
     header = _Header(version, dim, model, bucket, shortest, longest, entries, words, pruned)
     if not (1 <= dim <= 100_000 and model in MODELS and bucket >= 0 and 0 <= longest <= LONGEST_NGRAM):
-        raise cursor.broken(f"settings that make no sense: {dim=}, {model=}, {bucket=}, maxn={longest}")
+        raise cursor.broken(f"invalid settings: {dim=}, {model=}, {bucket=}, maxn={longest}")
     if words < 1 or labels < 0 or words + labels != entries or pruned < -1:
-        raise cursor.broken(f"a dictionary that makes no sense: {words=}, {labels=}, {entries=}, {pruned=}")
-    cursor.promise(entries * (AFTER_WORD + 1) + 8 * max(pruned, 0), "the dictionary")
+        raise cursor.broken(f"invalid dictionary: {words=}, {labels=}, {entries=}, {pruned=}")
+    cursor.require(entries * (AFTER_WORD + 1) + 8 * max(pruned, 0), "the dictionary")
     return header
 
 
 def _dictionary(cursor: Cursor, header: _Header) -> list[bytes]:
-    """The words as bytes; labels of a classifier come after them and are left out."""
-    found: list[bytes] = []
+    """Return the words as bytes, without the labels of a classifier that follow them."""
+    entries: list[bytes] = []
     kinds = bytearray()
-    while len(found) < header.entries:
+    while len(entries) < header.entries:
         window, grown = cursor.window()
-        start = _whole_entries(window, header.entries - len(found), found, kinds)
+        start = _whole_entries(window, header.entries - len(entries), entries, kinds)
         if not start and (not grown or len(window) >= LONGEST_WORD + AFTER_WORD):
-            raise cursor.broken(f"no end of dictionary entry {len(found) + 1:,} of {header.entries:,}")
+            raise cursor.broken(f"dictionary entry {len(entries) + 1:,} of {header.entries:,} has no end")
         cursor.advance(start)
-    if any(kinds[: header.words]) or b"" in found:
-        raise cursor.broken("the dictionary has an empty word, or a label among its words")
+    if any(kinds[: header.words]) or b"" in entries:
+        raise cursor.broken("the dictionary contains an empty word, or a label among its words")
     cursor.skip(8 * max(header.pruned, 0), "the list of pruned n-grams")
-    return found[: header.words]
+    return entries[: header.words]
 
 
-def _whole_entries(window: bytes, most: int, found: list[bytes], kinds: bytearray) -> int:
-    """Collect the entries that lie wholly in the window; the number of bytes they take."""
+def _whole_entries(window: bytes, most: int, entries: list[bytes], kinds: bytearray) -> int:
+    """Append the complete entries of the window, and return their size in bytes."""
     start = 0
     for _ in range(most):
         end = window.find(b"\0", start, start + LONGEST_WORD)
         if end < 0 or end + AFTER_WORD > len(window):
             break
-        found.append(window[start:end])
+        entries.append(window[start:end])
         kinds.append(window[end + AFTER_WORD - 1])
         start = end + AFTER_WORD
     return start
@@ -114,14 +113,14 @@ def _input_rows(cursor: Cursor, header: _Header) -> Matrix:
     (quantised,) = cursor.numbers("B", "its input matrix")
     if quantised or header.pruned >= 0:
         raise FormatError(
-            f"{cursor.path}: a quantised or pruned fastText model (.ftz), which holds codes in place of rows",
-            hint="take the .bin file it was made from",
+            f"{cursor.path}: quantised or pruned fastText models (.ftz) are not supported",
+            hint="use the .bin file it was made from",
         )
     rows, dim = cursor.numbers("2q", "its input matrix")
     needed = header.words + (header.bucket if header.ngrams else 0)
     if dim != header.dim or rows < needed:
-        raise cursor.broken(f"an input matrix of {rows:,} x {dim:,}; its header asks for {needed:,} x {header.dim:,}")
-    cursor.promise(4 * rows * dim, "the input matrix")
+        raise cursor.broken(f"an input matrix of {rows:,} x {dim:,}; the header requires {needed:,} x {header.dim:,}")
+    cursor.require(4 * rows * dim, "the input matrix")
     if cursor.size is None:
         return _read_rows(cursor, rows, dim)
     table = np.memmap(cursor.path, "<f4", "r", offset=cursor.position, shape=(rows, dim))
@@ -139,14 +138,14 @@ def _read_rows(cursor: Cursor, rows: int, dim: int) -> Matrix:
 
 
 def _check_output(cursor: Cursor) -> None:
-    """The output matrix is of no use here, but a file that lacks some of it was not copied whole."""
+    """Check that the output matrix is complete; it is not used, but a truncated one means a truncated file."""
     _quantised, rows, dim = cursor.numbers("B2q", "its output matrix")
     if rows < 0 or dim < 0:
         raise cursor.broken(f"an output matrix of {rows:,} x {dim:,}")
     cursor.skip(4 * rows * dim, "the output matrix")
 
 
-def _decoded(raw: Sequence[bytes], errors: str, path: Path) -> list[str]:
+def _decode(raw: Sequence[bytes], errors: str, path: Path) -> list[str]:
     words: list[str] = []
     for word in raw:
         try:
@@ -169,7 +168,7 @@ def _vectors(words: list[str], raw: list[bytes], table: Matrix, header: _Header,
         "bucket": header.bucket,
     }
     if header.ngrams is None:
-        # Rows begin wherever the dictionary ends, mostly off the four-byte grid that fast arithmetic needs.
+        # The rows follow the dictionary and are usually not aligned to four bytes.
         return Parsed(words, np.require(table[: len(words)], np.float32, ["A", "C"]), source=source)
     own = np.arange(len(words))
     matrix, _counts = mean_vectors(raw[: len(words)], own, table, header.ngrams)
@@ -181,7 +180,7 @@ CHUNK = 16 << 20
 
 
 class Cursor:
-    """A position in a stream. A stream that ends too early is an error that says where."""
+    """A position in a stream; a truncated stream raises an error with the position."""
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self.stream, self.path = stream, path
@@ -190,7 +189,7 @@ class Cursor:
         self._ahead = b""
 
     def take(self, count: int, what: str) -> bytes:
-        """Exactly so many bytes; at most a chunk, or a number that was promised."""
+        """Read exactly `count` bytes."""
         while len(self._ahead) < count:
             more = self.stream.read(count - len(self._ahead))
             if not more:
@@ -200,40 +199,40 @@ class Cursor:
         self.advance(count)
         return taken
 
-    def numbers(self, layout: str, what: str) -> tuple[Any, ...]:
-        """Little-endian numbers without padding, in the letters of `struct`."""
+    def numbers(self, layout: str, what: str) -> tuple[int, ...]:
+        """Read little-endian numbers without padding; `layout` is a `struct` format."""
         return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout), what))
 
     def window(self) -> tuple[bytes, bool]:
-        """What lies ahead, with one chunk more than before, and whether there was any more."""
+        """Read one more chunk; return all bytes ahead, and whether the chunk was not empty."""
         more = self.stream.read(CHUNK)
         self._ahead += more
         return self._ahead, bool(more)
 
     def advance(self, count: int) -> None:
-        """Step over bytes of the window."""
+        """Consume bytes of the window."""
         self.position += count
         self._ahead = self._ahead[count:]
 
     def skip(self, count: int, what: str) -> None:
-        """Step over bytes that nobody looks at, without holding them."""
+        """Skip bytes without keeping them in memory."""
         if self.size is None:
             while count > 0:
                 count -= len(self.take(min(count, CHUNK), what))
             return
-        self.promise(count, what)
+        self.require(count, what)
         self._ahead = b""
         self.position += count
         self.stream.seek(self.position)
 
-    def promise(self, count: int, what: str) -> None:
-        """Refuse a size that the file cannot hold, before any memory is spent on it."""
+    def require(self, count: int, what: str) -> None:
+        """Raise an error if fewer than `count` bytes are left, before any memory is allocated."""
         if self.size is not None and count > self.size - self.position:
-            raise self.broken(f"{what} should take {count:,} bytes, and {self.size - self.position:,} are left")
+            raise self.broken(f"{what} takes {count:,} bytes, but only {self.size - self.position:,} are left")
 
     def broken(self, why: str) -> FormatError:
-        """The error for a file that is not whole, with the place."""
+        """Return the error for a damaged file, with the position."""
         return FormatError(
             f"{self.path}, byte {self.position:,}: {why}",
-            hint="fetch the file again, or name another --format if it is of another kind",
+            hint="fetch the file again, or name another --format",
         )

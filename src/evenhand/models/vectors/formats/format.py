@@ -1,4 +1,4 @@
-"""What a file format is: a row in a table, with a reader and perhaps a writer."""
+"""The record that describes a file format, and detection of formats by content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Composer(Protocol):
-    """Makes vectors for words that are not in the vocabulary, as fastText does from character n-grams."""
+    """Composes vectors of out-of-vocabulary words, as fastText does from character n-grams."""
 
     def __call__(self, words: Sequence[str]) -> Matrix:
-        """One row for each word."""
+        """Return one row per word."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read; the same for every format, and part of the cache key."""
+    """Options of the readers; `encoding_errors` is part of the cache key."""
 
     encoding_errors: Literal["strict", "replace"] = "strict"
     limit: int | None = None
@@ -34,15 +34,15 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a reader returns: words and rows as the file has them, not yet checked."""
+    """The result of a reader: words and rows of the file, not yet validated."""
 
     words: Sequence[str]
     matrix: Matrix
     notes: tuple[str, ...] = ()
-    source: Mapping[str, Any] = field(default_factory=dict)
-    history: Sequence[Mapping[str, Any]] = ()
+    source: Mapping[str, object] = field(default_factory=dict)
+    history: Sequence[Mapping[str, object]] = ()
     compose: Composer | None = None
-    first_line: int = 0  # line number of row 0 in a text file, 0 where lines mean nothing
+    first_line: int = 0  # line number of row 0 in a text file, 0 for other formats
 
 
 Reader = Callable[[Path, ReadOptions], Parsed]
@@ -58,47 +58,47 @@ class Format:
     suffixes: tuple[str, ...]
     read: Reader
     write: Writer | None = None
-    cached: bool = True  # worth parsing once and keeping; memory-mapped formats are not
+    cached: bool = True  # False for memory-mapped formats
     why_not_written: str = ""
-    holds_history: bool = False  # otherwise it goes into a file beside
+    holds_history: bool = False  # if not, a separate file is written
 
 
 SNIFFED_BYTES = 4096
-PICKLE = "a Python pickle, which may run any code when it is opened"
-PICKLE_HINT = "if you trust it: --allow-pickle (needs gensim); or convert it to .txt where it was made"
-RENAME = "give its name the usual suffix, so that it is decompressed: "
+PICKLE = "a Python pickle, which can run arbitrary code when it is opened"
+PICKLE_HINT = "use --allow-pickle if you trust the file (requires gensim), or convert it to .txt at its origin"
+RENAME = "add the usual suffix to its name so that it is decompressed: "
 
-# First bytes of files that are no vectors: what they are, and what to do.
+# First bytes of files that are not vector files, with a description and a hint.
 FOREIGN: dict[bytes, tuple[str, str]] = {
     **{b"\x80" + bytes([protocol]): (PICKLE, PICKLE_HINT) for protocol in (2, 3, 4, 5)},
-    b"PK\x03\x04": ("a zip archive (.zip or .npz)", "unpack it and name the file inside"),
+    b"PK\x03\x04": ("a zip archive (.zip or .npz)", "extract it and name the file inside"),
     b"\x1f\x8b": ("gzip-compressed", RENAME + ".gz"),
     b"\x28\xb5\x2f\xfd": ("zstd-compressed", RENAME + ".zst"),
     b"\xfd7zXZ\x00": ("xz-compressed", RENAME + ".xz"),
     **{b"BZh%d1AY&SY" % level: ("bzip2-compressed", RENAME + ".bz2") for level in range(1, 10)},
-    b"<!doctype html": ("a web page, perhaps in place of a download", "fetch the file again"),
-    b"<html>": ("a web page, perhaps in place of a download", "fetch the file again"),
-    b"version https://git-lfs": ("a pointer of git-lfs, not the file itself", "run git lfs pull"),
+    b"<!doctype html": ("an HTML page, possibly instead of a download", "fetch the file again"),
+    b"<html>": ("an HTML page, possibly instead of a download", "fetch the file again"),
+    b"version https://git-lfs": ("a git-lfs pointer, not the file itself", "run git lfs pull"),
 }
 FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
 HEADER_LINE = re.compile(rb"\d{1,11}[ \t]\d{1,11}\s*?\n")
 
 
 def refuse_foreign(start: bytes, path: Path) -> None:
-    """Refuse a file that is empty, or that these first bytes show to be something else."""
+    """Raise `FormatError` if the file is empty or not a vector file."""
     if not start:
         raise FormatError(f"{path}: the file is empty", hint="fetch it again")
-    if by_content(start) == "safetensors":  # it begins with a length, which may look like any magic number
+    if by_content(start) == "safetensors":  # it starts with a length, which can equal a magic number
         return
     for magic, (what, hint) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
             raise FormatError(f"{path}: {what}", hint=hint)
-    if path.suffix.lower() in (".pkl", ".pickle"):  # older pickles begin with letters
+    if path.suffix.lower() in (".pkl", ".pickle"):  # protocols 0 and 1 have no magic number
         raise FormatError(f"{path}: {PICKLE}", hint=PICKLE_HINT)
 
 
 def by_content(start: bytes) -> str | None:
-    """The id of the format that the first bytes show, or None."""
+    """Return the format id detected from the first bytes, or None."""
     if start.startswith(FASTTEXT_MAGIC):
         return "fasttext-bin"
     if start.startswith(b"\x93NUMPY"):
@@ -107,5 +107,5 @@ def by_content(start: bytes) -> str | None:
         return "parquet-npy"
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= 100_000_000:
         return "safetensors"
-    # No text has a NUL; four kilobytes of float32 nearly always have one.
+    # Text contains no NUL byte; 4 KB of float32 numbers nearly always do.
     return "word2vec-bin" if b"\0" in start and HEADER_LINE.match(start) else None

@@ -1,4 +1,4 @@
-"""How the lines of a text file of vectors are laid out: told by its header, if it has one, and by its first lines."""
+"""Line layout of a text vector file, inferred from its header and its first lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from evenhand.errors import FormatError
 
 MAX_DIM = 100_000
-LINES_LOOKED_AT = 100
-# Python's float() would also take underscores and white space. NaN and infinity are numbers here, and refused later.
+SAMPLED_LINES = 100
+# float() also accepts underscores and white space. NaN and infinity match here and are refused later.
 NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 
 Header = tuple[int, int]  # rows and dimension
@@ -19,7 +19,7 @@ Header = tuple[int, int]  # rows and dimension
 
 @dataclass(frozen=True)
 class Layout:
-    """How the lines of one file are laid out."""
+    """Line layout of a file."""
 
     path: Path
     dim: int
@@ -30,12 +30,12 @@ class Layout:
 
     @property
     def fields(self) -> int:
-        """Separators on a line whose word contains none."""
+        """Number of separators on a line whose word contains none."""
         return self.dim + self.trailing
 
 
 def split_header(start: bytes) -> tuple[Header | None, bytes]:
-    """A first line of two whole numbers is word2vec's header: rows and dimension."""
+    """Split off a word2vec header: a first line of two integers, rows and dimension."""
     first, _, rest = start.partition(b"\n")
     fields = first.split()
     if len(fields) == 2 and all(field.isdigit() and len(field) < 12 for field in fields):
@@ -44,17 +44,17 @@ def split_header(start: bytes) -> tuple[Header | None, bytes]:
 
 
 def infer(path: Path, body: bytes, header: Header | None, encoding_errors: str = "strict") -> Layout:
-    """The layout of a file that begins with these bytes, header left out."""
+    """Infer the layout of a file from its first bytes after the header."""
     complete = body.rpartition(b"\n")[0] or body
-    lines = [line for raw in complete.split(b"\n", LINES_LOOKED_AT)[:LINES_LOOKED_AT] if (line := raw.rstrip(b"\r"))]
+    lines = [line for raw in complete.split(b"\n", SAMPLED_LINES)[:SAMPLED_LINES] if (line := raw.rstrip(b"\r"))]
     separator = b"\t" if lines and lines[0].count(b"\t") > lines[0].count(b" ") else b" "
     trailing = int(bool(lines) and all(line.endswith(separator) for line in lines))
     rows = [line[: len(line) - trailing].split(separator) for line in lines]
     dim = header[1] if header else _dimension(rows)
     if not 1 <= dim <= MAX_DIM:
         raise FormatError(
-            f"{path}: the first lines are no word vectors ({max(dim, 0)} numbers a line)",
-            hint="expected lines of a word and its numbers, separated by single spaces or tabs",
+            f"{path}: the first lines are not word vectors ({max(dim, 0)} numbers per line)",
+            hint="expected a word and its numbers on each line, separated by single spaces or tabs",
         )
     if header:
         _check_dimension(path, rows, dim)
@@ -62,9 +62,9 @@ def infer(path: Path, body: bytes, header: Header | None, encoding_errors: str =
 
 
 def _dimension(rows: Sequence[Sequence[bytes]]) -> int:
-    """The number of fields that the fewest rows contradict, for then these rows are at fault.
+    """Return the dimension that contradicts the fewest rows.
 
-    Tokens with separators in them only add fields, so a sound file agrees with its shortest row.
+    Tokens that contain separators only add fields, so a valid file agrees with its shortest row.
     """
     candidates = {len(row) - 1 for row in rows if len(row) > 1}
     if not candidates:
@@ -78,9 +78,9 @@ def _contradictions(rows: Sequence[Sequence[bytes]], dim: int) -> int:
 
 
 def has_more_numbers(row: Sequence[bytes], dim: int) -> bool:
-    """Whether what ends the word is one more number.
+    """Return True if the field before the last `dim` fields is a number as well.
 
-    A whole number may end a token ("catch 22"), unless the row's own numbers are whole as well.
+    An integer may belong to the token ("catch 22"), unless all numbers of the row are integers.
     """
     if len(row) <= dim + 1 or not is_number(row[-dim - 1]):
         return False
@@ -92,15 +92,15 @@ def _is_whole(field: bytes) -> bool:
 
 
 def _check_dimension(path: Path, rows: Sequence[Sequence[bytes]], dim: int) -> None:
-    found = {len(row) - 1 for row in rows}
+    lengths = {len(row) - 1 for row in rows}
     more = all(len(row) > dim + 1 and is_number(row[-dim - 1]) for row in rows)
-    if rows and (more or max(found) < dim):
+    if rows and (more or max(lengths) < dim):
         raise FormatError(
-            f"{path}, line 1: the header promises {dim:,} numbers a row, the next rows have {min(found):,}",
+            f"{path}, line 1: the header states {dim:,} numbers per row, the next rows have {min(lengths):,}",
             hint="correct the header, or fetch the file again",
         )
 
 
 def is_number(field: bytes) -> bool:
-    """Whether a field is a number in decimal notation."""
+    """Return True if a field is a decimal number."""
     return NUMBER.fullmatch(field) is not None

@@ -1,4 +1,4 @@
-"""A numpy .npy matrix with its vocabulary beside it."""
+"""NumPy .npy matrices with a separate vocabulary file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenhand.models.vectors.formats.format import Parsed, ReadOptions
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, words_of_file
 from evenhand.models.vectors.table import Vectors
 
-# What numpy's parser of headers lets through when it meets one that no program wrote.
+# Exceptions that numpy's header parser raises for damaged headers.
 BROKEN_HEADER = (
     ValueError,
     EOFError,
@@ -33,19 +33,19 @@ BROKEN_HEADER = (
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
-    """Map the matrix when it is not compressed; object arrays, which are pickles, are refused."""
+    """Read matrix and vocabulary; the matrix is memory-mapped unless compressed. Object arrays are refused."""
     return Parsed(read_vocabulary(path, options), _matrix(path))
 
 
 def _matrix(path: Path) -> Matrix:
     try:
         with open_bytes(path) as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy's advice about headers of Python 2
+            warnings.simplefilter("ignore")  # numpy warns about headers written by Python 2
             if not stream.read(6) == b"\x93NUMPY":
-                raise ValueError("it does not begin as one")
+                raise ValueError("the magic number is missing")
             if not compression_of(path):
                 return np.lib.format.open_memmap(path, mode="r")
-        return _unpacked(path)
+        return _decompress(path)
     except EvenhandError:
         raise
     except BROKEN_HEADER as error:
@@ -54,23 +54,23 @@ def _matrix(path: Path) -> Matrix:
         ) from error
 
 
-def _unpacked(path: Path) -> Matrix:
+def _decompress(path: Path) -> Matrix:
     with open_bytes(path) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matrix = np.lib.format.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # reading on also lets the stream check its sum
+        if stream.read(1):  # reading to the end also verifies the checksum
             raise ValueError("more data follows the matrix")
     return matrix
 
 
 def write(vectors: Vectors, path: Path) -> None:
-    """Write the matrix and, beside it, `<name>.vocab`."""
+    """Write the matrix and `<name>.vocab`."""
     stem = path.name.removesuffix(path.suffix if compression_of(path) else "")
     vocabulary = path.with_name(Path(stem).stem + ".vocab")
     raw = join_words(vectors.words)
     if words_of_file(raw, vocabulary) != list(vectors.words):
         raise FormatError(
-            f"{vocabulary}: words with carriage returns or byte order marks would not come back",
+            f"{vocabulary}: words with carriage returns or byte order marks cannot be restored",
             hint="write .safetensors",
         )
     with writing(vocabulary) as out:
@@ -80,12 +80,12 @@ def write(vectors: Vectors, path: Path) -> None:
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Parsed:
-    """A parquet column of words and one .npy matrix in the same folder (the layout of the kumo packages)."""
+    """Read a parquet column of words and the .npy matrix in the same folder (layout of the kumo packages)."""
     matrices = sorted(path.parent.glob("*.npy"))
     if len(matrices) != 1:
         raise InputMissingError(
             f"{path}: expected one .npy matrix in the same folder, found {len(matrices)}",
-            hint="keep the two files of one set in a folder of their own",
+            hint="put the two files of a data set in a folder of their own",
         )
     try:
         frame = pl.read_parquet(existing(path))
@@ -93,5 +93,5 @@ def read_parquet(path: Path, options: ReadOptions) -> Parsed:
         raise FormatError(f"{path}: not a readable parquet file ({error})", hint="fetch it again") from error
     columns = [name for name, kind in frame.schema.items() if kind == pl.String]
     if len(columns) != 1 or frame[columns[0]].null_count():
-        raise FormatError(f"{path}: expected one column of words without gaps, found {columns}", hint="fetch it again")
+        raise FormatError(f"{path}: expected one column of words without nulls, found {columns}", hint="fetch it again")
     return Parsed(frame[columns[0]].to_list(), _matrix(matrices[0]))

@@ -1,4 +1,4 @@
-"""Lines "word number number ..." to words and float32 rows: whole blocks at full speed, odd lines one by one."""
+"""Parse lines "word number number ..." into words and float32 rows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 def parse_block(block: bytes, layout: Layout, matrix: GrowingMatrix, first_line: int) -> list[str]:
-    """Append one row a line to the matrix, and return the words.
+    """Append one row per line to the matrix, and return the words.
 
-    Lines with the expected number of separators go through polars together. A token may contain the separator itself
-    (GloVe 840B has ". . ."), so a line with more of them is split from the right by the dimension, on its own.
+    Lines with the expected number of separators are parsed together by polars. A token may contain separators (GloVe
+    840B has ". . ."), so a line with more of them is parsed on its own, split from the right.
     """
     raw = np.frombuffer(block, dtype=np.uint8)
     separators = raw == layout.separator[0]
-    count, found = int(np.count_nonzero(raw == NEWLINE)), int(np.count_nonzero(separators))
-    if found < count * layout.dim:
-        # Before any memory is set aside for numbers that are not there.
+    lines, fields = int(np.count_nonzero(raw == NEWLINE)), int(np.count_nonzero(separators))
+    if fields < lines * layout.dim:
+        # Checked before memory is allocated for missing numbers.
         raise _short_line(block, raw, separators, layout, first_line)
-    out = matrix.reserve(count)
-    # Too many fields make polars refuse the block, too few leave nulls: with the total right as well, no line is odd.
-    # Polars takes a carriage return off the end of any field, so a block that has one is read the other way.
-    if found == count * layout.fields and b"\r" not in block:
+    out = matrix.reserve(lines)
+    # Polars raises for extra fields and returns nulls for missing ones; if the total is right, every line is regular.
+    # Polars strips a carriage return at the end of any field, so blocks with one are parsed line by line.
+    if fields == lines * layout.fields and b"\r" not in block:
         words = _parse_regular(block, layout, out)
         if words is not None:
             return words
@@ -55,13 +55,13 @@ def _short_line(
 
 
 def _wrong_length(line: bytes, layout: Layout, number: int) -> FormatError:
-    place = f"{layout.path}, {layout.row_name} {number:,}"
+    position = f"{layout.path}, {layout.row_name} {number:,}"
     if not line.strip():
-        return FormatError(f"{place}: the {layout.row_name} is blank", hint="remove blank lines from the file")
-    found = line.removesuffix(layout.separator).count(layout.separator)
+        return FormatError(f"{position}: the {layout.row_name} is blank", hint="remove blank lines from the file")
+    numbers = line.removesuffix(layout.separator).count(layout.separator)
     return FormatError(
-        f"{place}: {found:,} numbers where the file's other rows have {layout.dim:,}",
-        hint="the file may be cut off or two files run together; fetch it again or remove the row",
+        f"{position}: {numbers:,} numbers where other rows have {layout.dim:,}",
+        hint="the file may be truncated, or two files concatenated; fetch it again or remove the row",
     )
 
 
@@ -69,7 +69,7 @@ def _parse_regular(block: bytes, layout: Layout, out: Matrix) -> list[str] | Non
     numbers = {f"{i}": pl.Float32 for i in range(layout.dim)}
     tail = {"tail": pl.String} if layout.trailing else {}
     if block.startswith(BYTE_ORDER_MARK):
-        block = BYTE_ORDER_MARK + block  # polars takes one away, and here it is part of a word
+        block = BYTE_ORDER_MARK + block  # polars strips one, but here it belongs to a word
     try:
         frame = pl.read_csv(
             block,
@@ -83,7 +83,7 @@ def _parse_regular(block: bytes, layout: Layout, out: Matrix) -> list[str] | Non
     numeric = frame.select(list(numbers))
     if len(frame) != len(out) or numeric.null_count().sum_horizontal().item():
         return None
-    if layout.trailing and frame["tail"].null_count() < len(frame):  # a number where the line should have ended
+    if layout.trailing and frame["tail"].null_count() < len(frame):  # a number after the last column
         return None
     out[:] = numeric.to_numpy(order="c")
     words: list[str] = frame.to_series(0).to_list()
@@ -120,22 +120,22 @@ def _parse_line(line: bytes, layout: Layout, out: Matrix, number: int) -> str:
             f"{layout.path}, {layout.row_name} {number:,}: {bad[:40].decode(errors='replace')!r} is not a number",
             hint=f"expected a word and then {layout.dim:,} numbers",
         )
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused with its line later
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is refused later with its line number
         out[:] = np.array([float(field) for field in fields[1:]])
     return _word(fields[0], layout, number)
 
 
 def _word(raw: bytes, layout: Layout, number: int) -> str:
-    place = f"{layout.path}, {layout.row_name} {number:,}"
+    position = f"{layout.path}, {layout.row_name} {number:,}"
     try:
         word = raw.decode(errors=layout.encoding_errors)
     except UnicodeDecodeError as error:
         raise FormatError(
-            f"{place}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
+            f"{position}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
             hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
         ) from None
     if not word:
-        raise FormatError(f"{place}: there is no word before the numbers", hint="remove the row, or give it its word")
+        raise FormatError(f"{position}: there is no word before the numbers", hint="remove the row, or add its word")
     return word
 
 
@@ -144,12 +144,12 @@ BLOCK_BYTES = 16 << 20
 
 
 def line_blocks(stream: IO[bytes], start: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Blocks of whole lines; the last line gets its missing line end. `start` was read from the stream before."""
+    """Yield blocks of complete lines, adding a missing final line end. `start` was read before."""
     pieces = [start]
     while chunk := stream.read(size):
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*pieces, memoryview(chunk)[:cut]))  # a view: one copy of each block, not two
+            yield b"".join((*pieces, memoryview(chunk)[:cut]))  # a view avoids a second copy
             pieces = [chunk[cut:]]
         else:
             pieces.append(chunk)
@@ -158,27 +158,27 @@ def line_blocks(stream: IO[bytes], start: bytes = b"", size: int = BLOCK_BYTES) 
 
 
 class GrowingMatrix:
-    """Rows appended in blocks. Growing moves pages instead of copying them, and unused rows cost nothing."""
+    """A matrix that grows in blocks of rows by reallocation, without copying where the system can remap pages."""
 
     def __init__(self, dim: int) -> None:
         self._matrix = np.empty((0, dim), dtype=np.float32)
         self.rows = 0
 
     def expect(self, rows: int) -> None:
-        """Make room for a likely number of rows; memory that is never written to is never taken."""
+        """Allocate an expected number of rows; untouched memory is not resident."""
         if not self.rows:
             self._matrix = np.empty((rows, self._matrix.shape[1]), dtype=np.float32)
 
     def reserve(self, count: int) -> Matrix:
-        """A view of the next `count` rows, to be filled by the caller before the next reservation."""
+        """Return a view of the next `count` rows, valid until the next call."""
         needed = self.rows + count
         if needed > len(self._matrix):
-            # refcheck off: views handed out before are dead by contract, and numpy cannot know that.
+            # Earlier views are invalid by contract, so the reference check is disabled.
             self._matrix.resize((max(needed, len(self._matrix) * 3 // 2), self._matrix.shape[1]), refcheck=False)
         self.rows = needed
         return self._matrix[needed - count : needed]
 
     def finish(self) -> Matrix:
-        """The matrix with its spare rows given back."""
+        """Return the matrix without its unused rows."""
         self._matrix.resize((self.rows, self._matrix.shape[1]), refcheck=False)
         return self._matrix

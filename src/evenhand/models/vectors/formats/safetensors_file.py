@@ -1,7 +1,7 @@
-"""Our own layout: one safetensors file with the matrix, the vocabulary, where it came from and what was done to it.
+"""safetensors files with matrix, vocabulary, source and history.
 
-The safetensors package reads a tensor into memory; a vector file should be mapped instead, so the header (eight bytes
-of length, JSON, then the raw tensors) is read here. Files written here open in any safetensors reader.
+The safetensors package reads tensors into memory. Vector files should be memory-mapped instead, so this module parses
+the header itself (eight bytes of length, JSON, then the raw tensors). Any safetensors reader opens files written here.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from evenhand.models.vectors.history import as_json, history_from, source_from
 from evenhand.models.vectors.table import Vectors
 
 LAYOUT = "evenhand-vectors-1"
-# Tensors of other types (bfloat16 and narrower: numpy has none) are passed over.
+# Tensors of types that numpy lacks (bfloat16, float8) are skipped.
 DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I32": "<i4", "I64": "<i8"}
 ROWS_AT_ONCE = 20_000
-LONGEST_HEADER = 100_000_000  # the limit of the safetensors package
+LONGEST_HEADER = 100_000_000  # as in the safetensors package
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
-    """Map the matrix; the words are decoded. A foreign safetensors file needs a vocabulary beside it."""
+    """Read matrix and words. A safetensors file not written by evenhand needs a separate vocabulary file."""
     tensors, metadata = open_tensors(path)
-    matrix = _the_matrix(tensors, path)
+    matrix = _main_matrix(tensors, path)
     if metadata.get("layout") != LAYOUT:
         return Parsed(read_vocabulary(path, options), matrix)
     if "vocabulary" not in tensors:
@@ -48,7 +48,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
 
 
 def open_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Every tensor of the file, memory-mapped when it is not compressed, and its metadata."""
+    """Return all tensors of the file, memory-mapped unless compressed, and the metadata."""
     with open_bytes(path) as stream:
         header, offset = _header(stream, path)
         data = stream.read() if compression_of(path) else np.memmap(path, np.uint8, "r")[offset:]
@@ -65,14 +65,14 @@ def _header(stream: IO[bytes], path: Path) -> tuple[dict[str, Any], int]:
     prefix = stream.read(8)
     length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
     if not 2 <= length <= LONGEST_HEADER:
-        raise _broken(path, "the first eight bytes are no header length")
+        raise _broken(path, "the first eight bytes are not a header length")
     text = stream.read(length)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _broken(path, "the header is no JSON, or it is cut off") from error
+        raise _broken(path, "the header is truncated or not JSON") from error
     if not isinstance(header, dict) or len(text) < length:
-        raise _broken(path, "the header is cut off, or no object")
+        raise _broken(path, "the header is truncated or not a JSON object")
     return header, 8 + length
 
 
@@ -80,30 +80,30 @@ def _tensor(raw: np.ndarray, spec: Mapping[str, Any]) -> np.ndarray:
     (begin, end), shape = spec["data_offsets"], spec["shape"]
     dtype = np.dtype(DTYPES[spec["dtype"]])
     if not all(type(number) is int and 0 <= number < 1 << 48 for number in (begin, end, *shape)):
-        raise ValueError(f"offsets {begin}:{end} or shape {shape} are no counts")
+        raise ValueError(f"offsets {begin}:{end} or shape {shape} are not valid sizes")
     if not begin <= end <= len(raw) or end - begin != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"bytes {begin}:{end} of {len(raw)} do not hold {shape} numbers of {dtype.itemsize} bytes")
     return raw[begin:end].view(dtype).reshape(shape)
 
 
 def _broken(path: Path, why: str) -> FormatError:
-    return FormatError(f"{path}: not a whole safetensors file: {why}", hint="fetch or write the file again")
+    return FormatError(f"{path}: not a valid safetensors file: {why}", hint="fetch or write the file again")
 
 
-def _the_matrix(tensors: Mapping[str, np.ndarray], path: Path) -> Matrix:
+def _main_matrix(tensors: Mapping[str, np.ndarray], path: Path) -> Matrix:
     if "vectors" in tensors:
         return tensors["vectors"]
     tables = [tensor for tensor in tensors.values() if tensor.ndim == 2 and tensor.dtype.kind == "f"]
     if len(tables) != 1:
         raise FormatError(
-            f"{path}: {len(tables)} matrices of float16, 32 or 64 inside, expected one named 'vectors' or a single one",
+            f"{path}: contains {len(tables)} float matrices, expected one, or one named 'vectors'",
             hint="for the embeddings of a transformer use evenhand.interop.huggingface",
         )
     return tables[0]
 
 
 def write(vectors: Vectors, path: Path, *, dtype: str = "F32") -> None:
-    """Write matrix, vocabulary, source and history; rows are converted block by block."""
+    """Write matrix, vocabulary, source and history, converting rows block by block."""
     blocks = (vectors.matrix[i : i + ROWS_AT_ONCE] for i in range(0, len(vectors), ROWS_AT_ONCE))
     with writing(path) as out:
         write_stream(
@@ -117,11 +117,11 @@ def write_stream(
     blocks: Iterable[Matrix],
     dim: int,
     *,
-    source: Mapping[str, Any],
-    history: Sequence[Mapping[str, Any]],
+    source: Mapping[str, object],
+    history: Sequence[Mapping[str, object]],
     dtype: str = "F32",
 ) -> None:
-    """Write rows as they come, so that a matrix larger than memory passes through."""
+    """Write rows from an iterable of blocks, so the matrix may be larger than memory."""
     vocabulary = join_words(words)
     size = len(words) * dim * np.dtype(DTYPES[dtype]).itemsize
     header = {
@@ -130,7 +130,7 @@ def write_stream(
         "vocabulary": {"dtype": "U8", "shape": [len(vocabulary)], "data_offsets": [size, size + len(vocabulary)]},
     }
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # the format asks for tensors aligned to eight bytes
+    text += b" " * (-len(text) % 8)  # the format requires tensors aligned to eight bytes
     out.write(struct.pack("<Q", len(text)) + text)
     for block in blocks:
         out.write(np.ascontiguousarray(block, DTYPES[dtype]).data)

@@ -1,4 +1,4 @@
-"""GloVe text, word2vec text and fastText .vec: a word and its numbers on each line, with or without a header line."""
+"""GloVe text, word2vec text and fastText .vec: one word and its numbers per line, with or without a header."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITE_ROWS = 20_000
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
-    """Read any of the three layouts; the first lines tell which."""
+    """Read any of the three layouts, detected from the first lines."""
     with open_bytes(path) as stream:
         header, body = split_header(_first_lines(stream, path))
         layout = infer(path, body, header, options.encoding_errors)
@@ -35,7 +35,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
 
 
 def _first_lines(stream: IO[bytes], path: Path) -> bytes:
-    """The start of the file with at least two whole lines, where it has as many."""
+    """Return the start of the file, with at least two complete lines if it has them."""
     start = stream.read(START_BYTES)
     while start.count(b"\n") < 2 and len(start) < LONGEST_LINE and (more := stream.read(START_BYTES)):
         start += more
@@ -46,7 +46,7 @@ def _first_lines(stream: IO[bytes], path: Path) -> bytes:
             f"{path}: binary data where text was expected",
             hint="name the format: --format word2vec-bin or fasttext-bin, or give the file its usual suffix",
         )
-    # Some editors mark a file as Unicode with a first character that is no part of the first word.
+    # A byte order mark is not part of the first word.
     marked = start.startswith(BYTE_ORDER_MARK) and start[3:4] not in (b" ", b"\t")
     return start[3:] if marked else start
 
@@ -68,19 +68,19 @@ def _read_rows(
 
 
 def _plain(block: bytes, layout: Layout) -> bytes:
-    """The block with plain line ends, and valid UTF-8 where that was asked for."""
+    """Return the block with plain line ends, and with valid UTF-8 if errors are replaced."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
     return block.decode(errors="replace").encode() if layout.encoding_errors == "replace" else block
 
 
 def _rows_by_size(layout: Layout, block: bytes) -> int:
-    """How many rows the file should have if the rest looks like its first block, and a little more."""
+    """Estimate the number of rows from the first block, with a margin."""
     if compression_of(layout.path):
         return 0
     size = layout.path.stat().st_size
     likely = int(size / len(block) * block.count(b"\n") * 1.03)
-    return min(likely, size // (2 * layout.dim))  # a number takes two bytes at the least
+    return min(likely, size // (2 * layout.dim))  # a number takes at least two bytes
 
 
 def _first(block: bytes, lines: int) -> bytes:
@@ -90,23 +90,23 @@ def _first(block: bytes, lines: int) -> bytes:
 def _check_header(path: Path, header: Header, rows: int) -> None:
     if header[0] != rows:
         raise FormatError(
-            f"{path}, line 1: the header promises {header[0]:,} rows, the file has {rows:,}",
-            hint=f"the file is cut off (fetch it again), or its first line should read '{rows} {header[1]}'",
+            f"{path}, line 1: the header states {header[0]:,} rows, the file has {rows:,}",
+            hint=f"the file is truncated (fetch it again), or its first line should be '{rows} {header[1]}'",
         )
 
 
 def write_glove(vectors: Vectors, path: Path) -> None:
-    """Write GloVe text: no header."""
+    """Write GloVe text, without a header."""
     _write(vectors, path, header=b"")
 
 
 def write_word2vec(vectors: Vectors, path: Path) -> None:
-    """Write word2vec text, which is also fastText's .vec: a header line, then the rows."""
+    """Write word2vec text, also the fastText .vec format: a header line, then the rows."""
     _write(vectors, path, header=f"{len(vectors)} {vectors.dim}\n".encode())
 
 
 def _write(vectors: Vectors, path: Path, *, header: bytes) -> None:
-    """Numbers are written as the shortest decimal that reads back to the same float32."""
+    """Write each number as the shortest decimal that gives the same float32."""
     for word in vectors.words:
         _refuse_unreadable(word, path)
     with writing(path) as out:
@@ -127,14 +127,14 @@ def _lines(vectors: Vectors, start: int) -> bytes:
 
 
 def _refuse_unreadable(word: str, path: Path) -> None:
-    """Refuse a word that would come back as another word, or as two rows."""
+    """Raise `FormatError` for a word that would be read back differently."""
     numbers_follow = " " in word and has_more_numbers([*word.encode().split(b" "), b"0.5"], 1)
     if not word or "\n" in word or "\0" in word or numbers_follow:
         raise FormatError(f"{path}: a text file cannot hold the word {word!r}", hint="write .safetensors")
 
 
 def _refuse_ambiguous(written: bytes, dim: int, path: Path) -> None:
-    """Read the first lines back: words with spaces in all of them would be taken for numbers."""
+    """Read the first lines back, and raise `FormatError` if the layout would be misread."""
     start = _first_lines(io.BytesIO(written), path)
     header, body = split_header(start)
     try:
@@ -143,6 +143,6 @@ def _refuse_ambiguous(written: bytes, dim: int, path: Path) -> None:
         layout = None
     if layout is None or (layout.dim, layout.separator) != (dim, b" ") or not written.startswith(start):
         raise FormatError(
-            f"{path}: the first words contain spaces, tabs or marks that make the file unreadable as text",
+            f"{path}: the first words contain spaces, tabs or a byte order mark, so the file could not be read back",
             hint="write .safetensors",
         )

@@ -1,4 +1,4 @@
-"""A vocabulary in a file of its own: one word a line, beside a matrix that has no words."""
+"""Vocabulary files: one word per line, for a matrix without words."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ NUMBER_AT_END = re.compile(r".*[ \t][+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.DOTALL)
 
 
 def join_words(words: Iterable[str]) -> bytes:
-    """Words as UTF-8 lines. Only the line feed separates: tokens may contain every other kind of white space."""
-    listed = list(words)
-    joined = "".join(f"{word}\n" for word in listed)
-    if joined.count("\n") != len(listed):
-        bad = next(word for word in listed if "\n" in word)
+    """Encode words as UTF-8 lines separated by line feeds; tokens may contain other white space."""
+    lines = list(words)
+    joined = "".join(f"{word}\n" for word in lines)
+    if joined.count("\n") != len(lines):
+        bad = next(word for word in lines if "\n" in word)
         raise FormatError(
-            f"the word {bad!r} contains a line end, which a vocabulary cannot hold", hint="write word2vec's .bin"
+            f"the word {bad!r} contains a line end, which a vocabulary file cannot hold", hint="write word2vec .bin"
         )
     return joined.encode()
 
 
 def split_words(raw: bytes, path: Path, errors: str = "strict") -> list[str]:
-    """The inverse of `join_words`; a last line without its line end is a word too."""
+    """Decode lines into words, the inverse of `join_words`; the last line end is optional."""
     try:
         text = raw.decode(errors=errors)
     except UnicodeDecodeError as error:
@@ -40,34 +40,34 @@ def split_words(raw: bytes, path: Path, errors: str = "strict") -> list[str]:
 
 
 def beside(path: Path) -> Path:
-    """The vocabulary file that belongs to a matrix file: `x.npy` goes with `x.vocab` or the like, or `vocab.txt`."""
+    """Return the vocabulary file of a matrix file: `x.vocab` or similar for `x.npy`, or `vocab.txt`."""
     stem = path.name[: len(bare_name(path))].rpartition(".")[0]
     candidates = [path.with_name(stem + ending) for ending in ENDINGS] + [path.with_name("vocab.txt")]
     for candidate in candidates:
         if candidate != path and candidate.exists():
             return candidate
     raise InputMissingError(
-        f"{path} holds a matrix without words, and no vocabulary lies beside it",
-        hint=f"put one word a line into {candidates[0].name}, or name the file: vocabulary=... (--vocabulary)",
+        f"{path} has no words, and there is no vocabulary file beside it",
+        hint=f"write one word per line to {candidates[0].name}, or name the file: vocabulary=... (--vocabulary)",
     )
 
 
 def read_vocabulary(path: Path, options: ReadOptions) -> Sequence[str]:
-    """The words that belong to the matrix file `path`."""
+    """Read the words of the matrix file `path`."""
     source = options.vocabulary or beside(path)
     with open_bytes(source) as stream:
         return words_of_file(stream.read(), source, options.encoding_errors)
 
 
 def words_of_file(raw: bytes, path: Path, errors: str = "strict") -> list[str]:
-    """The words of a file that another program or system may have written: its line ends, the mark of some editors."""
+    """Decode a vocabulary file; handles CRLF line ends and a byte order mark."""
     raw = raw.removeprefix("\ufeff".encode())
-    if raw.count(b"\r\n") == raw.count(b"\n"):  # otherwise the return belongs to a word
+    if raw.count(b"\r\n") == raw.count(b"\n"):  # otherwise the carriage return belongs to a word
         raw = raw.replace(b"\r\n", b"\n")
     words = split_words(raw, path, errors)
     if len(words) > 1 and all(NUMBER_AT_END.fullmatch(word) for word in words[:100]):
         raise FormatError(
-            f"{path}, line 1: numbers beside each word ({words[0][:60]!r})",
-            hint="a vocabulary has one word a line, nothing else; name the right file: vocabulary=... (--vocabulary)",
+            f"{path}, line 1: numbers after each word ({words[0][:60]!r})",
+            hint="a vocabulary file has one word per line; name the right file: vocabulary=... (--vocabulary)",
         )
     return words

@@ -1,6 +1,6 @@
-"""The JSON layout of the wink-embeddings packages: {"dimensions": d, "vectors": {"the": [d numbers, norm, rank], ...}}.
+"""JSON layout of the wink-embeddings packages: {"dimensions": d, "vectors": {"the": [d numbers, norm, rank], ...}}.
 
-Read as a stream: decoding 300 MB of JSON at once would make 35 million Python floats.
+The file is parsed as a stream, because 300 MB of JSON would create 35 million Python floats.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from evenhand.models.vectors.formats.format import Parsed, ReadOptions
 from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
 from evenhand.models.vectors.formats.rows import GrowingMatrix, parse_block
 
-# Possessive (the second plus or star): a long string that never ends must not be remembered character by character.
+# Possessive quantifiers: no backtracking over a long unterminated string.
 ENTRY = re.compile(rb'\s*+,?\s*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+\[([^\[\]"]*+)\]')
 START = re.compile(rb'"vectors"\s*+:\s*+\{')
 DIMENSIONS = re.compile(rb'"dimensions"\s*+:\s*+(\d{1,6})\b')
-LONGEST_HEAD = 64 << 20  # it lists every word before the vectors
+LONGEST_HEAD = 64 << 20  # it lists all words before the vectors
 LONGEST_ENTRY = 4 << 20
-EXTRA = 2  # after its numbers each entry has its norm and its rank
+EXTRA = 2  # each entry ends with its norm and its rank
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
@@ -49,12 +49,14 @@ def _layout(stream: IO[bytes], path: Path, options: ReadOptions) -> tuple[Layout
     while not (found := START.search(start)):
         chunk = stream.read(blocks.BLOCK_BYTES)
         if not chunk or len(start) > LONGEST_HEAD:
-            raise FormatError(f'{path}: JSON without the wink layout\'s "vectors" object', hint="name another --format")
+            raise FormatError(
+                f'{path}: the "vectors" object of the wink layout is missing', hint="name another --format"
+            )
         start += chunk
     dimensions = DIMENSIONS.search(start, 0, found.start())
     if not dimensions or not 1 <= int(dimensions[1]) <= MAX_DIM:
         raise FormatError(
-            f'{path}: the wink layout names its "dimensions" (1 to {MAX_DIM:,}) before its vectors, this file does not',
+            f'{path}: the key "dimensions" (1 to {MAX_DIM:,}) is missing before "vectors"',
             hint="name another --format",
         )
     return Layout(path, int(dimensions[1]), b",", 0, options.encoding_errors, "entry"), start[found.end() :]
@@ -71,13 +73,13 @@ def _entries(stream: IO[bytes], buffer: bytes, path: Path) -> Iterator[list[tupl
         yield entries
         buffer = buffer[end:]
         if buffer.lstrip().startswith(b"}"):
-            while stream.read(blocks.BLOCK_BYTES):  # a compressed stream checks its sum at the end
+            while stream.read(blocks.BLOCK_BYTES):  # reading to the end verifies the checksum of a compressed stream
                 pass
             return
         chunk = stream.read(blocks.BLOCK_BYTES)
         if not chunk or len(buffer) > LONGEST_ENTRY:
             raise FormatError(
-                f"{path}, entry {done + 1:,}: cut off or malformed near {buffer[:60]!r}", hint="fetch the file again"
+                f"{path}, entry {done + 1:,}: truncated or malformed near {buffer[:60]!r}", hint="fetch the file again"
             )
         buffer += chunk
 
@@ -93,6 +95,6 @@ def _word(key: bytes, layout: Layout, number: int) -> str:
         return str(json.loads(key.decode(errors=layout.encoding_errors)))
     except ValueError as error:
         raise FormatError(
-            f"{layout.path}, entry {number:,}: the key {key[:60]!r} is no JSON string ({error})",
-            hint="fetch the file again; encoding_errors='replace' reads keys that are not valid UTF-8",
+            f"{layout.path}, entry {number:,}: the key {key[:60]!r} is not a JSON string ({error})",
+            hint="fetch the file again, or use encoding_errors='replace' if the keys are not valid UTF-8",
         ) from error

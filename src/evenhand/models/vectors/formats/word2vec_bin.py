@@ -1,4 +1,4 @@
-"""word2vec's binary layout: a header line, then for each word its bytes, a space and its float32 numbers."""
+"""word2vec binary layout: a header line, then for each word its bytes, a space and its float32 numbers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LONGEST_WORD = 1 << 16
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
-    """Read the whole file in order; a file that ends early is an error that says where."""
+    """Read the file in order; a truncated file raises an error with the position."""
     with open_bytes(path) as stream:
         count, dim = _header(stream, path)
         if not compression_of(path) and count * (4 * dim + 2) > path.stat().st_size:
             raise FormatError(
-                f"{path}: the header promises {count:,} words of {dim} numbers, which is more than the file holds",
-                hint="the file is cut off: fetch it again",
+                f"{path}: the header states {count:,} words of {dim} numbers, more than the file holds",
+                hint="the file is truncated: fetch it again",
             )
         wanted = count if options.limit is None else min(count, options.limit)
         words, matrix, rest = _rows(stream, path, wanted, dim, options.encoding_errors)
-        # Reading on also lets a compressed stream check its sum.
+        # Reading further also verifies the checksum of a compressed stream.
         if wanted == count and (rest + stream.read(64)).strip():
             raise FormatError(
-                f"{path}: more data after the {count:,} words that the header promises",
-                hint="the header is wrong, or two files were run together; fetch it again",
+                f"{path}: more data after the {count:,} words stated in the header",
+                hint="the header is wrong, or two files were concatenated; fetch it again",
             )
     return Parsed(words, matrix)
 
@@ -45,12 +45,12 @@ def _header(stream: IO[bytes], path: Path) -> tuple[int, int]:
     fields = bytes(line).split()
     if len(fields) != 2 or not all(field.isdigit() and len(field) < 12 for field in fields):
         raise FormatError(
-            f"{path}: the first line is no word2vec header (two whole numbers)", hint="name another --format"
+            f"{path}: the first line is not a word2vec header (two integers)", hint="name another --format"
         )
     count, dim = int(fields[0]), int(fields[1])
     if not 1 <= dim <= 100_000:
         raise FormatError(
-            f"{path}, line 1: the header names a dimension of {dim:,}", hint="fetch it again, or name another --format"
+            f"{path}, line 1: the header states a dimension of {dim:,}", hint="fetch it again, or name another --format"
         )
     return count, dim
 
@@ -64,10 +64,10 @@ def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> t
         if not chunk:
             raise FormatError(
                 f"{path}: the file ends inside word {len(words) + 1:,} of {count:,}",
-                hint="the file is cut off: fetch it again",
+                hint="the file is truncated: fetch it again",
             )
         buffer += chunk
-        spans, used = _complete(buffer, width, len(words), count)
+        spans, used = _complete_entries(buffer, width, len(words), count)
         if not spans and len(buffer) >= LONGEST_WORD + width + 2:
             raise _no_word(path, len(words) + 1)
         rows = matrix.reserve(len(spans))
@@ -80,17 +80,17 @@ def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> t
 
 def _no_word(path: Path, number: int) -> FormatError:
     return FormatError(
-        f"{path}: no end of word {number:,} within {LONGEST_WORD:,} bytes",
-        hint="this is not word2vec's binary format, or the file is damaged; name another --format or fetch it again",
+        f"{path}: word {number:,} has no end within {LONGEST_WORD:,} bytes",
+        hint="the file is damaged or not in word2vec binary format; fetch it again or name another --format",
     )
 
 
-def _complete(buffer: bytes, width: int, done: int, count: int) -> tuple[list[tuple[int, int]], int]:
-    """Start of word and position of its space for every entry that lies wholly in the buffer."""
+def _complete_entries(buffer: bytes, width: int, done: int, count: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the start and the position of the space of every complete entry in the buffer, and their size."""
     spans: list[tuple[int, int]] = []
     position = 0
     while done + len(spans) < count:
-        start = position + buffer.startswith(b"\n", position)  # Google's tool ends a row with a line end, others do not
+        start = position + buffer.startswith(b"\n", position)  # the original tool ends rows with a line end
         space = buffer.find(b" ", start, start + LONGEST_WORD)
         if space < 0 or space + 1 + width > len(buffer):
             break
@@ -116,11 +116,11 @@ def _decode(raw: bytes, errors: str, path: Path, row: int) -> str:
 
 
 def write(vectors: Vectors, path: Path) -> None:
-    """Write as Google's tool does, a line end after each row."""
+    """Write the layout of the original tool, with a line end after each row."""
     for word in vectors.words:
         if not word or " " in word or word.startswith("\n") or len(word) > LONGEST_WORD // 4:
             raise FormatError(
-                f"{path}: word2vec's binary format cannot hold the word {word[:60]!r}",
+                f"{path}: word2vec binary format cannot hold the word {word[:60]!r}",
                 hint="write .safetensors",
             )
     with writing(path) as out:

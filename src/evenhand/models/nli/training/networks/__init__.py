@@ -1,4 +1,4 @@
-"""The architectures that can be trained, by name; each is a stack of members of one shape.
+"""The architectures that can be trained, one module each: stacks of members of one shape.
 
-What a trained model does belongs one folder up: it needs no torch.
+A network class registers itself in `stacked.ARCHITECTURES` and names the model class that its weights make.
 """

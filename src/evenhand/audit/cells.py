@@ -1,0 +1,146 @@
+"""The cells of an audit: each is stored under a key made of everything that decides its value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import evenhand
+from evenhand import data, mitigations, words
+from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, split_chain
+from evenhand.errors import FormatError, counted
+from evenhand.files import write_text
+from evenhand.measures import Measurement
+from evenhand.words import Concept, Query, WordSet
+from evenhand.words.probes import Probe, probe
+from evenhand.words.source import digest_of
+
+CELLS, STAGES = "cells", "stages"
+
+
+def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordSet | words.Table | str:
+    """Return what a measure is asked: the record behind the id of a question, or the id itself."""
+    takes = question.info.takes
+    if takes == "query":
+        return words.concept_query(question.query, concept)
+    if takes == "probe":
+        return probe(question.query)
+    if takes == "table":
+        return words.table(question.query)
+    if takes == "words" and question.query == NEUTRAL:
+        return concept.neutral
+    if takes == "words" and question.query != VOCABULARY:
+        return words.wordset(question.query)
+    return question.query
+
+
+def query_digest(question: Question, concept: Concept) -> str:
+    """Hash the content of what is asked; a data set counts by name, size and time of its file."""
+    record = resolve_query(question, concept)
+    if not isinstance(record, str):
+        return record.digest
+    location = data.locate(record) if record in data.catalog() else None
+    if location is None or not location.is_file():
+        return record
+    status = location.stat()
+    return digest_of([record, status.st_size, status.st_mtime_ns])
+
+
+def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> str:
+    """Key of a stage: the subject, the methods with their parameters and definitions, the concept and the seed."""
+    steps: list[object] = []
+    for id in split_chain(chain) if chain else ():
+        method = mitigations.get(id)
+        steps.append([id, method.definition, method().params()])
+    return _key(["stage", evenhand.__version__, subject_digest, steps, concept.digest if steps else "", seed])
+
+
+def cell_key(stage_key: str, question: Question, concept: Concept, seed: int) -> str:
+    """Key of a cell: its stage, the measure and its definition, what is asked, the options, concept and seed."""
+    info = question.info
+    asked = [info.id, info.definition, question.query, query_digest(question, concept), dict(question.options)]
+    return _key(["cell", stage_key, asked, concept.digest, seed])
+
+
+def _key(parts: list[object]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The measurements of one question on one stage, and the warnings that computing them raised."""
+
+    measurements: tuple[Measurement, ...]
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"measurements": [m.to_dict() for m in self.measurements], "warnings": list(self.warnings)}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Cell:
+        """Read the output of `to_dict`."""
+        measurements = tuple(Measurement.from_dict(item) for item in record["measurements"])
+        return cls(measurements, tuple(record["warnings"]))
+
+
+class CellStore:
+    """A folder with one file per finished cell. Without a folder, cells are kept in memory.
+
+    A file is written aside and renamed, so that a killed run leaves whole cells only; a damaged file counts as missing.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._memory: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def cell(self, key: str) -> Cell | None:
+        """Return a finished cell, or None."""
+        record = self._read(CELLS, key)
+        try:
+            return Cell.from_dict(record) if record else None
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return None
+
+    def put_cell(self, key: str, cell: Cell) -> None:
+        """Store a finished cell."""
+        self._write(CELLS, key, cell.to_dict())
+
+    def stage(self, key: str) -> dict[str, Any] | None:
+        """Return the report of a fitted stage, or None."""
+        return self._read(STAGES, key)
+
+    def put_stage(self, key: str, report: dict[str, Any]) -> None:
+        """Store the report of a fitted stage."""
+        self._write(STAGES, key, report)
+
+    def finished(self) -> str:
+        """Return how many cells are stored, for messages."""
+        folder = self.folder / CELLS if self.folder else None
+        count = sum(1 for _ in folder.glob("*.json")) if folder and folder.is_dir() else len(self._memory)
+        return counted(count, "finished cell")
+
+    def _read(self, kind: str, key: str) -> dict[str, Any] | None:
+        if self.folder is None:
+            return self._memory.get((kind, key))
+        try:
+            record = json.loads((self.folder / kind / f"{key}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def _write(self, kind: str, key: str, record: dict[str, Any]) -> None:
+        if self.folder is None:
+            self._memory[kind, key] = record
+            return
+        folder = self.folder / kind
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / f"{key}.json", json.dumps(record, allow_nan=False) + "\n")
+        except OSError as error:
+            raise FormatError(
+                f"cannot write {folder}: {error.strerror or error}", hint="choose another folder with --out"
+            ) from error

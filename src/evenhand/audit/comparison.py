@@ -1,0 +1,95 @@
+"""What changed between two audits, and whether by more than their intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evenhand import measures
+from evenhand.audit.record import Audit
+from evenhand.measures import Measurement
+
+Verdict = Literal["better", "worse", "unclear", "same", "undefined"]
+IDEAL = {"zero": 0.0, "one": 1.0}
+SAME = 1e-12  # of rounding: a smaller change is none
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row of both audits on the same stage."""
+
+    label: str
+    subject: str
+    stage: str
+    before: Measurement
+    after: Measurement
+    change: float | None
+    beyond: bool
+    """Whether the change is larger than the root of the summed squares of the two intervals' half-widths."""
+    verdict: Verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "label": self.label,
+            "subject": self.subject,
+            "stage": self.stage,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "change": self.change,
+            "beyond_intervals": self.beyond,
+            "verdict": self.verdict,
+        }
+
+
+def compare(before: Audit, after: Audit) -> list[RowChange]:
+    """Compare every row that both audits have on the same stage.
+
+    Subjects are matched by name, or one with the other where each audit has one only.
+    """
+    single = len(before.subjects) == 1 and len(after.subjects) == 1
+    names = [(before.subjects[0], after.subjects[0])] if single else [(n, n) for n in after.subjects]
+    changes = []
+    for old_name, new_name in names:
+        old = before.rows(old_name) if old_name in before.subjects else {}
+        for label, stages in after.rows(new_name).items():
+            for stage, measurement in stages.items():
+                if stage in old.get(label, {}):
+                    changes.append(change(label, new_name, stage, old[label][stage], measurement))
+    return changes
+
+
+def change(label: str, subject: str, stage: str, before: Measurement, after: Measurement) -> RowChange:
+    """Compare two measurements of one row."""
+    if before.value is None or after.value is None:
+        verdict: Verdict = "undefined"
+        return RowChange(label, subject, stage, before, after, None, False, verdict)
+    difference = after.value - before.value
+    if abs(difference) <= SAME * max(1.0, abs(before.value)):
+        return RowChange(label, subject, stage, before, after, difference, False, "same")
+    beyond = is_beyond_intervals(before, after)
+    closer = distance_from_ideal(after) < distance_from_ideal(before)
+    return RowChange(
+        label, subject, stage, before, after, difference, beyond,
+        ("better" if closer else "worse") if beyond else "unclear",
+    )  # fmt: skip
+
+
+def is_beyond_intervals(before: Measurement, after: Measurement) -> bool:
+    """Return whether two values differ by more than their intervals allow; without an interval nothing is sure."""
+    if before.value is None or after.value is None or not before.interval or not after.interval:
+        return False
+    low, high = (before, after) if before.value <= after.value else (after, before)
+    upper = (low.interval or (0, 0))[1] - (low.value or 0)
+    lower = (high.value or 0) - (high.interval or (0, 0))[0]
+    return abs(after.value - before.value) > math.hypot(max(upper, 0.0), max(lower, 0.0))
+
+
+def distance_from_ideal(measurement: Measurement) -> float:
+    """Distance from the ideal value: smaller is better."""
+    better = measures.info(measurement.measure).better
+    value = measurement.value or 0.0
+    if better in IDEAL:
+        return abs(value - IDEAL[better])
+    return value if better == "lower" else -value

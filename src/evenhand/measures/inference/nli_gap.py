@@ -1,0 +1,105 @@
+"""The gap between groups: for whom a model concludes more (beside the neutrality of Dev et al. 2020)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.errors import UsageError
+from evenhand.measures.inference.ensemble_probe import SAMPLE, EnsembleProbe, InferenceView, probe_ensemble
+from evenhand.measures.inference.pair_statistics import Tables, divided
+from evenhand.measures.inference.seeds import SeedsResult
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.models.nli import LABELS
+from evenhand.words.probes import Probe
+
+GapLabel: TypeAlias = Literal["entailment", "contradiction"]
+INFO = Info(
+    id="nli-gap",
+    title="Gap between groups of an inference model",
+    takes="probe",
+    better="zero",
+    formula="mean P(label) over pairs whose hypothesis names the first group, minus the same for the second",
+    reading=(
+        "Above 0: the model concludes the label more often for the first group (female) than for the second (male). "
+        "Entailment and contradiction are asked separately."
+    ),
+    limits=(
+        "An average over all occupations: opposite leanings of nurse and mechanic cancel, see the items. Six words for "
+        "two groups; nothing about anybody else."
+    ),
+    cites=("dev2019",),
+    queries=("gender-occupation",),
+    view="inference",
+    family="inference",
+)
+
+
+@measure(INFO)
+def nli_gap(
+    model: InferenceView,
+    probe: Probe | str | Path = "gender-occupation",
+    *,
+    label: GapLabel | None = None,
+    sample: int | None = SAMPLE,
+    seed: int = 0,
+) -> Measurement | tuple[Measurement, ...]:
+    """Gap between the probe's two groups, with its interval over words and training seeds.
+
+    Returns one measurement for entailment and one for contradiction, or only that of `label`. Net neutral cannot see
+    the gap: retraining on projected vectors closed it in every seed while net neutral did not move. The items are the
+    gaps of single occupations.
+
+    What it does not tell you: whether the model is right about anything. See `evenhand show nli-gap`.
+    """
+    if label is not None and label not in get_args(GapLabel):
+        raise UsageError(f"{label!r} is not a label with a gap", hint="use entailment or contradiction")
+    run = probe_ensemble(model, probe, sample=sample, seed=seed)
+    gaps = tuple(_gap(run, chosen) for chosen in ((label,) if label else get_args(GapLabel)))
+    return gaps[0] if label else gaps
+
+
+def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
+    fields = run.fields | {"score": label, "params": run.fields["params"] | {"label": label}}
+    if run.scores is None:
+        return undefined("nli-gap", run.problem, run.coverage, **fields)
+    if run.scores.groups is None:
+        reason = f"{fields['query']} has no two groups that all seeds can be compared on"
+        return undefined("nli-gap", reason, run.coverage, **fields)
+    score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
+    return Measurement(
+        "nli-gap",
+        score.mean,
+        run.scores.first.n_pairs,
+        run.coverage,
+        interval=score.interval,
+        positive=first,
+        reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
+        f"{min(score.values):+.3f} to {max(score.values):+.3f} by seed",
+        items=_items(run.scores, LABELS.index(label), first, second),
+        details=run.details(),
+        **fields,
+    )
+
+
+def _items(found: SeedsResult, label: int, first: str, second: str) -> tuple[dict[str, Any], ...]:
+    """The gap of each filler of the side without groups, where the sample has pairs of both groups."""
+    asked = found.first.asked
+    words = [filler.word for filler in asked.side("hypothesis" if asked.grouped == "premise" else "premise")]
+    gaps = np.mean([_gaps(result.tables, asked, label, first, second) for result in found.results], axis=0)
+    return tuple({"word": word, "value": float(gap)} for word, gap in zip(words, gaps, strict=True) if np.isfinite(gap))
+
+
+def _gaps(tables: Tables, asked: Probe, label: int, first: str, second: str) -> Vector64:
+    sums, counts = tables.words, tables.word_counts
+    if asked.grouped == "premise":
+        sums, counts = sums.swapaxes(0, 1), counts.T
+    one, other = (
+        divided(sums[:, places].sum(axis=1), counts[:, places].sum(axis=1))[:, label]
+        for places in (list(asked.groups[name]) for name in (first, second))
+    )
+    return np.asarray(one - other)

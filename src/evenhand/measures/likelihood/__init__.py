@@ -1,0 +1,1 @@
+"""Measures of the probabilities that a language model gives to texts."""

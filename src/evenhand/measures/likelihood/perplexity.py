@@ -1,0 +1,92 @@
+"""Perplexity: how well a language model predicts neutral text, the cost side of an audit of language models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand.arrays import Rows, Vector64
+from evenhand.errors import EvenhandError
+from evenhand.files import existing
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.models.vectors import Coverage
+from evenhand.stats.bootstrap import percentile_interval
+
+if TYPE_CHECKING:
+    from evenhand.models.lm.likelihood import Likelihood
+
+NEUTRAL_TEXT = "neutral-text"
+INFO = Info(
+    id="perplexity",
+    title="Perplexity on neutral text",
+    takes="text",
+    better="lower",
+    formula="PPL = exp(-sum_i log P(w_i | w_1 ... w_{i-1}) / number of words)",
+    reading=(
+        "Lower: the model predicts the text better. Per word, so that models with different tokenizers compare. "
+        "Compare the same text only."
+    ),
+    limits=(
+        "Says nothing about bias: it is what a mitigation may cost. The neutral text is short; give a larger test text "
+        "for a precise number. A word-level model maps unknown words to one token, which lowers its perplexity."
+    ),
+    cites=("bordia2019",),
+    queries=(NEUTRAL_TEXT,),
+    view="likelihood",
+    family="quality",
+)
+
+
+@measure(INFO)
+def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
+    """Perplexity per word of a text under a language model, with a bootstrap interval over its lines.
+
+    Args:
+        view: a language model, or the `likelihood` view of a subject.
+        text: path of a text file, a list of texts, or `neutral-text` for the sentences that come with evenhand. Each
+            line is scored by itself.
+        seed: seed of the bootstrap.
+    """
+    name, lines = _lines(text)
+    fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed}
+    words = np.array([len(line.split()) for line in lines], dtype=np.float64)
+    try:
+        scores = view.log_probabilities(lines)
+    except EvenhandError as error:
+        return undefined("perplexity", error.message, Coverage(()), **fields)
+    logs = np.asarray(scores.log_probabilities, dtype=np.float64)
+    if not words.sum() or not np.isfinite(logs).all():
+        return undefined("perplexity", "the model gives the text no finite probability", Coverage(()), **fields)
+
+    def by_draw(rows: Rows) -> Vector64:
+        return np.asarray(np.exp(-logs[rows].sum(axis=1) / words[rows].sum(axis=1)))
+
+    value = float(np.exp(-logs.sum() / words.sum()))
+    return Measurement(
+        "perplexity",
+        value,
+        int(words.sum()),
+        Coverage(()),
+        interval=percentile_interval(by_draw, len(lines), seed=seed) if len(lines) > 1 else None,
+        reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step",
+        details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
+        **fields,
+    )
+
+
+def _lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
+    """Return the name of a text and its lines that hold words."""
+    if isinstance(text, str) and text == NEUTRAL_TEXT:
+        content = (resources.files("evenhand.words") / "data" / "neutral.txt").read_text(encoding="utf-8")
+        name, lines = NEUTRAL_TEXT, content.splitlines()
+    elif isinstance(text, str | Path):
+        path = existing(Path(text), what="text file")
+        name, lines = path.name, path.read_text(encoding="utf-8").splitlines()
+    else:
+        name, lines = "texts", list(text)
+    return name, [line for line in lines if line.strip()]

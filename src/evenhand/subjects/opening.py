@@ -1,0 +1,97 @@
+"""From an address or an object to the subject it means."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from evenhand import data
+from evenhand.errors import InputMissingError, UsageError, counted
+from evenhand.models.nli import NLIEnsemble, NLIModel
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import SUBJECTS, Address, Subject
+
+SCHEMES = ("hf", "corpus", "vectors", "nli", "lm", "gguf")
+REMOTE = ("http", "https", "s3", "gs", "file", "memory")
+ACCEPTED = "a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, corpus:PATH"
+
+
+def open_subject(source: object, **options: Any) -> Subject:
+    """Open anything that can be audited.
+
+    Args:
+        source: an address (a vector file or catalog id, `hf:FOLDER`, a GGUF file, an evenhand NLI model or language
+            model, a prediction file, `corpus:PATH`), `Vectors`, an NLI model, or a subject, which is returned as it is.
+        **options: options of the kind of subject, such as `device` for a model or `documents` for a corpus.
+
+    Raises:
+        InputMissingError: If there is nothing at the address.
+        UsageError: If the address is of no known kind, of two kinds at once, or an option does not apply.
+    """
+    if isinstance(source, Subject):
+        return source
+    if isinstance(source, Vectors):
+        from evenhand.subjects.vectors import VectorsSubject
+
+        return VectorsSubject(source)
+    if isinstance(source, NLIEnsemble | NLIModel):
+        from evenhand.subjects.nli_models import NLISubject
+
+        members = source.members if isinstance(source, NLIEnsemble) else (source,)
+        note = source.note if isinstance(source, NLIEnsemble) else ""
+        return NLISubject(members, note=note, digest=str(options.get("digest", "")))
+    if not isinstance(source, str | Path):
+        raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {ACCEPTED}")
+    address = parse_address(str(source))
+    kind = kind_of_address(address)
+    unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
+    if unknown:
+        raise UsageError(
+            f"{address.text} is {kind.title}, which has no {counted(len(unknown), 'option')} {', '.join(unknown)}",
+            hint=f"it has {', '.join(kind.options) or 'none'}",
+        )
+    subject = kind.from_address(address, **options)
+    subject.opened_with = {name: value for name, value in options.items() if value is not None}
+    return subject
+
+
+@lru_cache(maxsize=4)
+def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Subject:
+    """Open an address in another process; the last few are kept."""
+    subject = open_subject(address, **dict(options))
+    subject.name = name
+    return subject
+
+
+def parse_address(text: str) -> Address:
+    """Split an address into scheme and rest, and find the local copy of a catalog entry."""
+    if not text.strip():
+        raise UsageError("the address is empty", hint=f"name {ACCEPTED}")
+    head, colon, tail = text.partition(":")
+    scheme, rest = (head, tail) if colon and head in SCHEMES else ("", text)
+    entry = data.catalog().get(rest) if not Path(rest).exists() else None
+    if entry is None or entry.kind == "vectors":  # vectors are fetched by the loader, which names what is missing
+        return Address(text, scheme, rest, Path(rest).expanduser(), entry.kind if entry else "")
+    location = data.locate(rest)
+    if location is None:
+        raise InputMissingError(f"{rest} is in the catalog but not on this disk", hint=f"run `evenhand fetch {rest}`")
+    return Address(text, scheme, rest, location, entry.kind)
+
+
+def kind_of_address(address: Address) -> type[Subject]:
+    """Return the kind of subject that an address is."""
+    reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
+    if len(reasons) == 1:
+        return SUBJECTS.get(next(iter(reasons)))
+    if reasons:
+        both = "; ".join(f"{SUBJECTS.get(id).title} ({reason})" for id, reason in reasons.items())
+        schemes = " or ".join(f"{id}:{address.rest}" for id in reasons)
+        raise UsageError(f"{address.text} could be several things: {both}", hint=f"say which: {schemes}")
+    if not address.path.exists() and "*" not in address.rest and not address.rest.startswith(REMOTE):
+        raise InputMissingError(
+            f"{address.text!r} is neither a file, a folder nor a catalog id",
+            hint="check the path, or see `evenhand fetch --list` for catalog ids",
+        )
+    looked_for = "a folder needs config.json; text files need corpus: in front" if address.path.is_dir() else ACCEPTED
+    raise UsageError(f"{address.text!r} is not something evenhand can open", hint=f"expected {looked_for}")

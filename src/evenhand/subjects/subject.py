@@ -1,0 +1,190 @@
+"""`Subject`: something that can be audited, and the views it offers to measures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, get_args
+
+from evenhand.errors import UsageError, unknown_name
+from evenhand.models.vectors import Vectors
+from evenhand.registry import Registry
+
+ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text"]
+AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
+VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+
+
+class VectorChange(Protocol):
+    """A fitted change of vectors, such as a `VectorMap`."""
+
+    def __call__(self, vectors: Vectors, /) -> Vectors:
+        """Return the changed vectors."""
+
+
+@dataclass(frozen=True)
+class TextView:
+    """A stream of documents: files, folders, globs or addresses, and how they are read.
+
+    `options` are reader options of `corpus.bias` (documents, field, format, tokenizer); `about` describes where the
+    text comes from, such as the settings of the model that wrote it.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Subject(ABC):
+    """Something that can be audited. It offers views, and a measure asks for one.
+
+    Attributes:
+        name: short name for tables.
+        address: what `eh.open` was given, or an empty string for an object.
+    """
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    """The kind in words, for messages: "word vectors"."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Names of the keyword options that `from_address` accepts."""
+
+    def __init__(self, name: str, address: str = "") -> None:
+        self.name = name
+        self.address = address
+        self.opened_with: dict[str, Any] = {}
+        """The options that `eh.open` was given; with the address they open the same subject again."""
+        self._views: dict[str, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same address instead of receiving the content."""
+        from evenhand.subjects.opening import reopen
+
+        if not self.address:
+            raise UsageError(f"{self.name} is only in memory", hint="save it and open the file")
+        return reopen, (self.address, tuple(sorted(self.opened_with.items())), self.name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, offers {', '.join(self.offers) or 'nothing'})"
+
+    @property
+    @abstractmethod
+    def offers(self) -> tuple[ViewName, ...]:
+        """The views this subject has."""
+
+    @abstractmethod
+    def _open_view(self, name: ViewName) -> Any:
+        """Build the view with this name, which is one of `offers`."""
+
+    @abstractmethod
+    def _content_digest(self) -> str:
+        """Hash of everything that decides what the views say."""
+
+    def view(self, name: str) -> Any:
+        """Return a view by name; it is built once."""
+        if name not in VIEWS:
+            raise unknown_name("view", name, VIEWS)
+        if name not in self.offers:
+            raise UsageError(
+                f"{self.name} ({self.title}) does not offer the view {name!r}",
+                hint=f"it offers {', '.join(self.offers) or 'no view'}",
+            )
+        if name not in self._views:
+            self._views[name] = self._open_view(name)
+        return self._views[name]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the content: the same for the same content, wherever it lies."""
+        return self._content_digest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a record keeps of the subject."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "address": self.address,
+            "offers": list(self.offers),
+            "sha256": self.digest,
+        }
+
+    def changed(self, change: VectorChange) -> Subject:
+        """Return the subject after a change of its vectors."""
+        raise UsageError(
+            f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
+            hint="audit it without methods (--no-methods)",
+        )
+
+    @property
+    def can_change(self) -> bool:
+        """Whether `changed` works."""
+        return type(self).changed is not Subject.changed
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """Return why an address is of this kind ("its name ends in .gguf"), or an empty string if it is not."""
+        return ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> Subject:
+        """Open an address that `recognise` accepts."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a user typed: an optional kind in front of a colon, and a path, glob, URL or catalog id."""
+
+    text: str
+    scheme: str
+    rest: str
+    path: Path
+    """Where it lies on this disk: the path typed, or that of the fetched catalog entry."""
+    entry_kind: str = ""
+    """Kind of the catalog entry, when the text is the id of one."""
+
+    def named(self, *suffixes: str) -> str:
+        """Return the suffix that the name ends in, compressed or not, or an empty string."""
+        name = self.path.name.lower()
+        for packed in (".gz", ".zst", ".bz2", ".xz"):
+            name = name.removesuffix(packed)
+        return next((suffix for suffix in suffixes if name.endswith(suffix)), "")
+
+
+SUBJECTS: Registry[type[Subject]] = Registry("kind of subject", ("evenhand.subjects",), group="evenhand.subjects")
+
+
+def files_digest(paths: Iterator[Path]) -> str:
+    """Hash names and contents of files."""
+    hasher = hashlib.sha256()
+    for path in sorted(paths):
+        hasher.update(f"{path.name}\0".encode(errors="surrogateescape"))
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                hasher.update(block)
+    return hasher.hexdigest()
+
+
+def folder_kind(address: Address) -> str:
+    """Return the kind of model in a folder with a config.json: `awd-lstm`, or a kind of Hugging Face model.
+
+    The result is empty for anything else, unless the address begins with hf:, which makes it an error.
+    """
+    from evenhand.models.huggingface import model_kind
+
+    if address.scheme == "hf":
+        return model_kind(address.path)
+    config = address.path / "config.json"
+    if not config.is_file():
+        return model_kind(address.path) if (address.path / "modules.json").is_file() else ""
+    try:
+        kind = json.loads(config.read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        kind = None
+    return AWD_LSTM if kind == AWD_LSTM else model_kind(address.path)

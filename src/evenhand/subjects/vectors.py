@@ -1,0 +1,90 @@
+"""Word vectors as a subject: a file, a catalog id, or `Vectors` in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evenhand.models.nli import NLIEnsemble
+from evenhand.models.vectors import Vectors
+from evenhand.models.vectors.formats import FORMATS
+from evenhand.subjects.embedded_nli import EmbeddedModels, find_models
+from evenhand.subjects.subject import SUBJECTS, Address, Subject, VectorChange, ViewName
+
+DEFAULT = "glove-embedded"
+BLOCK = 50_000  # rows hashed at a time
+
+
+@SUBJECTS.register("vectors")
+class VectorsSubject(Subject):
+    """Word vectors. The embedded vectors, and what a method makes of them, also offer the embedded NLI models."""
+
+    kind = "vectors"
+    title = "word vectors"
+    options: ClassVar[tuple[str, ...]] = ("case", "format", "encoding_errors", "vocabulary", "allow_pickle")
+
+    def __init__(self, vectors: Vectors, address: str = "") -> None:
+        super().__init__(vectors.name, address)
+        self.vectors = vectors
+
+    @cached_property
+    def _models(self) -> EmbeddedModels | None:
+        return find_models(self.vectors)
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """Vectors, and inference where the embedded models can read them."""
+        return ("vectors", "inference") if self._models else ("vectors",)
+
+    def _open_view(self, name: ViewName) -> Vectors | NLIEnsemble:
+        if name == "inference" and self._models:
+            return self._models.ensemble(self.vectors)
+        return self.vectors
+
+    def _content_digest(self) -> str:
+        hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))
+        for start in range(0, len(self.vectors), BLOCK):
+            hasher.update(np.ascontiguousarray(self.vectors.matrix[start : start + BLOCK]).data)
+        return hasher.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Name, size, hash, source and history."""
+        return super().describe() | {
+            "words": len(self.vectors),
+            "dimensions": self.vectors.dim,
+            "case": self.vectors.case,
+            "source": dict(self.vectors.source),
+            "history": [dict(step) for step in self.vectors.history],
+        }
+
+    def changed(self, change: VectorChange) -> VectorsSubject:
+        """Return the subject whose vectors the change was applied to."""
+        return VectorsSubject(change(self.vectors), self.address)
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """A vector file by its suffix, or a catalog id of vectors."""
+        if address.scheme == cls.kind:
+            return "it begins with vectors:"
+        if address.entry_kind == cls.kind or address.rest == DEFAULT:
+            return "it is the catalog id of vectors"
+        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"}
+        if suffix := address.named(*suffixes):
+            return f"its name ends in {suffix}"
+        return "it holds word vectors" if _is_vector_tensors(address) else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> VectorsSubject:
+        """Load the vectors."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return cls(Vectors.load(address.rest, **given), address.text)
+
+
+def _is_vector_tensors(address: Address) -> bool:
+    """Whether a .safetensors file has no metadata of an NLI model or a map."""
+    from evenhand.models.nli.model_file import is_model_file
+
+    return bool(address.named(".safetensors")) and address.path.is_file() and not is_model_file(address.path)

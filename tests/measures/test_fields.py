@@ -1,0 +1,108 @@
+"""The rules under which no measure of vectors has a value: too little of a list, or vectors that collapsed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand import measures
+from evenhand.errors import UsageError
+from evenhand.measures.fields import ListCoverage, MeasurementFields, collapse_problem, coverage_problem
+from evenhand.measures.quality.rated_sets import Questions, RatedPairs
+from evenhand.measures.registry import as_measurements
+from evenhand.models.vectors import Coverage, Vectors
+
+NAMES = [name for name in measures.ids() if measures.info(name).view == "vectors"]
+ARGUMENTS = {
+    "indirect-bias": [("nurse", "teacher"), ("doctor", "engineer")],
+    "generalised-weat": "weat-6",
+    "analogy": Questions("mine", (("man", "woman", "king", "queen"),), ("all",)),
+    "similarity": RatedPairs("mine", (("cat", "dog"), ("cup", "mug"), ("sun", "tax")), np.array([8.0, 9.0, 1.0])),
+}
+LISTS = {
+    "ripa": "bolukbasi2016-professions",
+    "direct-bias": "bolukbasi2016-professions",
+    "same": "bolukbasi2016-professions",
+    "proximity-bias": "bolukbasi2016-professions",
+    "neighbours": "bolukbasi2016-professions",
+    "retention": "bolukbasi2016-professions",
+    "occupation-share": "occupations-share-of-women",
+}
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Vectors:
+    return Vectors.default()
+
+
+def test_exactly_half_of_a_list_is_enough() -> None:
+    assert coverage_problem([ListCoverage("a", 5, 10)]) == ""
+    assert coverage_problem([ListCoverage("a", 4, 10), ListCoverage("b", 9, 10), ListCoverage("c", 1, 3)]) == (
+        "too few words are in the vocabulary: a 4 of 10, c 1 of 3 (min_share=0.5)"
+    )
+    assert coverage_problem([ListCoverage("p", 1, 3, "pair")], 0.2) == ""
+    assert coverage_problem([ListCoverage("p", 0, 3, "pair")], 0.0) == "no pair of p is in the vocabulary"
+    with pytest.raises(UsageError, match="between 0 and 1, got 2"):
+        coverage_problem([], 2)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_which_more_than_half_is_missing_has_no_number(name: str, vectors: Vectors) -> None:
+    words = eh.words.wordset(LISTS[name])
+    known = [word for word in words if word in vectors]
+    kept = set(known[: int(0.4 * len(words))])
+    cut = vectors.restrict([word for word in vectors.words if word in kept or word not in known])
+    m = measures.get(name)(cut, words)
+    assert (m.status, m.value) == ("undefined", None)
+    assert f"{len(kept)} of {len(words)}" in m.reason
+    assert measures.get(name)(cut, words, min_share=0.3).status == "ok"
+
+
+@pytest.mark.parametrize("name", ["direct-bias", "ripa", "indirect-bias"])
+def test_the_pairs_that_define_the_direction_are_a_list_too(name: str, vectors: Vectors) -> None:
+    pairs = eh.concept("gender").pairs
+    lost = {word for pair in list(pairs)[:6] for word in pair}
+    cut = vectors.restrict([word for word in vectors.words if word not in lost])
+    argument = ARGUMENTS.get(name, "bolukbasi2016-professions")
+    complete = sum(all(word in cut for word in pair) for pair in pairs)
+    m = measures.get(name)(cut, argument)
+    assert m.reason == f"too few pairs are in the vocabulary: {pairs.name} {complete} of 10 (min_share=0.5)"
+
+
+def test_collapsed_norms_are_compared_with_the_reference_or_with_one() -> None:
+    v = Vectors(["a", "b", "c"], np.eye(3) * 1e-9)
+    assert collapse_problem(v) == "the vectors collapsed: their median norm is 1e-09, below 1e-06 of 1"
+    assert "of the reference's" in collapse_problem(v, v.with_matrix(np.eye(3)))
+    assert collapse_problem(v, v) == ""  # small, but as small as they were
+    assert collapse_problem(v.with_matrix(np.eye(3) * 1e-3)) == ""
+    assert collapse_problem(Vectors([], np.empty((0, 3)))) == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_measure_has_a_value_on_collapsed_vectors(name: str, vectors: Vectors) -> None:
+    dust = vectors.with_matrix(vectors.matrix * np.float32(1e-15))
+    query = ARGUMENTS.get(name, (*measures.info(name).queries, "")[0])
+    for reference in (None, vectors):
+        for m in as_measurements(measures.get(name)(dust, query, reference=reference)):
+            assert (m.status, m.value) == ("undefined", None)
+            assert "the vectors collapsed" in m.reason
+
+
+def test_all_results_of_a_call_share_their_fields() -> None:
+    v = Vectors(["a"], [[1.0]], name="toy")
+    fields = MeasurementFields("weat", v, "q", {"k": 1}, 3, "first", score="s")
+    value = fields.measurement(1, 2, Coverage(("a",)), reading="r", details={"x": 1})
+    none = fields.undefined("why", Coverage((), ("b",)))
+    for m in (value, none):
+        assert (m.measure, m.query, m.model, m.params, m.seed, m.positive, m.score) == (
+            "weat",
+            "q",
+            "toy",
+            {"k": 1},
+            3,
+            "first",
+            "s",
+        )
+    assert (value.value, value.n, value.reading, value.details) == (1.0, 2, "r", {"x": 1})
+    assert (none.value, none.reason, none.n) == (None, "why", 0)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
+from evenhand.mitigations import LinearProjection
+from evenhand.mitigations import map_report as report_module
+from evenhand.mitigations.maps import SoftProjection
+from evenhand.models.vectors import Vectors
+from evenhand.subspaces import Subspace, pair, pairs
+from evenhand.words import Concept, Recipe
+
+V = Vectors(
+    ["she", "he", "woman", "man", "nurse"],
+    [[2, 0, 1], [-2, 0, 1], [1, 1, 1], [-1, 0, 1], [3, 1, 2]],
+    name="toy",
+)
+PAIRS = [("she", "he"), ("woman", "man")]
+GENDER = Concept("gender", {"female": ["she"], "male": ["he"]}, PAIRS, direction=Recipe("pair", ("she", "he")))
+
+
+def test_the_published_direction_leaves_every_word() -> None:
+    vm = LinearProjection().fit(V, GENDER)
+    assert np.allclose(vm(V).matrix, [[0, 0, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 1, 2]])
+    assert vm.rank_removed == 1
+
+
+def test_the_report_says_what_was_done_and_is_plain_data() -> None:
+    report = json.loads(json.dumps(LinearProjection(k=1).fit(V, GENDER).report))
+    assert report["method"] == "linear"
+    assert report["params"] == {"subspace": None, "k": 1, "centre": None, "normalise": None}
+    assert report["concept"] == "gender"
+    assert report["rank_removed"] == 1
+    assert report["words_changed"] == 5
+    assert report["words_missing"] == []
+    assert report["subspace"]["params"]["chosen"] == "published"
+    centred = V.matrix - V.matrix.mean(axis=0)
+    kept = (centred[:, 1:] ** 2).sum() / (centred**2).sum()
+    assert report["variance_kept"] == pytest.approx(kept)
+
+
+@pytest.mark.filterwarnings("ignore:the map keeps only")  # three dimensions
+def test_the_subspace_can_be_named_given_or_described() -> None:
+    by_name = LinearProjection("pairs", k=2).fit(V, GENDER)
+    assert by_name == LinearProjection(Recipe("pairs", k=2)).fit(V, GENDER)
+    assert by_name == LinearProjection(pairs(V, PAIRS, k=2)).fit(V)
+    assert LinearProjection(pairs(V, PAIRS, k=2), k=1).fit(V) == LinearProjection("pairs").fit(V, GENDER)
+    unnormalised = LinearProjection(normalise=False).fit(V, GENDER)
+    assert np.allclose(unnormalised.basis, pair(V, "she", "he", normalise=False).basis)
+    assert unnormalised.report["params"]["normalise"] is False
+
+
+def test_a_given_subspace_is_described_in_the_report() -> None:
+    report = LinearProjection(Subspace.given([[0.0, 0.0, 2.0]])).fit(V).report
+    assert report["params"]["subspace"]["how"] == "given"
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(UsageError, match="needs a concept or a subspace"):
+        LinearProjection().fit(V)
+    with pytest.raises(UsageError, match="a learned one was given"):
+        LinearProjection(pairs(V, PAIRS), normalise=True).fit(V)
+    with pytest.raises(VocabularyError, match="gal/guy"):
+        LinearProjection().fit(V, Concept("g", {"f": ["gal"], "m": ["guy"]}, [("gal", "guy")]))
+
+
+def test_a_method_is_frozen_and_comparable() -> None:
+    assert LinearProjection(k=1) == LinearProjection(k=1)
+    with pytest.raises(AttributeError):
+        LinearProjection().k = 2  # type: ignore[misc]
+
+
+def test_the_public_names() -> None:
+    assert eh.mitigations.LinearProjection is LinearProjection
+    assert eh.subspaces.pairs(V, GENDER.pairs, k=1, centre=False, normalise=False).k == 1
+
+
+def test_a_concept_can_be_named_by_its_id() -> None:
+    assert LinearProjection("pair").fit(V, "gender")(V).history[0]["concept"] == "gender"
+
+
+def test_a_map_that_keeps_little_of_the_variance_warns() -> None:
+    with pytest.warns(EvenhandWarning, match=r"keeps only 4\.2 % of the variance of toy \(2 of 3 dimensions removed"):
+        vm = LinearProjection("pairs", k=2).fit(V, GENDER)
+    assert vm.report["variance_kept"] < report_module.MIN_VARIANCE_KEPT
+
+
+def test_a_large_table_is_measured_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    v = Vectors([f"w{i}" for i in range(4_000)], rng.normal(size=(4_000, 4)))
+    vm = SoftProjection([[1.0, 0.0, 0.0, 0.0]])
+    whole = report_module.map_report(vm, v)
+    monkeypatch.setattr(report_module, "SAMPLE", 1_000)
+    monkeypatch.setattr(report_module, "BLOCK_VALUES", 400)
+    part = report_module.map_report(vm, v)
+    assert "measured_on" not in whole
+    assert part["measured_on"] == 1_000
+    assert part["words_changed"] == whole["words_changed"] == 4_000
+    assert part["variance_kept"] == pytest.approx(whole["variance_kept"], abs=0.03)
