@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import stat
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,45 @@ def test_a_pipe_or_device_is_not_replaced_by_a_plain_file(tmp_path: Path) -> Non
         write(path, b"new")
     assert path.is_fifo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("level", [1, 19])
+@pytest.mark.parametrize("options", [{}, {"write_checksum": True}, {"write_content_size": False}])
+def test_every_kind_of_zstd_frame_is_followed(level: int, options: dict[str, bool], tmp_path: Path) -> None:
+    frame = zstandard.ZstdCompressor(level=level, **options).compress
+    skippable = (0x184D2A53).to_bytes(4, "little") + (5).to_bytes(4, "little") + b"12345"
+    raw = frame(CONTENT) + skippable + frame(b"") + frame(bytes(300_000)) + frame(os.urandom(400_000))
+    path = tmp_path / "x.zst"
+    path.write_bytes(raw)
+    assert len(read(path)) == len(CONTENT) + 700_000
+    for cut in {*range(1, 40), len(raw) - 1, len(raw) - 5, len(raw) // 2}:
+        path.write_bytes(raw[:-cut])
+        with pytest.raises(FormatError, match="ends inside a frame"):
+            read(path)
+
+
+def test_a_zstd_bomb_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "x.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(bytes(256 << 20)))
+    assert path.stat().st_size < 32_768
+    tracemalloc.start()
+    try:
+        with open_bytes(path) as stream:
+            assert sum(len(piece) for piece in iter(lambda: stream.read(1 << 16), b"")) == 256 << 20
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.txt")
+    with pytest.raises(InputMissingError, match=r"x\.txt' is a pipe or a device, not a list\n.*/dev/stdin"):
+        existing(tmp_path / "x.txt", what="list")
+
+
+def test_standard_input_may_be_a_pipe() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"abc")
+    os.close(writer)
+    assert read(Path(f"/dev/fd/{reader}")) == b"abc"
+    os.close(reader)

@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
+from evenhand.printable import printable
+
 LISTED = 12  # names shown in a hint
 
 
@@ -20,14 +22,13 @@ class EvenhandWarning(UserWarning):
 
 
 class EvenhandError(Exception):
-    """Base class of all evenhand errors."""
+    """Base class of all evenhand errors; messages and hints are made printable."""
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = printable(message), printable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message

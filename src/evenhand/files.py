@@ -5,11 +5,14 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import glob
 import gzip
 import io
 import lzma
 import os
 import secrets
+import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +22,8 @@ from evenhand.errors import EvenhandError, FormatError, InputMissingError, Outpu
 
 # A zstd block of 4 bytes may stand for 128 KB. Slices of this size keep the output of one step below 64 MB.
 ZSTD_SLICE = 1 << 10
+STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
+OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
 
 
 class _ZstdFrames(io.RawIOBase):
@@ -103,6 +108,11 @@ def existing(path: Path, *, what: str = "file") -> Path:
         raise InputMissingError(f"{what} {str(path)!r} does not exist", hint="check the spelling of the path")
     if path.is_dir():
         raise InputMissingError(f"{str(path)!r} is a folder, not a {what}", hint="name a file inside it")
+    if not path.is_file() and not str(path).startswith(OPEN_STREAMS):
+        # Opening a named pipe waits until somebody writes to it, possibly forever.
+        raise InputMissingError(
+            f"{str(path)!r} is a pipe or a device, not a {what}", hint="write it to a file first, or use /dev/stdin"
+        )
     if not os.access(path, os.R_OK):
         raise InputMissingError(f"{what} {str(path)!r} is not readable", hint="check its permissions")
     return path
@@ -113,7 +123,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
         self._path, self._suffix = path, suffix
-        self._stream: Any = DECOMPRESSORS[suffix](raw)
+        self._stream = cast(io.BufferedReader, DECOMPRESSORS[suffix](raw))
 
     def readable(self) -> bool:
         return True
@@ -178,6 +188,18 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sweep_partials(folder: Path, target: Path | None = None) -> None:
+    """Remove temporary files and folders that killed processes left behind: older than a day, of this target or any."""
+    pattern = f".{glob.escape(target.name[:40])}.*.partial" if target else ".*.partial"
+    with contextlib.suppress(OSError):
+        for leftover in folder.glob(pattern):
+            if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
+                if leftover.is_dir() and not leftover.is_symlink():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
 
 
 def partial_name(path: Path) -> str:

@@ -111,3 +111,24 @@ def test_on_a_terminal_the_bar_goes_to_stderr(
     shown = capsys.readouterr()
     assert SHARES in shown.err
     assert not shown.out
+
+
+def test_a_failure_does_not_stop_the_others(own_folders: Path) -> None:
+    path = put(own_folders, "weat-sets", b"[]")
+    result = run("--offline", SHARES, "weat-sets", "glove-6b-100d")
+    assert isinstance(result.exception, FetchError)
+    assert result.exception.exit_code == 4
+    assert f"2 of 3 data sets could not be obtained: {SHARES}, glove-6b-100d" in result.exception.message
+    assert str(path) in result.stdout
+    assert SHARES in result.stderr
+    assert "glove-6b-100d" in result.stderr
+
+
+def test_failures_are_part_of_the_json_document(own_folders: Path) -> None:
+    put(own_folders, "weat-sets", b"[]")
+    result = run("--offline", "--json", SHARES, "weat-sets")
+    failed, obtained = json.loads(result.stdout)
+    assert failed["id"] == SHARES
+    assert "offline" in failed["error"]
+    assert failed["hint"]
+    assert obtained["path"]

@@ -74,9 +74,10 @@ def test_a_redirect_loop_ends(web: Any, target: Path, expected: File) -> None:
     assert not target.exists()
 
 
-def test_a_redirect_to_a_file_of_this_machine_is_refused(web: Any, target: Path, expected: File) -> None:
-    web.redirect("/a", "file:///etc/hostname")
-    with pytest.raises(FetchError):
+@pytest.mark.parametrize("address", ["file:///etc/hostname", "ftp://host.invalid/a.bin", "FTP://host.invalid/a.bin"])
+def test_a_redirect_to_another_scheme_is_refused(web: Any, target: Path, expected: File, address: str) -> None:
+    web.redirect("/a", address)
+    with pytest.raises(FetchError, match=r"302|redirected from http to (?i:ftp)"):
         download(web.url("/a"), target, expected=expected)
     assert not target.exists()
 
@@ -260,10 +261,10 @@ def test_from_https_only_to_https() -> None:
     from io import BytesIO
     from urllib.request import Request
 
-    from evenhand.data.http import _NeverLessSafe
+    from evenhand.data.http import _SafeRedirects
 
     with pytest.raises(FetchError, match="not safe"):
-        _NeverLessSafe().redirect_request(
+        _SafeRedirects().redirect_request(
             Request("https://host/a"), BytesIO(), 302, "Found", Message(), "http://host/a"
         )
 

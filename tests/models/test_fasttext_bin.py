@@ -109,12 +109,19 @@ def test_unseen_words_are_composed_from_their_ngrams(small: Path) -> None:
     assert composed.dtype == np.float32
 
 
-def test_vectors_load_finds_the_format_and_composes(small: Path) -> None:
+def test_only_the_vocabulary_has_vectors_until_words_are_composed(small: Path) -> None:
     assert format_for_reading(small).id == "fasttext-bin"
     vectors = Vectors.load(small)
     assert "ba" not in vectors
-    np.testing.assert_array_equal(vectors["ba"], vectors.compose(["ba"])[0])  # type: ignore[misc]
-    assert vectors.composed(["ba"]).words[-1] == "ba"
+    assert vectors.find("ba") is None
+    assert vectors.locate(["ba"])[1].missing == ("ba",)
+    with pytest.raises(VocabularyError, match=r"'ba' is not in .*\n.*composed\(\['ba'\]\)"):
+        vectors["ba"]
+    more = vectors.composed(["ba"])
+    assert more.words[-1] == "ba"
+    assert more.locate(["ba"])[1].missing == ()
+    np.testing.assert_array_equal(more["ba"], vectors.compose(["ba"])[0])  # type: ignore[misc]
+    assert more.composed(["éa"]).words[-2:] == ("ba", "éa")
 
 
 def test_lone_brackets_are_no_ngrams() -> None:

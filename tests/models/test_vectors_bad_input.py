@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -206,11 +208,11 @@ def test_a_path_to_nothing(name: str) -> None:
 
 
 def test_a_folder_a_pipe_and_a_device(tmp_path: Path) -> None:
-    with pytest.raises(InputMissingError, match="is a folder"):
+    with pytest.raises(InputMissingError, match="is a folder, not a vector file"):
         Vectors.load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     for endless in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(FormatError, match=r"pipe or a device.*\n.*write it to a file"):
+        with pytest.raises((FormatError, InputMissingError), match=r"pipe or a device.*\n.*write it to a file"):
             Vectors.load(endless)
 
 
@@ -223,6 +225,13 @@ def test_an_unwritable_target_is_told_and_leaves_nothing(tmp_path: Path) -> None
             made.save(bad)
         assert str(bad) in str(caught.value)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder.txt"]
+
+
+def safetensors(*, rows: int) -> bytes:
+    """A valid header over tensors of zeros, more than the memory of the test allows."""
+    size = 4 * rows
+    header = json.dumps({"vectors": {"dtype": "F32", "shape": [rows, 1], "data_offsets": [0, size]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(size)
 
 
 LIMITED = """
@@ -251,13 +260,123 @@ def test_headers_that_promise_too_much_take_no_memory(tmp_path: Path) -> None:
         "f.npy": npy_header("{'descr': '<f4', 'fortran_order': False, 'shape': (999999999, 300)}"),
         "g.npy.zst": npy_header("{'descr': '<f4', 'fortran_order': False, 'shape': (999999999, 300)}"),
         "h.json": b'{"dimensions":100000,"vectors":{' + b'"a":[1],' * 500_000 + b"}}",
+        "i.safetensors.gz": safetensors(rows=80_000_000),
+        "j.txt": b"a 1 2\nb 3 4\n" + b"1" * (100 << 20) + b"\n",
+        "k.txt.gz": b"a 1 2\nb 3 4\n" + b" " * (100 << 20) + b"\n",
+        "l.txt.gz": b"1 " * (32 << 20),
+        "m.json.gz": b'{"dimensions":2,"vectors":{"a":[' + b"1," * (32 << 20),
+        "n.npy.gz": npy_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 80000000)}") + bytes(320_000_000),
     }
     for name, content in bombs.items():
         with writing(tmp_path / name) as out:
             out.write(content)
     (tmp_path / "good.txt").write_text("".join(f"w{row} 1 2\n" for row in range(1000)))
-    for name in ("f", "g"):
+    for name in ("f", "g", "n"):
         (tmp_path / f"{name}.vocab").write_text("a\n")
     files = [str(tmp_path / name) for name in ("good.txt", *bombs)]
     done = subprocess.run([sys.executable, "-c", LIMITED, *files], capture_output=True, text=True)
     assert done.stdout.split() == ["FormatError"] * len(bombs), done.stderr
+
+
+def test_the_longest_record_is_adjustable(tmp_path: Path) -> None:
+    long = b"x" * 3_000_000
+    error = refused(
+        tmp_path / "x.txt", b"a 1 2\n" + long + b" 3 4\n", "line 2: longer than 1,000,000", max_record=10**6
+    )
+    assert "--max-record" in error.hint
+    (tmp_path / "y.txt").write_bytes(b"a 1 2\n" + long + b" 3 4\n")
+    assert len(Vectors.load(tmp_path / "y.txt")) == 2
+    with pytest.raises(UsageError, match="max_record"):
+        Vectors.load(tmp_path / "y.txt", max_record=0)
+
+
+def test_a_vocabulary_without_line_ends_is_limited(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2, 2), np.float32))
+    with writing(tmp_path / "x.vocab.gz") as out:
+        out.write(b"a" * 5_000_000)
+    with pytest.raises(FormatError, match=r"x\.vocab\.gz, line 1: longer than 1,000,000"):
+        Vectors.load(tmp_path / "x.npy", vocabulary=tmp_path / "x.vocab.gz", max_record=10**6)
+
+
+def test_wide_rows_are_read(tmp_path: Path) -> None:
+    numbers = np.arange(40_000, dtype=np.float32).reshape(2, 20_000) / 7
+    Vectors(["a", "b"], numbers).save(tmp_path / "x.txt")
+    assert np.array_equal(Vectors.load(tmp_path / "x.txt").matrix, numbers)
+
+
+def seconds(path: Path, content: bytes) -> float:
+    """Processor time of the faster of three attempts to load a broken file."""
+    path.write_bytes(content)
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        with pytest.raises(FormatError):
+            Vectors.load(path, cache=False)
+        best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("field", [b"1", b"1.", b".1", b"1e1", b"+-", b"nan", b"_1"])
+def test_a_long_field_takes_linear_time(field: bytes, tmp_path: Path) -> None:
+    def line(size: int) -> bytes:
+        return b"a " + field * (size // len(field)) + b"x 1\n"
+
+    # Eight times the length takes eight times as long; with a quadratic pattern it took 64 times as long, in minutes.
+    short, long = (seconds(tmp_path / "x.txt", b"b 1 2\n" * 20 + line(size)) for size in (100_000, 800_000))
+    assert long < 24 * max(short, 0.005)
+
+
+def test_a_number_of_a_million_digits_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path / "x.txt", b"b 1 2\r\nc 1 2\r\na " + b"1" * 1_000_000 + b" 1\n", "is not a number|NaN or infinity")
+
+
+@pytest.mark.parametrize("name", ["x.vocab", "x.npy.history.json"])
+def test_a_pipe_beside_the_vectors_does_not_block(name: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 2), np.float32))
+    (tmp_path / "vocab.txt").write_text("a\n")
+    os.mkfifo(tmp_path / name)
+    code = (
+        "import sys, warnings; from evenhand import Vectors; from evenhand.errors import EvenhandError\n"
+        "warnings.simplefilter('error')\n"
+        "try: Vectors.load(sys.argv[1])\n"
+        "except (EvenhandError, UserWarning) as error: print(error)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "x.npy")], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "is a pipe or a device" in run.stdout, run.stderr
+
+
+def test_a_vocabulary_tensor_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    path = Vectors(["aé", "b"], [[1.0], [2.0]]).save(tmp_path / "x.safetensors")
+    path.write_bytes(path.read_bytes().replace("aé".encode(), b"a\xff\xfe"))
+    with pytest.raises(FormatError, match=r"x\.safetensors, line 1 of the vocabulary: not valid UTF-8"):
+        Vectors.load(path)
+
+
+@pytest.mark.parametrize("depth", [200_000])
+@pytest.mark.parametrize("where", ["header", "source"])
+def test_deep_nesting_is_refused(where: str, depth: int, tmp_path: Path) -> None:
+    deep = "[" * depth
+    metadata = {"layout": "evenhand-vectors-1", "source": deep}
+    header = f'{{"vectors": {deep}' if where == "header" else json.dumps({"__metadata__": metadata})
+    raw = header.encode()
+    (tmp_path / "x.safetensors").write_bytes(len(raw).to_bytes(8, "little") + raw)
+    with pytest.raises(FormatError, match=r"x\.safetensors"):
+        Vectors.load(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (["config.json", "model.safetensors"], r"Hugging Face.*\n.*eh\.open\('hf:.*view\('vectors'\)"),
+        (["meta.json", "vocab/vectors"], r"spaCy.*\n.*from_spacy"),
+        (["x.vec"], r"a folder, not a vector file\n.*file inside"),
+    ],
+)
+def test_a_folder_is_refused_with_the_way_to_open_it(files: list[str], hint: str, tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "model" / name).write_text("{}")
+    with pytest.raises(InputMissingError, match=hint):
+        Vectors.load(tmp_path / "model")

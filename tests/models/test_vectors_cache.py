@@ -209,3 +209,44 @@ def test_the_embedded_vectors_obey_limit_and_case() -> None:
     assert made.words == Vectors.default().words[:100]
     assert Vectors.load("glove-embedded") is Vectors.default() is load.default()
     assert np.isfinite(made.matrix).all()
+
+
+def test_a_damaged_entry_is_not_used(own_cache: Path, reads: list[Path], tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
+    path = Vectors([f"w{row}" for row in range(500)], numbers).save(tmp_path / "x.txt")
+    assert Vectors.load(path) == Vectors.load(path)
+    assert len(reads) == 1
+    (entry,) = entries(own_cache)
+    with entry.open("r+b") as file:
+        file.seek(8000)
+        file.write(bytes(4096))
+    assert np.array_equal(Vectors.load(path).matrix, numbers)
+    assert len(reads) == 2
+    assert len(entries(own_cache)) == 1
+    assert np.array_equal(Vectors.load(path).matrix, numbers)
+    assert len(reads) == 2
+
+
+def test_an_entry_is_synced_before_it_gets_its_name(
+    path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    plain = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (synced.append(len(list(own_cache.rglob("*-*.safetensors")))), plain(file))
+    )
+    Vectors.load(path)
+    assert entries(own_cache)
+    assert synced[:1] == [0]
+
+
+def test_old_leftovers_in_the_cache_are_removed(path: Path, own_cache: Path) -> None:
+    (own_cache / "vectors").mkdir()
+    old, recent = (own_cache / "vectors" / f".{name}.0123.partial" for name in ("a", "b"))
+    for file in (old, recent):
+        file.write_bytes(b"half")
+    os.utime(old, (LONG_AGO, LONG_AGO))
+    Vectors.load(path)
+    cache.settle()
+    assert not old.exists()
+    assert recent.exists()

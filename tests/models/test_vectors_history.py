@@ -71,7 +71,7 @@ def test_a_history_that_is_no_list_of_steps_is_left_out_and_told(steps: object, 
 def test_the_history_of_another_file_is_left_out_and_told(tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     path.write_text("he 9 2\nshe 3 4.5\n")
-    with pytest.warns(EvenhandWarning, match=r"written for a different version of x\.txt"):
+    with pytest.warns(EvenhandWarning, match=r"describes a different version of x\.txt"):
         assert Vectors.load(path).history == ()
 
 

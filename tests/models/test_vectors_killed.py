@@ -1,4 +1,4 @@
-"""A writer that is killed leaves the old files or the new ones, or none: never half, never a mixed pair."""
+"""A writer that is killed leaves the old result or the new one: never none, never half, never a mixed pair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from evenhand import Vectors
-from evenhand.errors import InputMissingError
 from evenhand.models.vectors import saving
 
 SIZE, DIM = 20_000, 50
@@ -49,11 +48,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
 
 
 def is_old_or_new(path: Path) -> str:
-    try:
-        found = Vectors.load(path, cache=False)
-    except InputMissingError:
-        assert not path.exists()
-        return "none"
+    found = Vectors.load(path, cache=False)
     assert len(found) == SIZE
     kind = found.words[0].removesuffix("0")
     assert all(word.startswith(kind) for word in found.words)
@@ -81,8 +76,7 @@ def test_a_kill_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
         os.kill(writer.pid, signal.SIGKILL)
         writer.communicate()
         found = [is_old_or_new(folder / name) for name in NAMES]
-        assert set(found) <= {"old", "new", "none"}
-        assert found.count("none") <= 1
+        assert set(found) <= {"old", "new"}
 
 
 class Killed(BaseException):
@@ -112,7 +106,7 @@ def test_a_stop_before_each_step_of_publishing(
 
                 return call
 
-            for name in ("replace", "unlink"):
+            for name in ("replace", "unlink", "rename"):
                 patch.setattr(os, name, counted(getattr(os, name)))
             patch.setattr(saving.shutil, "rmtree", counted(shutil.rmtree))
             try:
@@ -125,12 +119,10 @@ def test_a_stop_before_each_step_of_publishing(
         if finished:
             break
     assert finished
-    assert {"old", "new"} <= seen <= {"old", "new", "none"}
+    assert seen == {"old", "new"}
 
 
 def state(path: Path, old: Vectors, new: Vectors) -> str:
-    if not path.exists():
-        return "none"
     found = Vectors.load(path, cache=False)
     assert found in (old, new)
     kind = "old" if found == old else "new"
@@ -171,3 +163,38 @@ def test_modes_of_files_that_are_replaced_are_kept(tmp_path: Path) -> None:
     (tmp_path / "x.vocab").chmod(0o640)
     OLD.restrict(["old7", "old8"]).save(path)
     assert [entry.stat().st_mode & 0o777 for entry in (path, tmp_path / "x.vocab")] == [0o604, 0o640]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".txt"])
+def test_a_second_save_completes_the_interrupted_one_first(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (
+        Vectors([name], [[float(row)]], history=[{"method": name}]) for row, name in enumerate("abc", 1)
+    )
+    path = first.save(tmp_path / f"x{suffix}")
+
+    def stop(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "_move", stop)
+        with pytest.raises(Killed):
+            second.save(path)
+    assert not path.exists()
+    third.save(path)
+    assert Vectors.load(path) == third
+    assert not [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")]
+
+
+def test_old_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
+    old, recent, other = (tmp_path / f".{name}.0123.partial" for name in ("x.npy", "x.npy.1", "y.npy"))
+    for folder in (old, recent, other):
+        folder.mkdir()
+        (folder / "x.npy").write_bytes(b"half")
+    for folder in (old, other):
+        os.utime(folder, (1_600_000_000, 1_600_000_000))
+    OLD.head(2).save(tmp_path / "x.npy")
+    assert not old.exists()
+    assert recent.exists()
+    assert other.exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.errors import EvenhandWarning, UsageError
+from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
@@ -82,7 +83,7 @@ def notes_on_stderr() -> Iterator[None]:
         warnings.simplefilter("always", EvenhandWarning)
         yield
     for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
-        typer.echo(f"note: {warning}", err=True)
+        typer.echo(printable(f"note: {warning}"), err=True)
 
 
 def load(source: str, **options: Any) -> Vectors:

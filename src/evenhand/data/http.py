@@ -91,7 +91,7 @@ def _fill(partial: Path, address: str, *, expected: File, timeout: float, progre
 def _open(partial: Path, address: str, timeout: float) -> http.client.HTTPResponse:
     # With content encoding, Content-Length and Range would not refer to the bytes of the file.
     headers = {"User-Agent": "evenhand", "Accept-Encoding": "identity", **_range(partial)}
-    opener = urllib.request.build_opener(_NeverLessSafe)
+    opener = urllib.request.build_opener(_SafeRedirects)
     response: http.client.HTTPResponse = opener.open(urllib.request.Request(address, headers=headers), timeout=timeout)
     return response
 
@@ -151,15 +151,16 @@ def _receive(
         )
 
 
-class _NeverLessSafe(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not from https to plain http."""
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to http and https addresses, but not from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request | None:
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+        scheme, target = (url.partition(":")[0].lower() for url in (req.full_url, newurl))
+        if target not in ("http", "https") or (scheme, target) == ("https", "http"):
             fp.close()
-            raise FetchError(f"redirected from https to {newurl}, which is not safe")
+            raise FetchError(f"redirected from {scheme} to {newurl}, which is not safe")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 

@@ -40,8 +40,8 @@ def show_accuracy(name: str, result: Accuracy) -> None:
         share = result.by_label[label]
         table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
     show(
-        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] of "
-        f"{result.n:,} pairs{escape(describe_skipped(result.skipped))}",
+        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] "
+        f"of {result.n:,} pairs{escape(describe_skipped(result.skipped))}",
         table,
     )
 

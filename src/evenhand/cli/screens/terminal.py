@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from evenhand.printable import escape_markup, printable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -41,12 +43,12 @@ def show_plain(text: str) -> None:
 
 def note(text: str) -> None:
     """Write a line to stderr."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def escape(text: str) -> str:
-    """Escape text that rich must not read as markup."""
-    return text.replace("[", r"\[")
+    """Return text that rich prints literally, with control characters made visible."""
+    return escape_markup(text)
 
 
 @contextmanager

@@ -25,6 +25,9 @@ def convert(
     encoding_errors: EncodingErrors = "strict",
     vocabulary: Vocabulary = None,
     allow_pickle: AllowPickle = False,
+    max_record: Annotated[
+        float | None, typer.Option("--max-record", help="Longest line or entry in MB.", show_default="32")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Convert vectors to another format."""
@@ -38,6 +41,7 @@ def convert(
         encoding_errors=encoding_errors,
         vocabulary=vocabulary,
         allow_pickle=allow_pickle,
+        max_record=None if max_record is None else int(max_record * (1 << 20)),
     )
     loaded.save(out, format=target.id)
     if as_json:

@@ -105,7 +105,7 @@ def parse_methods(chain: str, options: list[str]) -> list[Mitigation]:
         if not dot and len(ids) > 1:
             raise UsageError(f"--set {text}: which method?", hint=f"write --set {ids[0]}.{text}")
         given[id if dot else ids[0]][(key if dot else name).strip()] = value
-    return [mitigations.get(id).with_params(given[id]) for id in ids]
+    return [mitigations.get(id)().with_params(given[id]) for id in ids]
 
 
 def _written(vectors: Vectors, methods: list[Mitigation], concept: Concept, out: Path, seed: int) -> VectorMap:

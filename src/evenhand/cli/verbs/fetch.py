@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.errors import EvenhandWarning, UsageError
+from evenhand.errors import EvenhandWarning, FetchError, UsageError
+from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.data import Entry
@@ -39,15 +40,30 @@ def fetch(
     if not names:
         raise UsageError("no data set was named", hint="evenhand fetch --list shows the data sets")
     entries = [data.get(name) for name in dict.fromkeys(names)]
-    results = []
+    results: list[dict[str, Any]] = []
+    failures: list[FetchError] = []
     for entry in entries:
-        with _notes(), _bar(entry.id) as progress:
-            fetched = obtain(entry, offline=offline or None, force=force, verify=True, progress=progress)
+        try:
+            with _notes(), _bar(entry.id) as progress:
+                fetched = obtain(entry, offline=offline or None, force=force, verify=True, progress=progress)
+        except FetchError as error:
+            if len(entries) == 1:
+                raise
+            failures.append(error)
+            results.append({"id": entry.id, "error": error.message, "hint": error.hint})
+            typer.echo(f"error: {error}", err=True)
+            continue
         results.append(describe(fetched))
         if not as_json:
             _show(results[-1])
     if as_json:
         typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
+    if failures:
+        missing = ", ".join(result["id"] for result in results if "error" in result)
+        raise FetchError(
+            f"{len(failures)} of {len(entries)} data sets could not be obtained: {missing}",
+            hint="the reasons are above; the other data sets are available",
+        )
 
 
 def describe(fetched: Fetched) -> dict[str, Any]:
@@ -114,7 +130,7 @@ def _notes() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                typer.echo(f"note: {warning.message}", err=True)
+                typer.echo(printable(f"note: {warning.message}"), err=True)
 
 
 @contextmanager

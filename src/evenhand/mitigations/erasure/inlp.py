@@ -16,7 +16,7 @@ from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
-from evenhand.stats.share import wilson
+from evenhand.stats.bootstrap import wilson
 from evenhand.subspaces.principal import RANK_RTOL
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ one time stamp.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from evenhand.errors import EvenhandError
-from evenhand.files import cache_folder, existing, replacing, write_text
+from evenhand.files import cache_folder, existing, partial_name, sweep_partials, write_text
 from evenhand.models.vectors.checks import refuse_misshapen
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, get
 from evenhand.models.vectors.history import notes_of
 
-PARSER_VERSION = 2  # increase it when the output of a reader changes: this invalidates old entries
+PARSER_VERSION = 3  # increase it when the output of a reader changes: this invalidates old entries
 SETTLED_SECONDS = 2.0
+DIGEST_DIGITS = 32  # of the SHA-256 of an entry, in its name
 _writers: list[threading.Thread] = []
 
 
@@ -52,7 +54,7 @@ def identity_of(path: Path) -> dict[str, int]:
 
 
 def entry(digest: str, size: int, format_: Format, options: ReadOptions) -> Path:
-    """Return the cache path for a file with this content; the name starts with the size of the file."""
+    """Return the cache path for a file with this content, to which `store` adds the digest of the entry itself."""
     key = f"{digest} {format_.id} {options.encoding_errors} {PARSER_VERSION}"
     return _folder() / f"{size}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
@@ -71,14 +73,18 @@ def _folder() -> Path:
 
 
 def fetch(target: Path) -> Parsed | None:
-    """Return a cache entry, or None if it does not exist or is damaged."""
+    """Return a cache entry, or None if it does not exist or is damaged.
+
+    The content of an entry is compared with the digest in its name on first use, and whenever the file has changed.
+    """
     settle()
-    if not os.path.exists(target):  # noqa: PTH110  Path.exists raises without permission for the folder
-        return None
     try:
-        parsed = get("safetensors").read(target, ReadOptions())
-        refuse_misshapen(parsed, target)
-    except EvenhandError:
+        path = next(target.parent.glob(f"{target.stem}-*{target.suffix}"), None)
+        if path is None or content_hash(path)[:DIGEST_DIGITS] != path.stem.rpartition("-")[2]:
+            return None
+        parsed = get("safetensors").read(path, ReadOptions())
+        refuse_misshapen(parsed, path)
+    except (OSError, EvenhandError):
         return None
     source = {key: value for key, value in parsed.source.items() if key != "notes"}
     return replace(parsed, notes=notes_of(parsed.source), source=source)
@@ -102,11 +108,21 @@ def _store(target: Path, parsed: Parsed) -> None:
     from evenhand.models.vectors.formats.safetensors_file import write_stream
 
     source = {**parsed.source, "notes": list(parsed.notes)}
+    partial = target.with_name(partial_name(target))
     try:
-        with replacing(target) as partial, partial.open("wb") as out:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sweep_partials(target.parent)
+        with partial.open("wb") as out:
             write_stream(out, parsed.words, [parsed.matrix], parsed.matrix.shape[1], source=source, history=())
+            out.flush()
+            os.fsync(out.fileno())
+        digest = digest_of(partial)[:DIGEST_DIGITS]
+        for old in target.parent.glob(f"{target.stem}-*{target.suffix}"):  # a damaged entry
+            old.unlink(missing_ok=True)
+        partial.replace(target.with_name(f"{target.stem}-{digest}{target.suffix}"))
     except (OSError, EvenhandError):  # includes words with a line end, which the layout cannot hold
-        return
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def _read_json(path: Path) -> dict[str, object]:

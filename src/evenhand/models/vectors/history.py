@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.errors import FormatError
-from evenhand.files import write_text
+from evenhand.files import existing, write_text
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import History, Vectors
@@ -97,7 +97,7 @@ def read_beside(path: Path, digest: str) -> tuple[History, str]:
     """Return the history of a file with this SHA-256, and a note if the history file cannot be used."""
     source = beside(path)
     try:
-        if source.stat().st_size > MAX_BYTES:
+        if existing(source).stat().st_size > MAX_BYTES:
             raise ValueError("it is too large")
         record = source_from(source.read_text(encoding="utf-8"))
         if record.get("layout") != LAYOUT or record.get("sha256") != digest:

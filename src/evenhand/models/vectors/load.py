@@ -18,7 +18,9 @@ from evenhand.models.vectors import cache as parse_cache
 from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
+from evenhand.models.vectors.formats.format import MAX_RECORD
 from evenhand.models.vectors.lookup import Case
+from evenhand.models.vectors.saving import complete_interrupted
 from evenhand.models.vectors.table import Vectors
 
 EMBEDDED = "glove-embedded"
@@ -34,6 +36,7 @@ class LoadOptions(TypedDict, total=False):
     vocabulary: str | os.PathLike[str] | None
     encoding_errors: EncodingErrors
     allow_pickle: bool
+    max_record: int
     case: Case
 
 
@@ -46,6 +49,7 @@ def load(
     vocabulary: str | os.PathLike[str] | None = None,
     encoding_errors: EncodingErrors = "strict",
     allow_pickle: bool = False,
+    max_record: int = MAX_RECORD,
     case: Case = "auto",
 ) -> Vectors:
     """Load a vector file, or a catalog data set by its id.
@@ -58,15 +62,19 @@ def load(
         vocabulary: a file with one word per line, for a matrix without words.
         encoding_errors: "replace" substitutes U+FFFD for bytes that are not valid UTF-8.
         allow_pickle: open gensim files, which are pickles and can run code; only for trusted files.
+        max_record: longest line, entry or vocabulary word in bytes; longer ones are an error (default 32 MB).
         case: case policy of word look-up; see `Vectors.locate`.
     """
-    if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1):
-        raise UsageError(f"{encoding_errors=}, {limit=}", hint='use "strict" or "replace", and a limit of 1 or more')
+    if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1) or max_record < 1:
+        raise UsageError(
+            f"{encoding_errors=}, {limit=}, {max_record=}",
+            hint='use "strict" or "replace", and a limit and a max_record of 1 or more',
+        )
     if str(source) == EMBEDDED:
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
-    options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle)
+    options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle, max_record)
     if allow_pickle and _is_gensim_file(path):
         from evenhand.models.vectors.formats.gensim_kv import read as read_gensim
 
@@ -82,6 +90,9 @@ def load(
 
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
+    complete_interrupted(path)
+    if path.is_dir():
+        raise _folder_error(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
         if not existing(path, what="vector file").is_file():
             raise FormatError(f"{path}: a pipe or a device cannot be read twice", hint="write it to a file first")
@@ -92,6 +103,23 @@ def _path(source: str | os.PathLike[str]) -> Path:
         f"there is no vector file and no data set {str(source)!r}",
         hint="check the path; `evenhand list data` shows the data sets",
     )
+
+
+def _folder_error(path: Path) -> InputMissingError:
+    """Return the error for a folder, with a hint that depends on its content."""
+    if (path / "config.json").is_file():
+        kind, hint = (
+            "a Hugging Face or evenhand model folder",
+            f"eh.open('hf:{path}').view('vectors') reads its input table",
+        )
+    elif (path / "meta.json").is_file() and (path / "vocab").is_dir():
+        kind, hint = (
+            "a spaCy pipeline",
+            f"evenhand.interop.spacy.from_spacy(spacy.load({str(path)!r})) reads its vectors",
+        )
+    else:
+        kind, hint = "a folder, not a vector file", "name a file inside it"
+    return InputMissingError(f"{str(path)!r} is {kind}", hint=hint)
 
 
 def _is_gensim_file(path: Path) -> bool:

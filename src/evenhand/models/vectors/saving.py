@@ -11,70 +11,117 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, FormatError, UsageError
-from evenhand.files import keep_mode, partial_name, replacing, told_as_output
+from evenhand.files import keep_mode, partial_name, replacing, sweep_partials, told_as_output
 from evenhand.models.vectors import history
 from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.formats import format_for_writing, get
 from evenhand.models.vectors.table import Vectors
+from evenhand.printable import printable
+
+MAIN = "main"  # name of the vector file inside a commit folder
 
 
 def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
-    """Write the vectors in the format that the name says; the target is replaced only when all is written.
+    """Write the vectors in the format given by the file name; the target is replaced when everything is written.
 
-    A history that the format has no place for goes into `<file>.history.json`.
+    A history that the format cannot hold is written to `<file>.history.json`. A process that is killed leaves either
+    the previous or the new result: `load` completes a save that was interrupted after all files were written.
     """
-    path = Path(os.path.expanduser(path))  # noqa: PTH111  does not raise on a home that nobody has
-    chosen = get(format) if format else format_for_writing(path)
-    if chosen.write is None:
-        why = chosen.why_not_written or "it is only read"
-        raise FormatError(f"{path}: {chosen.title} is not written: {why}", hint="write .safetensors or .txt")
+    path = Path(os.path.expanduser(path))  # noqa: PTH111  does not raise for an unknown home
+    writer = get(format) if format else format_for_writing(path)
+    if writer.write is None:
+        why = writer.why_not_written or "it can only be read"
+        raise FormatError(f"{path}: {writer.title} cannot be written: {why}", hint="write .safetensors or .txt")
     if not len(vectors):
         raise UsageError(f"{path}: there are no vectors to write", hint="keep at least one word")
-    apart = bool(vectors.history) and not chosen.holds_history
-    with _together(path) as staged:
-        chosen.write(vectors, staged)
-        if apart:
+    separate = bool(vectors.history) and not writer.holds_history
+    with _staging(path) as staged:
+        writer.write(vectors, staged)
+        if separate:
             history.write_beside(staged, vectors, digest_of(staged))
-    if not apart:
+    if not separate:
         history.beside(path).unlink(missing_ok=True)
     return path
 
 
-@contextlib.contextmanager
-def _together(path: Path) -> Iterator[Path]:
-    """The same file name in a hidden folder beside the target; what lies there at the end is put into its place.
+def complete_interrupted(path: Path) -> None:
+    """Complete a save of this file that was interrupted after all its files were written."""
+    target = Path(os.path.realpath(path))
+    if _commit_folder(target).is_dir():
+        with told_as_output(path):
+            _move_into_place(target, path.parent)
 
-    No rename moves two files at once. When companions (a vocabulary, a history) change, the old target is therefore
-    removed before and the new one set last: a kill in between leaves none, never a matrix with another's words.
-    """
-    target = Path(os.path.realpath(path))  # through a link, so that the link stays
+
+@contextlib.contextmanager
+def _staging(path: Path) -> Iterator[Path]:
+    """Yield the file name inside a hidden folder beside the target; move its files into place on success."""
+    target = Path(os.path.realpath(path))  # a link is kept
     folder = target.with_name(partial_name(target))
     with told_as_output(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         folder.mkdir(parents=True)
+        sweep_partials(target.parent, target)
+        complete_interrupted(path)
     try:
         yield folder / path.name
         with told_as_output(path):
             _publish(folder / path.name, target, path.parent)
-    except EvenhandError as error:  # it names the file in the hidden folder, which nobody asked for
-        message = error.message.replace(str(folder), str(path.parent))
+    except EvenhandError as error:  # it names the file in the hidden folder
+        message = error.message.replace(printable(str(folder)), str(path.parent))
         raise type(error)(message, hint=error.hint) from error.__cause__
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _publish(staged: Path, target: Path, beside: Path) -> None:
+    """Replace the target, and its companions (vocabulary, history) if they changed.
+
+    Several files cannot be renamed at once. The complete new set is therefore committed first, by renaming its folder;
+    from then on it can be moved into place again after an interruption.
+    """
     keep_mode(target, staged)
-    companions = [file for file in staged.parent.iterdir() if file != staged]
-    changed = [file for file in companions if not _same(file, beside / file.name)]
-    if changed:
-        target.unlink(missing_ok=True)
-    for file in changed:
-        with replacing(beside / file.name) as partial:
+    for file in list(staged.parent.iterdir()):
+        if file != staged and _same(file, beside / file.name):
+            file.unlink()
+        elif (beside / file.name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, f"{file.name} is a folder")
+    if len(list(staged.parent.iterdir())) == 1:
+        staged.replace(target)
+        return
+    staged.rename(staged.with_name(MAIN))
+    staged.parent.rename(_commit_folder(target))
+    _move_into_place(target, beside)
+
+
+def _commit_folder(target: Path) -> Path:
+    return target.with_name(f".{target.name[:200]}.commit")
+
+
+def _move_into_place(target: Path, beside: Path) -> None:
+    """Move the files of a committed save into place, the vector file last."""
+    folder = _commit_folder(target)
+    main = folder / MAIN
+    if main.exists():
+        target.unlink(missing_ok=True)  # so that no program reads the old matrix with the new words
+        for file in folder.iterdir():
+            if file != main:
+                _move(file, Path(os.path.realpath(beside / file.name)))
+        main.replace(target)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _move(file: Path, target: Path) -> None:
+    keep_mode(target, file)
+    try:
+        file.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with replacing(target) as partial:  # the target is a link to another file system
             shutil.copyfile(file, partial)
-    staged.replace(target)
+        file.unlink()
 
 
 def _same(one: Path, other: Path) -> bool:
-    return other.exists() and filecmp.cmp(one, other, shallow=False)
+    return other.is_file() and filecmp.cmp(one, other, shallow=False)

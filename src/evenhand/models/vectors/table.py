@@ -32,6 +32,9 @@ class Vectors:
     A `Vectors` object never changes; a mitigation returns a new one that records the step in `history`. A float32 array
     is not copied, because it may be larger than half the memory; pass a copy if you modify it later.
 
+    Only the words of the vocabulary have vectors, here and in every measure. fastText models can compose vectors of
+    other words: `composed(words)` returns vectors with these words added.
+
     >>> v = Vectors(["he", "she"], [[1.0, 0.0], [0.0, 1.0]])
     >>> len(v), v.dim, "she" in v
     (2, 2, True)
@@ -123,13 +126,11 @@ class Vectors:
         row = self.index.get(word)
         if row is not None:
             return np.asarray(self.matrix[row])
-        if self.compose is not None:
-            return np.asarray(self.compose([word])[0])
         near = lookup.find(word, self.index, "any")
-        raise VocabularyError(
-            f"{word!r} is not in {self.name} ({len(self):,} words)",
-            hint=f"it has {near!r}" if near else "check the spelling; find(word) tries other capitalisations",
-        )
+        hint = f"it has {near!r}" if near else "check the spelling; find(word) tries other capitalisations"
+        if self.compose is not None:
+            hint = f"vectors.composed([{word!r}]) adds a vector composed from sub-words"
+        raise VocabularyError(f"{word!r} is not in {self.name} ({len(self):,} words)", hint=hint)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vectors):
@@ -166,7 +167,9 @@ class Vectors:
                 hint="load a fastText .bin file",
             )
         rows = np.vstack([self.matrix, self.compose(new)])
-        return self._like((*self.words, *new), rows, verified=False)
+        extended = self._like((*self.words, *new), rows, verified=False)
+        vars(extended).update(compose=self.compose)  # the rows are unchanged, so further words can be added
+        return extended
 
     def restrict(self, words: Iterable[str]) -> Vectors:
         """Return the vectors of these words only, in this order; a missing word raises `VocabularyError`."""

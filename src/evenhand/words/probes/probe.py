@@ -174,7 +174,9 @@ class Probe(Cited):
             if words is not None:
                 sides[side] = tuple(sides[side][index] for index in indices_of(sides[side], words, what=side))
         templates = restrict_templates(self.templates, slots) if slots else self.templates
-        left = replace(self, templates=templates, contrast=None, **sides)
+        left = replace(
+            self, templates=templates, contrast=None, premise=sides["premise"], hypothesis=sides["hypothesis"]
+        )
         contrast = self.contrast if self.contrast and set(self.contrast) <= set(left.groups) else None
         return replace(left, contrast=contrast)
 

@@ -53,7 +53,7 @@ def _table(probe: Probe, points: Points) -> PairTable:
         "index": np.ravel_multi_index(points, probe.shape).tolist(),
         "premise": premises,
         "hypothesis": hypotheses,
-        "expected": [probe.expected] * len(premises),
+        "expected": [str(probe.expected)] * len(premises),
         "premise_word": [probe.premise[p].word for p in points.premise],
         "hypothesis_word": [filler.word for filler in fillers],
         "group": [filler.group for filler in grouped],

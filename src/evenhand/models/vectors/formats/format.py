@@ -22,6 +22,28 @@ class Composer(Protocol):
         """Return one row per word."""
 
 
+MAX_RECORD = 32 << 20  # bytes of a line, an entry or a vocabulary word
+MAX_EXPANSION = 200  # of a compressed matrix; real vectors shrink to a half or a tenth
+
+
+def record_too_long(position: str, max_record: int) -> FormatError:
+    """Return the error for a record that exceeds the limit."""
+    return FormatError(
+        f"{position}: longer than {max_record:,} bytes",
+        hint="check the file; a larger max_record (command line: --max-record, in MB) allows it",
+    )
+
+
+def check_expansion(path: Path, needed: int) -> None:
+    """Raise `FormatError` if a compressed file claims implausibly many decompressed bytes."""
+    size = path.stat().st_size
+    if needed > max(MAX_EXPANSION * size, MAX_RECORD):
+        raise FormatError(
+            f"{path}: {size:,} compressed bytes would expand to {needed:,}, more than {MAX_EXPANSION}-fold",
+            hint="check the file; if it is valid, decompress it first",
+        )
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """Options of the readers; `encoding_errors` is part of the cache key."""
@@ -30,6 +52,7 @@ class ReadOptions:
     limit: int | None = None
     vocabulary: Path | None = None
     allow_pickle: bool = False
+    max_record: int = MAX_RECORD
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from evenhand.errors import FormatError
 MAX_DIM = 100_000
 SAMPLED_LINES = 100
 # float() also accepts underscores and white space. NaN and infinity match here and are refused later.
-NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
+# Possessive quantifiers keep the match linear.
+NUMBER = re.compile(rb"[+-]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?|nan|inf|infinity)", re.IGNORECASE)
+LONGEST_NUMBER = 1000  # bytes; converting a decimal takes time quadratic in its length
 
 Header = tuple[int, int]  # rows and dimension
 
@@ -49,6 +51,11 @@ def infer(path: Path, body: bytes, header: Header | None, encoding_errors: str =
     lines = [line for raw in complete.split(b"\n", SAMPLED_LINES)[:SAMPLED_LINES] if (line := raw.rstrip(b"\r"))]
     separator = b"\t" if lines and lines[0].count(b"\t") > lines[0].count(b" ") else b" "
     trailing = int(bool(lines) and all(line.endswith(separator) for line in lines))
+    if any(line.count(separator) > 2 * MAX_DIM for line in lines):  # checked before the lines are split
+        raise FormatError(
+            f"{path}: the first lines have more than {2 * MAX_DIM:,} fields",
+            hint=f"expected a word and at most {MAX_DIM:,} numbers on each line",
+        )
     rows = [line[: len(line) - trailing].split(separator) for line in lines]
     dim = header[1] if header else _dimension(rows)
     if not 1 <= dim <= MAX_DIM:
@@ -103,4 +110,4 @@ def _check_dimension(path: Path, rows: Sequence[Sequence[bytes]], dim: int) -> N
 
 def is_number(field: bytes) -> bool:
     """Return True if a field is a decimal number."""
-    return NUMBER.fullmatch(field) is not None
+    return len(field) <= LONGEST_NUMBER and NUMBER.fullmatch(field) is not None

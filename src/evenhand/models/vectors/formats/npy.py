@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import tokenize
 import warnings
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import polars as pl
@@ -12,7 +14,7 @@ import polars as pl
 from evenhand.arrays import Matrix
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import compression_of, existing, open_bytes, writing
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions, check_expansion
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, words_of_file
 from evenhand.models.vectors.table import Vectors
 
@@ -57,10 +59,21 @@ def _matrix(path: Path) -> Matrix:
 def _decompress(path: Path) -> Matrix:
     with open_bytes(path) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        _check_size(stream, path)
+    with open_bytes(path) as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         matrix = np.lib.format.read_array(stream, allow_pickle=False)
         if stream.read(1):  # reading to the end also verifies the checksum
             raise ValueError("more data follows the matrix")
     return matrix
+
+
+def _check_size(stream: IO[bytes], path: Path) -> None:
+    """Check the size that the header states before memory is allocated."""
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    check_expansion(path, math.prod(shape) * dtype.itemsize)
 
 
 def write(vectors: Vectors, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
+from evenhand.models.vectors.formats.format import MAX_RECORD, record_too_long
 from evenhand.models.vectors.formats.layout import Layout, has_more_numbers, is_number
 
 NEWLINE, RETURN = 0x0A, 0x0D
+WIDE = 10_000  # above this dimension polars needs more memory for its columns than the numbers take
 BYTE_ORDER_MARK = "\ufeff".encode()
 
 
@@ -32,11 +35,11 @@ def parse_block(block: bytes, layout: Layout, matrix: GrowingMatrix, first_line:
     out = matrix.reserve(lines)
     # Polars raises for extra fields and returns nulls for missing ones; if the total is right, every line is regular.
     # Polars strips a carriage return at the end of any field, so blocks with one are parsed line by line.
-    if fields == lines * layout.fields and b"\r" not in block:
+    if fields == lines * layout.fields and b"\r" not in block and layout.dim <= WIDE:
         words = _parse_regular(block, layout, out)
         if words is not None:
             return words
-    odd = _per_line(separators, raw) != layout.fields
+    odd = (_per_line(separators, raw) != layout.fields) | (layout.dim > WIDE)
     if b"\r" in block:
         odd |= _per_line(raw == RETURN, raw) > 0
     return _parse_mixed(block, layout, out, odd, first_line)
@@ -112,7 +115,7 @@ def _parse_line(line: bytes, layout: Layout, out: Matrix, number: int) -> str:
     if layout.trailing:
         line = line.removesuffix(layout.separator)
     fields = line.rsplit(layout.separator, layout.dim)
-    if len(fields) != layout.dim + 1 or has_more_numbers(line.split(layout.separator), layout.dim):
+    if len(fields) != layout.dim + 1 or has_more_numbers(line.rsplit(layout.separator, layout.dim + 1), layout.dim):
         raise _wrong_length(line, layout, number)
     bad = next((field for field in fields[1:] if not is_number(field)), None)
     if bad is not None:
@@ -143,16 +146,34 @@ def _word(raw: bytes, layout: Layout, number: int) -> str:
 BLOCK_BYTES = 16 << 20
 
 
-def line_blocks(stream: IO[bytes], start: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Yield blocks of complete lines, adding a missing final line end. `start` was read before."""
-    pieces = [start]
-    while chunk := stream.read(size):
+def line_blocks(
+    stream: IO[bytes],
+    path: Path,
+    start: bytes = b"",
+    size: int = BLOCK_BYTES,
+    *,
+    first_line: int = 1,
+    max_record: int = MAX_RECORD,
+) -> Iterator[bytes]:
+    """Yield blocks of complete lines, adding a missing final line end. `start` was read before.
+
+    Raises:
+        FormatError: if a line is longer than `max_record` bytes.
+    """
+    pieces, line = [start], first_line
+    pending = len(start) - start.rfind(b"\n") - 1  # bytes of the incomplete last line
+    while chunk := stream.read(min(size, max_record)):
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*pieces, memoryview(chunk)[:cut]))  # a view avoids a second copy
-            pieces = [chunk[cut:]]
+            block = b"".join((*pieces, memoryview(chunk)[:cut]))  # a view avoids a second copy
+            line += block.count(b"\n")
+            yield block
+            pieces, pending = [chunk[cut:]], len(chunk) - cut
         else:
             pieces.append(chunk)
+            pending += len(chunk)
+        if pending > max_record:
+            raise record_too_long(f"{path}, line {line + sum(piece.count(NEWLINE) for piece in pieces):,}", max_record)
     if rest := b"".join(pieces):
         yield rest if rest.endswith(b"\n") else rest + b"\n"
 

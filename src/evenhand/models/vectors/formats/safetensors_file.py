@@ -18,7 +18,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions, check_expansion
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
 from evenhand.models.vectors.history import as_json, history_from, source_from
 from evenhand.models.vectors.table import Vectors
@@ -51,14 +51,26 @@ def open_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return all tensors of the file, memory-mapped unless compressed, and the metadata."""
     with open_bytes(path) as stream:
         header, offset = _header(stream, path)
-        data = stream.read() if compression_of(path) else np.memmap(path, np.uint8, "r")[offset:]
-    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
+        raw = _decompress(stream, path, header) if compression_of(path) else np.memmap(path, np.uint8, "r")[offset:]
     metadata = header.pop("__metadata__", None) or {}
     try:
         tensors = {name: _tensor(raw, spec) for name, spec in header.items() if spec["dtype"] in DTYPES}
         return tensors, {str(key): str(value) for key, value in metadata.items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _broken(path, str(error)) from error
+
+
+def _decompress(stream: IO[bytes], path: Path, header: Mapping[str, Any]) -> np.ndarray:
+    """Read the tensors that the header states, and no more."""
+    try:
+        size = max((int(spec["data_offsets"][1]) for name, spec in header.items() if name != "__metadata__"), default=0)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise _broken(path, str(error)) from error
+    check_expansion(path, size)
+    data = stream.read(max(size, 0))
+    if stream.read(1):
+        raise _broken(path, "more data follow the tensors")
+    return np.frombuffer(data, np.uint8)
 
 
 def _header(stream: IO[bytes], path: Path) -> tuple[dict[str, Any], int]:

@@ -13,32 +13,33 @@ from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats import rows as blocks
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import MAX_RECORD, Parsed, ReadOptions, record_too_long
 from evenhand.models.vectors.formats.layout import Header, Layout, has_more_numbers, infer, split_header
 from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, GrowingMatrix, parse_block
 from evenhand.models.vectors.table import Vectors
 
 START_BYTES = 1 << 20
-LONGEST_LINE = 32 << 20
 WRITE_ROWS = 20_000
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read any of the three layouts, detected from the first lines."""
     with open_bytes(path) as stream:
-        header, body = split_header(_first_lines(stream, path))
+        header, body = split_header(_first_lines(stream, path, options.max_record))
         layout = infer(path, body, header, options.encoding_errors)
-        words, matrix = _read_rows(stream, body, layout, options.limit, 2 if header else 1)
+        words, matrix = _read_rows(stream, body, layout, options, 2 if header else 1)
     if header and options.limit is None:
         _check_header(path, header, len(words))
     return Parsed(words, matrix, first_line=2 if header else 1)
 
 
-def _first_lines(stream: IO[bytes], path: Path) -> bytes:
+def _first_lines(stream: IO[bytes], path: Path, max_record: int = MAX_RECORD) -> bytes:
     """Return the start of the file, with at least two complete lines if it has them."""
     start = stream.read(START_BYTES)
-    while start.count(b"\n") < 2 and len(start) < LONGEST_LINE and (more := stream.read(START_BYTES)):
+    while start.count(b"\n") < 2 and len(start) <= max_record and (more := stream.read(START_BYTES)):
         start += more
+    if b"\n" not in start and len(start) > max_record:
+        raise record_too_long(f"{path}, line 1", max_record)
     if not start.strip():
         raise FormatError(f"{path}: the file is empty", hint="fetch it again")
     if b"\0" in start:
@@ -52,12 +53,14 @@ def _first_lines(stream: IO[bytes], path: Path) -> bytes:
 
 
 def _read_rows(
-    stream: IO[bytes], body: bytes, layout: Layout, limit: int | None, line: int
+    stream: IO[bytes], body: bytes, layout: Layout, options: ReadOptions, line: int
 ) -> tuple[list[str], Matrix]:
+    limit = options.limit
     words: list[str] = []
     matrix = GrowingMatrix(layout.dim)
     size = blocks.BLOCK_BYTES if limit is None else min(blocks.BLOCK_BYTES, START_BYTES)
-    for raw in blocks.line_blocks(stream, body, size):
+    reader = blocks.line_blocks(stream, layout.path, body, size, first_line=line, max_record=options.max_record)
+    for raw in reader:
         block = _plain(raw, layout) if limit is None else _first(_plain(raw, layout), limit - len(words))
         if not matrix.rows:
             matrix.expect(_rows_by_size(layout, block))

@@ -9,9 +9,10 @@ from pathlib import Path
 from evenhand.errors import FormatError, InputMissingError
 from evenhand.files import bare_name, open_bytes
 from evenhand.models.vectors.formats.format import ReadOptions
+from evenhand.models.vectors.formats.rows import line_blocks
 
 ENDINGS = (".vocab", ".vocab.txt", ".words.txt", ".txt")
-NUMBER_AT_END = re.compile(r".*[ \t][+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.DOTALL)
+NUMBER_AT_END = re.compile(r".*[ \t][+-]?\d++(\.\d++)?(e[+-]?\d++)?", re.DOTALL)
 
 
 def join_words(words: Iterable[str]) -> bytes:
@@ -56,7 +57,9 @@ def read_vocabulary(path: Path, options: ReadOptions) -> Sequence[str]:
     """Read the words of the matrix file `path`."""
     source = options.vocabulary or beside(path)
     with open_bytes(source) as stream:
-        return words_of_file(stream.read(), source, options.encoding_errors)
+        # Read by lines, so that a compressed file without line ends does not fill the memory.
+        raw = b"".join(line_blocks(stream, source, max_record=options.max_record))
+    return words_of_file(raw, source, options.encoding_errors)
 
 
 def words_of_file(raw: bytes, path: Path, errors: str = "strict") -> list[str]:

@@ -14,7 +14,7 @@ from typing import IO
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
 from evenhand.models.vectors.formats import rows as blocks
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import Parsed, ReadOptions, record_too_long
 from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
 from evenhand.models.vectors.formats.rows import GrowingMatrix, parse_block
 
@@ -23,7 +23,6 @@ ENTRY = re.compile(rb'\s*+,?\s*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+\[([^\[\]"]*+)\]'
 START = re.compile(rb'"vectors"\s*+:\s*+\{')
 DIMENSIONS = re.compile(rb'"dimensions"\s*+:\s*+(\d{1,6})\b')
 LONGEST_HEAD = 64 << 20  # it lists all words before the vectors
-LONGEST_ENTRY = 4 << 20
 EXTRA = 2  # each entry ends with its norm and its rank
 
 
@@ -33,7 +32,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     with open_bytes(path) as stream:
         layout, start = _layout(stream, path, options)
         matrix = GrowingMatrix(layout.dim)
-        for entries in _entries(stream, start, path):
+        for entries in _entries(stream, start, path, options.max_record):
             if entries:
                 numbers = b"".join(b"x," + _numbers(row, layout.dim) + b"\n" for _, row in entries)
                 parse_block(numbers, layout, matrix, len(words) + 1)
@@ -62,7 +61,7 @@ def _layout(stream: IO[bytes], path: Path, options: ReadOptions) -> tuple[Layout
     return Layout(path, int(dimensions[1]), b",", 0, options.encoding_errors, "entry"), start[found.end() :]
 
 
-def _entries(stream: IO[bytes], buffer: bytes, path: Path) -> Iterator[list[tuple[bytes, bytes]]]:
+def _entries(stream: IO[bytes], buffer: bytes, path: Path, max_record: int) -> Iterator[list[tuple[bytes, bytes]]]:
     done = 0
     while True:
         entries, end = [], 0
@@ -77,7 +76,9 @@ def _entries(stream: IO[bytes], buffer: bytes, path: Path) -> Iterator[list[tupl
                 pass
             return
         chunk = stream.read(blocks.BLOCK_BYTES)
-        if not chunk or len(buffer) > LONGEST_ENTRY:
+        if len(buffer) > max_record:
+            raise record_too_long(f"{path}, entry {done + 1:,}", max_record)
+        if not chunk:
             raise FormatError(
                 f"{path}, entry {done + 1:,}: truncated or malformed near {buffer[:60]!r}", hint="fetch the file again"
             )
