@@ -201,8 +201,6 @@ class LanguageModelSubject(Subject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A GGUF file, a folder of `evenhand lm train`, or a Hugging Face folder of a causal language model."""
-        if address.scheme in ("lm", "gguf"):
-            return f"it begins with {address.scheme}:"
         if address.named(".gguf"):
             return "its name ends in .gguf"
         reasons = {AWD_LSTM: "its config names an AWD-LSTM", "causal-lm": "its config names a causal language model"}

@@ -12,7 +12,7 @@ from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, Subject
 
-SCHEMES = ("hf", "corpus", "vectors", "nli", "lm", "gguf")
+SCHEMES = ("hf", "corpus", "vectors", "nli", "lm", "encoder", "gguf")
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
 ACCEPTED = "a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, corpus:PATH"
 
@@ -81,6 +81,8 @@ def parse_address(text: str) -> Address:
 
 def kind_of_address(address: Address) -> type[Subject]:
     """Return the kind of subject that an address is."""
+    if address.scheme and address.scheme != "hf":
+        return SUBJECTS.get({"gguf": "lm"}.get(address.scheme, address.scheme))
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
     if len(reasons) == 1:
         return SUBJECTS.get(next(iter(reasons)))
