@@ -180,8 +180,8 @@ def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -
 def _printed(name: str, comparison: GenderednessComparison) -> list[Row]:
     rows: list[Row] = []
     for word, paper in PUBLISHED[name].items():
-        summary = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
-        beside = [value for two in zip(paper, summary, strict=True) for value in two]
+        computed = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
+        beside = [value for two in zip(paper, computed, strict=True) for value in two]
         rows.append((name, word, *beside, "", "", None, None))
     return rows
 
@@ -201,8 +201,8 @@ def _tests(name: str, group: GenderednessGroup, seed: int) -> str:
     if summary["change"] is None:
         return f"{name}: {len(group.words)} words with a value, too few to compare; {len(group.lost)} lost."
     return (
-        f"{name}: Wilcoxon p {summary['wilcoxon']:.3g}, correlation of corpus and vectors {summary['correlation']:.2f}, "
-        f"{len(group.lost)} words lost (too rare, or too few pairs defined)."
+        f"{name}: Wilcoxon p {summary['wilcoxon']:.3g}, correlation of corpus and vectors "
+        f"{summary['correlation']:.2f}, {len(group.lost)} words lost (too rare, or too few pairs defined)."
     )
 
 
