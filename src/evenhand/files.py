@@ -212,7 +212,7 @@ def replacing(path: Path) -> Iterator[Path]:
     file starts with a dot and ends with `.partial`. Symbolic links are followed.
     """
     target = Path(os.path.realpath(path))
-    with told_as_output(path):
+    with output_errors(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
@@ -223,7 +223,7 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield partial
-        with told_as_output(path):
+        with output_errors(path):
             keep_mode(target, partial)
             partial.replace(target)
     finally:
@@ -254,7 +254,7 @@ def keep_mode(old: Path, new: Path) -> None:
 
 
 @contextlib.contextmanager
-def told_as_output(path: Path) -> Iterator[None]:
+def output_errors(path: Path) -> Iterator[None]:
     """Convert an `OSError` raised while writing into an `OutputError` that names the file."""
     try:
         yield
@@ -271,7 +271,7 @@ def told_as_output(path: Path) -> Iterator[None]:
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for atomic writing, compressed by suffix and synced to disk before the rename."""
     suffix = compression_of(path)
-    with told_as_output(path), replacing(path) as partial, partial.open("wb") as raw:
+    with output_errors(path), replacing(path) as partial, partial.open("wb") as raw:
         if suffix:
             with COMPRESSORS[suffix](raw) as stream:
                 yield stream

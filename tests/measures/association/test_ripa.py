@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import Concept, Vectors, measures, subspaces
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.measures.association.pair_intervals import relation_weights
 from evenhand.measures.association.ripa import associations
 
@@ -112,7 +112,8 @@ def test_lost_pairs_are_named_and_pairs_of_equal_words_left_out():
     vectors = Vectors(["a", "b", "c", "d", "w"], [[2, 0], [0, 0], [1, 1], [1, 1], [3, 9]])
     concept = Concept("q", pairs=[("a", "b"), ("c", "d"), ("gone", "b")])
     for relation in ("pc", "mean-of-pairs"):
-        m = measures.ripa(vectors, ["w"], concept=concept, relation=relation)
+        with pytest.warns(EvenhandWarning, match=r"2 of 3 pairs of 'q pairs'; lost: gone/b"):
+            m = measures.ripa(vectors, ["w"], concept=concept, relation=relation)
         assert m.value == pytest.approx(3)
         assert m.details["pairs"] == 1
         assert m.details["pairs_lost"] == [["c", "d"], ["gone", "b"]]

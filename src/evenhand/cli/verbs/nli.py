@@ -163,11 +163,11 @@ def _read_pairs(path: Path, labels: str | None, *, one_class: bool = False) -> L
 
 def _check_before_reading(settings: dict[str, Any], out: Path) -> None:
     """Raise an error for invalid settings or an unwritable folder before anything is read or trained."""
-    from evenhand.files import told_as_output
+    from evenhand.files import output_errors
     from evenhand.models.nli.training.settings import NLITrainingSettings
 
     NLITrainingSettings(**{name: value for name, value in settings.items() if name != "stack"})
-    with told_as_output(out), TemporaryDirectory(dir=_nearest_existing(out)):
+    with output_errors(out), TemporaryDirectory(dir=_nearest_existing(out)):
         pass
 
 

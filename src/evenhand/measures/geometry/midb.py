@@ -95,7 +95,7 @@ def midb(
         reason = f"concept {concept.name!r} has no first names of two groups, which MIDB compares"
         return fields.undefined(reason, selection.coverage)
     positive, rest = _name_lists(concept)
-    names = source.locate(positive)[1], source.locate(rest)[1]
+    names = source.locate(positive, own_case=True)[1], source.locate(rest, own_case=True)[1]
     sides = zip((concept.positive, REST), names, strict=True)
     lists = (ListCoverage.of_words(f"{concept.name} names, {side}", coverage) for side, coverage in sides)
     if reason := fields.problem((*selection.lists(), *lists), min_share):

@@ -75,10 +75,10 @@ def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restric
     """Return the restricted vocabulary V_t of these vectors."""
     considered = vectors.words[: restriction.first]
     plain = [word for word in considered if len(word) <= restriction.longest and is_plain(word)]
-    excluded = frozenset(restriction.excluded(concept))
-    if restriction.exclude is None and not len(concept.specific):
-        # Names of groups are cased in lists and often not in vocabularies.
-        excluded |= {spelling for word in excluded if (spelling := vectors.find(word)) is not None}
+    # A specific list matches by its own case; the words of a concept's groups are looked up like any others.
+    own_case = restriction.exclude is not None or len(concept.specific) > 0
+    rows, _ = vectors.locate(restriction.excluded(concept), own_case=own_case)
+    excluded = frozenset(vectors.words[row] for row in rows.tolist())
     remaining = tuple(word for word in plain if word not in excluded)
     sizes = {"considered": len(considered), "plain": len(plain), "kept": len(remaining)}
     return RestrictedVocabulary(remaining, sizes)
