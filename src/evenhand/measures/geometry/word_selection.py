@@ -144,18 +144,18 @@ def select_words(
     reference: Vectors | None = None,
 ) -> WordSelection:
     """Return the words of a list, or the restricted vocabulary; a word that the reference lacks counts as missing."""
-    before = reference or vectors
+    original = reference or vectors
     if isinstance(words, str) and words == VOCABULARY:
         rules = restriction or Restriction()
         vocabulary = restrict_vocabulary(vectors, concept, rules)
         name, sizes, recorded = VOCABULARY, vocabulary.sizes, rules.to_dict(concept)
         rows, coverage = vectors.locate(vocabulary.words, case="exact")
-        reference_rows, both = before.locate(vocabulary.words, case="exact")
+        reference_rows, both = original.locate(vocabulary.words, case="exact")
     else:
         listed = as_wordset(words)
         name, sizes, recorded = listed.name, {"asked": len(listed)}, {}
         rows, coverage = vectors.locate(listed)
-        reference_rows, both = before.locate(coverage.found)
+        reference_rows, both = original.locate(coverage.found)
     in_both = np.isin(coverage.found, both.found) if both.missing else np.ones(len(rows), dtype=bool)
     combined = Coverage(both.found, coverage.missing + both.missing, {**coverage.respelt, **both.respelt})
     sizes = {**sizes, "used": len(both.found)}

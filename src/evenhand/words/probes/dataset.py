@@ -177,8 +177,8 @@ def card(probe: Probe, count: int, *, sample: int | None, seed: int) -> str:
         "and `hypothesis_word` the differing words, `group` the group of people they belong to. The other columns are "
         "the slots of the templates.",
         "```python\nfrom datasets import load_dataset\n\npairs = load_dataset('this/folder', split='test')\n```",
-        "What it does not tell you: anything about people outside the word lists, nor whether a model with the "
-        "expected answers is unbiased elsewhere.",
+        "What it does not tell you: anything about people outside the word lists, nor whether a model with these "
+        "answers is unbiased elsewhere.",
         *_source(probe),
     ]
     return _front_matter(probe, count) + "\n" + "\n\n".join(filter(None, paragraphs)) + "\n"
