@@ -209,7 +209,7 @@ class LanguageModelSubject(Subject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
-        path = existing(address.path, what="language model")
+        path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):
             raise UsageError(
                 f"{address.text} is a file, not a language model",
