@@ -55,7 +55,7 @@ def _row(vectors: eh.Vectors, method: str) -> dict[str, object]:
 
 
 def _method(method: str) -> mitigations.Mitigation:
-    return mitigations.get(method)().with_params(dawkins2021.PARAMS.get(method, {}))
+    return mitigations.get(method).with_params(dawkins2021.PARAMS.get(method, {}))
 
 
 def _table(base: str, rows: dict[str, dict[str, object]]) -> str:

@@ -44,7 +44,7 @@ def conditions(v: eh.Vectors) -> Iterator[tuple[str, eh.Vectors]]:
     yield "original", v
     for method in METHODS:
         params = {"variant": "released"} if method == "inlp" else {}  # the paper runs all iterations
-        yield method, mitigations.get(method)().with_params(params).fit(v, "gender")(v)
+        yield method, mitigations.get(method).with_params(params).fit(v, "gender")(v)
     for concept in ("nationality", "religion"):
         yield concept, mitigations.LinearProjection().fit(v, concept)(v)
     for seed in range(RANDOM):

@@ -155,7 +155,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_file(
 def test_dev_full_is_a_real_full_disk() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    with pytest.raises(OutputError), files.told_as_output(Path("x")), Path("/dev/full").open("wb", buffering=0) as out:
+    with pytest.raises(OutputError), files.output_errors(Path("x")), Path("/dev/full").open("wb", buffering=0) as out:
         out.write(b"x")
 
 

@@ -148,7 +148,7 @@ def test_the_definition_of_a_measure_or_method_and_the_version_are_part_of_the_k
 
     before = keys()
     weat = eh.measures.get("weat")
-    monkeypatch.setattr(weat, "info", dataclasses.replace(weat.info, definition=2))
+    monkeypatch.setattr(weat, "info", dataclasses.replace(weat.info, definition=weat.info.definition + 1))
     assert keys()[0] == before[0]
     assert keys()[1] != before[1]
     monkeypatch.undo()

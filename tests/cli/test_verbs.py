@@ -167,7 +167,7 @@ def test_check_exit_codes(saved: Path) -> None:
         (["audit", "--concept", "nonsense"], 2, "nonsense"),
         (["audit", "--method", "linear.nonsense", "--measure", "weat"], 2, "nonsense"),
         (["debias", "glove-embedded", "--method", "linear", "-o", "out.unknown"], 4, ".safetensors"),
-        (["convert", "glove-embedded", "out.json"], 4, "not written"),
+        (["convert", "glove-embedded", "out.json"], 4, "cannot be written"),
         (["list", "nonsense"], 2, "there is no list"),
         (["show", "nonsense-at-all"], 2, "nonsense-at-all"),
         (["fetch"], 2, "--list"),
@@ -253,3 +253,21 @@ def test_a_killed_writer_leaves_the_old_output(verb: str, tmp_path: Path) -> Non
         process.wait()
         text = out.read_text()
         assert text == "old\n" or text.count("\n") == len(eh.Vectors.default())
+
+
+def test_an_ascii_console_shows_what_it_can() -> None:
+    result = subprocess.run(
+        command("list", "measures"), capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert result.returncode == 0, result.stderr
+    assert b"weat" in result.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [("list", "measures"), ("list", "measures", "--json")])
+def test_a_full_disk_under_stdout_is_an_error(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(command(*arguments), stdout=full, stderr=subprocess.PIPE)
+    assert result.returncode == 1
+    assert b"Traceback" not in result.stderr
+    assert b"could not be written (No space left on device)" in result.stderr

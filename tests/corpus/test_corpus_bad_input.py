@@ -1,4 +1,4 @@
-"""Bad input: each kind is named or, where asked, left out and counted; what was read before it is kept."""
+"""Bad input is named or, with skip_bad, skipped and counted; what was read before it counts."""
 
 import errno
 import gzip
@@ -34,7 +34,7 @@ def test_broken_utf8_names_file_and_line(tmp_path):
         scored(path)
 
 
-def test_nul_bytes_are_no_text(tmp_path):
+def test_nul_bytes_are_not_text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("she nurse he".encode("utf-16-le"))
     with pytest.raises(FormatError, match=r"NUL byte.*\n.*UTF-16"):
@@ -111,7 +111,7 @@ def test_a_truncated_gzip_in_the_middle_of_a_folder(tmp_path):
     assert rest.scores["x"] == pytest.approx(whole.scores["x"], abs=0.5)
 
 
-def test_the_command_names_a_broken_file_and_goes_on_only_when_told(tmp_path):
+def test_the_command_names_a_damaged_file_and_continues_only_with_skip_bad(tmp_path):
     text = b"she nurse he doctor\n" * 5000
     for name in "abc":
         (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress(text)[: -20 if name == "b" else None])
@@ -147,7 +147,7 @@ def test_a_list_without_a_hit_names_its_words_and_what_to_look_at(tmp_path):
     assert "7 words were read" in done.stderr
 
 
-def test_a_list_without_a_hit_says_when_nothing_could_be_read(tmp_path):
+def test_a_corpus_without_words_reports_skipped_records(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"body": "she"}\n{"body": "he"}\n')
     with pytest.raises(FormatError, match=r"a\.jsonl: no word was read, 2 records skipped .*line 1: no field 'text'"):
         scored(tmp_path, skip_bad=True)

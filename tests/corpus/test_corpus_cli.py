@@ -1,4 +1,4 @@
-"""`evenhand corpus` as a user meets it."""
+"""The command `evenhand corpus`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A file that breaks off counts up to the break: whole lines, whole words, whole records, and nothing behind it."""
+"""A damaged file counts up to the damage: whole lines, words or records, and nothing after it."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""What messages say: names that are not listed are counted, and one of a thing is not several."""
+"""Messages: unlisted names are counted, and nouns agree with their number."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_an_unknown_list_says_how_many_there_are():
     assert str(unknown_name("measure", "zzzzzz", named[:12])).endswith("m10, m11")
 
 
-def test_one_is_not_several():
+def test_singular_and_plural():
     assert (counted(0, "file"), counted(1, "file"), counted(1200, "file")) == ("0 files", "1 file", "1,200 files")
 
 

@@ -1,4 +1,4 @@
-"""Whoever counts, the result is the same to the last bit: in this process, in two others, on a Ray cluster."""
+"""The result is the same to the last bit in this process, in two processes and on a Ray cluster."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def test_a_worker_that_dies_does_not_change_the_sums(folder, ray_engine, tmp_pat
 
 
 @pytest.mark.xdist_group("ray")
-def test_bad_input_is_named_from_afar(folder, ray_engine, tmp_path):
+def test_bad_input_on_a_worker_is_named(folder, ray_engine, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "she ran and he ran"}\n{"body": "x"}\n')
     with pytest.raises(FormatError, match=r"a\.jsonl, line 2: no field 'text'.*\n.*skip-bad"):
         scored(tmp_path, ray_engine)

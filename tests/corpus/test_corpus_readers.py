@@ -117,7 +117,7 @@ def test_addresses_through_fsspec(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gone.txt", "*.none", "empty"])
-def test_nothing_there_is_said(tmp_path, name):
+def test_missing_files_are_reported(tmp_path, name):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputMissingError):
         Corpus(str(tmp_path / name))

@@ -10,7 +10,7 @@ from rich.console import Console
 from evenhand import corpus
 from evenhand.corpus import CorpusOptions, score_corpus
 from evenhand.corpus.scores.word_scores import UNIT
-from evenhand.errors import MissingExtraError, UsageError
+from evenhand.errors import UsageError
 
 GROUPS = {"female": ["she"], "male": ["he"]}
 TEXTS = corpus.Texts(["she nurse x he nurse doctor", "he doctor x she x nurse"] * 5)
@@ -48,7 +48,7 @@ def test_to_frame_has_a_row_for_each_word(monkeypatch):
     assert frame["low"].to_numpy() == pytest.approx(b.intervals[0], nan_ok=True)
     monkeypatch.setitem(sys.modules, "polars", None)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"polars or pandas\n.*pip install polars"):
+    with pytest.raises(UsageError, match=r"no data frame library is installed\n.*pip install polars"):
         b.to_frame()
 
 

@@ -229,7 +229,7 @@ def test_top_of_both_ends():
         ({"documents": "line"}, "documents cannot be given"),
     ],
 )
-def test_misuse_is_said(options, message):
+def test_misuse_raises_usage_errors(options, message):
     with pytest.raises(UsageError, match=message):
         scores([["she", "he", "x"]], **options)
 

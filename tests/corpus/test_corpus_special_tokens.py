@@ -1,4 +1,4 @@
-"""Marks of tokenised text are not scored, unless asked, and the account says how many there are."""
+"""Special tokens of tokenised text are not scored by default, and the record counts them."""
 
 import polars as pl
 import pytest
@@ -14,7 +14,7 @@ TEXT = corpus.Texts(["she nurse <unk> N $ 's 1987 <eos> , he nurse <unk> N $ 's 
 
 
 @pytest.mark.parametrize("mark", [*SPECIAL_TOKENS, "<num>", "$", "--", "@-@", "...", "“"])
-def test_marks(mark):
+def test_special_tokens(mark):
     assert are_special_tokens(pl.Series([mark]), lower=False).all()
 
 
@@ -23,7 +23,7 @@ def test_words(word):
     assert are_special_tokens(pl.Series([word]), lower=False).tolist() == [word == "<"]
 
 
-def test_whitespace_drops_marks_and_says_so():
+def test_whitespace_drops_special_tokens_and_counts_them():
     b = corpus.bias(TEXT, GROUPS, tokenizer="whitespace")
     assert set(b.scores) == {"nurse", "'s", "1987"}
     assert b.lost["special_tokens"] == 5
@@ -34,7 +34,7 @@ def test_whitespace_drops_marks_and_says_so():
     assert {word: kept.scores[word] for word in b.scores} == dict(b.scores)  # windows and sums are the same
 
 
-def test_other_tokenizers_keep_theirs_unless_told():
+def test_other_tokenizers_keep_special_tokens_by_default():
     def split(text):
         return text.split()
 
@@ -54,7 +54,7 @@ def test_both_texts_of_a_comparison_and_their_intervals_have_the_same_words():
     assert found.errors["mu"] != kept.errors["mu"]
 
 
-def test_generated_text_is_scored_as_before():
+def test_generated_text_keeps_signs_and_drops_named_tokens():
     """There the named marks are stop words and signs count as words, as in the kept results of the experiments."""
     samples = [f"she a{i % 5} $ he a{i % 3} <unk>".split() for i in range(30)]
     found = against_training(corpus.Texts([" ".join(sample) for sample in samples]), samples, GROUPS, contexts=NEAR)

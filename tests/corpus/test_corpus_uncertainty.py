@@ -67,7 +67,7 @@ def test_three_groups_have_intervals():
     assert b.for_group("c").interval("x") is not None
 
 
-def test_baseline_tells_bias_from_noise():
+def test_baseline_separates_bias_from_noise():
     biased, neutral = (scored(texts(60, seed=3, lean=lean), permutations=19) for lean in (0.9, 0.5))
     assert biased.baseline.p_value == pytest.approx(0.05)
     assert biased.baseline.mu < 0.3 < biased.mu

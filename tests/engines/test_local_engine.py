@@ -1,4 +1,4 @@
-"""The engine of one machine: order, bounds, errors, processes that die."""
+"""The local engine: order, bounds, errors, processes that die."""
 
 import os
 import sys

@@ -58,7 +58,7 @@ def dying(times: int, folder: Path):
     return job
 
 
-def test_a_job_whose_worker_dies_is_done_again(ray_engine, tmp_path):
+def test_a_job_whose_worker_dies_is_repeated(ray_engine, tmp_path):
     assert list(ray_engine.map(dying(1, tmp_path), range(4))) == [0, 1, 4, 9]
     assert len(list(tmp_path.iterdir())) == 2
 

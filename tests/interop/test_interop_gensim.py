@@ -32,7 +32,7 @@ def test_without_gensim_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytes
             call()
 
 
-def test_a_pickle_stays_shut_unless_trusted(tmp_path: Path) -> None:
+def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"x.kv: a Python pickle.*\n.*allow_pickle=True"):
         read(tmp_path / "x.kv", ReadOptions())
 
@@ -61,7 +61,7 @@ def test_neighbours_agree() -> None:
     np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], atol=1e-6)
 
 
-def test_what_gensim_does_later_changes_nothing_unless_memory_is_shared() -> None:
+def test_later_changes_in_gensim_matter_only_with_shared_memory() -> None:
     pytest.importorskip("gensim")
     keyed = to_gensim(VECTORS)
     copied, shared = from_gensim(keyed), from_gensim(keyed, copy=False)
@@ -71,7 +71,7 @@ def test_what_gensim_does_later_changes_nothing_unless_memory_is_shared() -> Non
     np.testing.assert_array_equal(VECTORS["he"], [1.0, 2.0])
 
 
-def test_rows_to_spare_and_keys_that_are_no_words() -> None:
+def test_extra_rows_and_keys_that_are_not_words() -> None:
     models = pytest.importorskip("gensim.models")
     keyed = models.KeyedVectors(2, count=5)
     keyed.add_vector("he", [1.0, 2.0])
@@ -89,7 +89,7 @@ def subword_model():
     return models.FastText(corpus, vector_size=4, min_count=1, min_n=4, max_n=5, bucket=30, epochs=1, workers=1)
 
 
-def test_fasttext_goes_on_composing(subword_model) -> None:
+def test_fasttext_still_composes_unseen_words(subword_model) -> None:
     vectors = from_gensim(subword_model)
     np.testing.assert_array_equal(vectors.composed(["nurses"])["nurses"], subword_model.wv["nurses"])
     with pytest.raises(VocabularyError, match="cannot compose 'a'"):

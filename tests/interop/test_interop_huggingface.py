@@ -74,7 +74,7 @@ def test_tokens_that_spell_the_same_word_raise_a_warning() -> None:
     np.testing.assert_array_equal(vectors["she"], [6.0, 7.0])
 
 
-def test_put_back_row_by_row() -> None:
+def test_rows_are_written_back_by_token() -> None:
     model, tokenizer = model_with(8), Tokenizer(BERT, special=("[PAD]",))
     before = model.get_input_embeddings().weight.detach().clone()
     words = input_embeddings(model, tokenizer, whole_words=True)
@@ -85,7 +85,7 @@ def test_put_back_row_by_row() -> None:
     np.testing.assert_array_equal(after[4].numpy(), [-8.0, -9.0])
 
 
-def test_put_back_whole() -> None:
+def test_a_whole_table_is_written_back() -> None:
     model = model_with(6, dtype="float16")
     vectors = input_embeddings(model, Tokenizer(BERT))
     set_input_embeddings(model, vectors.with_matrix(vectors.matrix + 1))

@@ -37,7 +37,7 @@ def test_fitted_on_the_vectors_of_the_constructor() -> None:
     np.testing.assert_allclose(debias.fit().transform(MATRIX.tolist()), WITHOUT_FIRST, atol=1e-6)
 
 
-def test_it_does_what_the_method_does() -> None:
+def test_the_result_equals_that_of_the_method() -> None:
     expected = mitigations.get("linear")().fit(VECTORS, GENDER)
     for method in ("linear", LinearProjection, LinearProjection()):
         assert Debias(method, GENDER).fit(VECTORS).map_ == expected
@@ -68,13 +68,13 @@ def test_in_a_pipeline_and_a_grid_search() -> None:
     assert search.best_estimator_[0].vectors is VECTORS
 
 
-def test_before_fit_both_families_of_errors_know_it() -> None:
+def test_before_fit_the_error_is_of_both_libraries() -> None:
     for kind in (EvenhandError, NotFittedError):
         with pytest.raises(kind, match="not fitted yet"):
             Debias().transform(MATRIX)
 
 
-def test_rows_that_cannot_be_learned_from_are_refused() -> None:
+def test_rows_without_words_are_refused() -> None:
     with pytest.raises(UsageError, match=r"rows without words.*\n.*vectors=v"):
         Debias("linear", GENDER).fit(MATRIX)
     with pytest.raises(UsageError, match=r"has 3 coordinates, the rows have shape \(2, 5\)"):

@@ -73,7 +73,7 @@ def test_rows_shared_after_pruning_are_copied_and_counted() -> None:
     assert vectors.source["words_that_share_a_row"] == 1
 
 
-def test_a_lost_spelling_is_told() -> None:
+def test_a_missing_spelling_raises_a_warning() -> None:
     vocab = filled()
     vocab.vectors.key2row[12345] = 0
     with pytest.warns(EvenhandWarning, match="lacks the spelling of 1 vectors"):
@@ -86,7 +86,7 @@ def test_tables_on_a_gpu_are_fetched() -> None:
     assert from_spacy(vocab) == TABLE
 
 
-def test_what_has_no_word_vectors_says_so() -> None:
+def test_sources_without_word_vectors_are_refused() -> None:
     with pytest.raises(FormatError, match=r"no word vectors\n.*_md or _lg"):
         from_spacy(Vocab())
     with pytest.raises(FormatError, match="a list has no vectors"):

@@ -123,7 +123,7 @@ def test_the_published_model_has_the_published_size() -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) + 9_998 * 401 == 24_221_600
 
 
-def test_evaluation_is_without_chance_and_the_state_is_carried() -> None:
+def test_evaluation_is_deterministic_and_carries_the_state() -> None:
     model, tokens = AWDLSTM(12, SMALL).eval(), torch.randint(0, 12, (8, 2), generator=generator())
     whole = model(tokens)
     first = model(tokens[:5])
@@ -131,7 +131,7 @@ def test_evaluation_is_without_chance_and_the_state_is_carried() -> None:
     assert torch.allclose(whole.logits, torch.cat([first.logits, second.logits]), atol=1e-6)
 
 
-def test_a_dropped_word_is_dropped_wherever_it_stands() -> None:
+def test_a_dropped_word_is_dropped_at_every_occurrence() -> None:
     settings = LMSettings(embedding=6, hidden=10, dropout_embedding=0.5, dropout_input=0)
     model = AWDLSTM(12, settings)
     tokens = torch.arange(12).repeat(2, 3).T.contiguous()
@@ -153,7 +153,7 @@ def test_the_same_seed_makes_the_same_weights_whatever_torch_drew_before() -> No
     assert not torch.equal(one.encoder.weight, AWDLSTM(12, SMALL, seed=6).encoder.weight)
 
 
-def test_settings_that_make_no_sense_are_named() -> None:
+def test_invalid_settings_are_named() -> None:
     with pytest.raises(UsageError, match="weight_drop must be at least 0"):
         LMSettings(weight_drop=1.0)
     with pytest.raises(UsageError, match="batch must be at least 1, got 0"):

@@ -94,7 +94,7 @@ def test_long_texts_are_read_in_windows(causal, window: int, stride: int) -> Non
     assert found.tokens == 30
 
 
-def test_texts_do_not_depend_on_how_many_are_drawn_side_by_side(causal) -> None:
+def test_samples_do_not_depend_on_the_batch_size(causal) -> None:
     one = causal.generate(7, 20, seed=3, batch=7)
     assert one == causal.generate(7, 20, seed=3, batch=2)
     assert one[:4] == causal.generate(4, 20, seed=3)
@@ -103,7 +103,7 @@ def test_texts_do_not_depend_on_how_many_are_drawn_side_by_side(causal) -> None:
     assert "<" not in " ".join(one)
 
 
-def test_drawn_as_often_as_the_model_says(causal) -> None:
+def test_tokens_are_sampled_with_the_probabilities_of_the_model(causal) -> None:
     """First words of many texts against the model's probabilities (chi-square)."""
     drawn = causal.generate(3000, 1, seed=0, batch=3000)
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_an_empty_text_has_no_perplexity(causal) -> None:
         causal.perplexity([""])
 
 
-def test_folders_that_are_no_model_or_may_run_code(tmp_path, folder) -> None:
+def test_folders_that_are_not_a_safe_model_are_refused(tmp_path, folder) -> None:
     with pytest.raises(InputMissingError, match="no folder"):
         CausalLM(tmp_path / "nothing")
     with pytest.raises(InputMissingError, match=r"no config\.json"):

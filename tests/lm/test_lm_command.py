@@ -65,7 +65,7 @@ def test_train_writes_a_model_and_a_record(model) -> None:
     }  # fmt: skip
 
 
-def test_the_same_command_goes_on(texts, tmp_path, model) -> None:
+def test_the_same_command_resumes(texts, tmp_path, model) -> None:
     _, uninterrupted = model
     command = ["train", texts, "--out", tmp_path, "--lambda", "0.1", *RUN, "--json"]
     json.loads(run(*command, "--epochs", "1").stdout)
@@ -73,13 +73,13 @@ def test_the_same_command_goes_on(texts, tmp_path, model) -> None:
     assert record["test_perplexity"] == uninterrupted["test_perplexity"]
 
 
-def test_a_training_without_time_says_how_to_go_on(texts, tmp_path) -> None:
+def test_a_training_without_time_says_how_to_resume(texts, tmp_path) -> None:
     result = run("train", texts, "--out", tmp_path, "--epochs", "50", *RUN, "--time-limit", "0")
     assert result.exit_code == 0, result.output
-    assert "the same command goes on" in result.stderr
+    assert "rerun the same command to resume" in result.stderr
 
 
-def test_generate_is_seeded_and_one_text_a_line(model, tmp_path) -> None:
+def test_generate_is_seeded_and_writes_one_text_per_line(model, tmp_path) -> None:
     out, _ = model
     for name, seed in (("a.txt", 1), ("b.txt", 1), ("c.txt", 2), ("d.jsonl", 1)):
         options = ["--samples", "5", "--tokens", "12", "--seed", seed, "--device", "cpu"]
@@ -178,7 +178,7 @@ def test_a_sweep_makes_the_table_and_computes_nothing_twice(texts, tmp_path) -> 
 
 
 @pytest.mark.slow
-def test_cells_side_by_side_are_the_same_as_one_after_the_other(texts, tmp_path) -> None:
+def test_parallel_cells_equal_sequential_ones(texts, tmp_path) -> None:
     records = []
     for jobs in (1, 2):
         out = tmp_path / str(jobs)
@@ -201,7 +201,7 @@ def test_a_sweep_out_of_time_says_which_cells_are_missing(texts, tmp_path) -> No
     assert "no time left" in (tmp_path / "table.md").read_text()
 
 
-def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
+def test_a_failing_cell_is_reported_and_not_stored(texts, tmp_path) -> None:
     plan = SweepPlan(
         str(texts / "train.txt"), str(texts / "valid.txt"), str(texts / "test.txt"), pairs="bordia2019-ptb", epochs=1,
         changes=(("batch", 8), ("embedding", 8), ("eval_batch", 2), ("hidden", 10)), device="cpu", samples=1, tokens=2,
@@ -226,8 +226,8 @@ def test_a_cell_that_fails_is_told_and_not_kept(texts, tmp_path) -> None:
         (["train", "x.txt", "--valid", "v", "--out", "o", "--definition", "relased"], "did you mean: released"),
         (["train", "x.txt", "--valid", "v", "--out", "o", "--reduction", "max"], "no reduction 'max'"),
         (["measure", "x.txt", "--train", "t", "--test", "t"], "which has no perplexity"),
-        (["generate", "nothing-here", "--out", "o"], "no folder 'nothing-here'"),
-        (["generate", "text.txt", "--out", "o"], "text.txt is a file, but no model"),
+        (["generate", "nothing-here", "--out", "o"], "'nothing-here' is neither a file, a folder nor a catalog id"),
+        (["generate", "text.txt", "--out", "o"], "text.txt is word vectors"),
     ],
 )
 def test_bad_arguments(arguments, says: str, tmp_path, monkeypatch) -> None:
@@ -300,13 +300,13 @@ def test_generate_and_measure_with_a_model_of_transformers(texts, tmp_path) -> N
     assert record["fixed"]["second"]["params"]["tokenizer"] == "words"
 
 
-def test_cells_go_by_seed() -> None:
+def test_cells_are_ordered_by_seed() -> None:
     assert cells([0.0, 1.0], [5, 6]) == [SweepCell(0.0, 5), SweepCell(1.0, 5), SweepCell(0.0, 6), SweepCell(1.0, 6)]
     with pytest.raises(UsageError, match="-1"):
         cells([-1.0], [1])
 
 
-def test_published_rows_stand_beside_the_corpora_of_the_paper() -> None:
+def test_published_rows_are_shown_for_corpora_of_the_paper() -> None:
     assert bordia2019.corpus_of([{"training_tokens": 929_589}], "ptb") == "ptb"
     assert bordia2019.corpus_of([{"training_tokens": 1000}], "ptb") == ""
     assert bordia2019.corpus_of([{"training_tokens": 1000}], "cnn-dailymail") == "cnn-dailymail"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand import corpus as corpora  # noqa: E402
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError  # noqa: E402
+from evenhand.errors import DegenerateError, EvenhandError, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.models.lm import (  # noqa: E402
     AWDLSTM,
     LMSettings,
@@ -43,7 +44,7 @@ def uniform() -> AWDLSTM:
     return model
 
 
-def test_a_uniform_model_is_as_perplexed_as_it_has_words() -> None:
+def test_perplexity_of_a_uniform_model_is_the_vocabulary_size() -> None:
     assert perplexity(uniform(), TOKENS) == pytest.approx(6)
     assert perplexity(uniform(), TOKENS, batch=7) == pytest.approx(6)
 
@@ -59,7 +60,7 @@ def test_perplexity_is_that_of_the_whole_text_at_once(monkeypatch: pytest.Monkey
     assert perplexity(model, TOKENS) == pytest.approx(expected, rel=1e-6)
 
 
-def test_perplexity_leaves_the_mode_as_it_was_and_refuses_nan() -> None:
+def test_perplexity_restores_the_mode_and_refuses_nan() -> None:
     model = made().train()
     first, second = perplexity(model, TOKENS), perplexity(model, TOKENS)
     assert first == second
@@ -69,7 +70,7 @@ def test_perplexity_leaves_the_mode_as_it_was_and_refuses_nan() -> None:
         perplexity(model, TOKENS)
 
 
-def test_the_same_seed_draws_the_same_text_however_it_is_batched() -> None:
+def test_samples_depend_on_the_seed_and_not_on_the_batch() -> None:
     model = made()
     whole = generate(model, WORDS, samples=7, tokens=12, seed=4)
     assert whole.shape == (7, 12)
@@ -79,14 +80,14 @@ def test_the_same_seed_draws_the_same_text_however_it_is_batched() -> None:
     assert len({tuple(sample) for sample in whole.tolist()}) == 7
 
 
-def test_burn_in_throws_the_first_tokens_away() -> None:
+def test_burn_in_discards_the_first_tokens() -> None:
     model = made()
     assert (
         generate(model, WORDS, samples=3, tokens=9, burn_in=4) == generate(model, WORDS, samples=3, tokens=13)[:, 4:]
     ).all()
 
 
-def test_words_are_drawn_as_often_as_they_are_likely() -> None:
+def test_words_are_sampled_with_their_probabilities() -> None:
     logits = torch.tensor([0.5, 0.0, 0.25, 0.2, 0.05]).log()
     draws = (torch.arange(20_000) + 0.5) / 20_000
     found = _choose(logits.expand(20_000, 5), draws)
@@ -95,7 +96,7 @@ def test_words_are_drawn_as_often_as_they_are_likely() -> None:
     assert edges.tolist() == [0, 4]
 
 
-def test_a_low_temperature_takes_the_likeliest_word() -> None:
+def test_a_low_temperature_samples_the_likeliest_word() -> None:
     model = made()
     cold = generate(model, WORDS, samples=2, tokens=6, temperature=1e-4, start="eos")
     state, token, expected = None, torch.tensor([[4]]), []
@@ -107,7 +108,7 @@ def test_a_low_temperature_takes_the_likeliest_word() -> None:
     assert cold.tolist() == [expected, expected]
 
 
-def test_the_first_word_is_drawn_evenly_or_is_the_end_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_input_is_uniform_or_the_end_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     model, fed = made(), []
     forward = AWDLSTM.forward
     monkeypatch.setattr(
@@ -153,7 +154,7 @@ def test_model_and_vocabulary_must_fit() -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_saved_model_comes_back_whole(tmp_path: Path, tied: bool) -> None:
+def test_a_saved_model_is_loaded_unchanged(tmp_path: Path, tied: bool) -> None:
     model = AWDLSTM(6, LMSettings(embedding=5, hidden=9, layers=2, tied=tied), seed=3)
     save(model, WORDS, tmp_path / "m", manifest={"seed": 3})
     again, words, manifest = load(tmp_path / "m")
@@ -167,7 +168,7 @@ def test_a_saved_model_comes_back_whole(tmp_path: Path, tied: bool) -> None:
     assert not again.training
 
 
-def test_a_folder_that_is_none_of_ours_is_named(tmp_path: Path) -> None:
+def test_folders_that_are_not_a_saved_model_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match="nowhere"):
         load(tmp_path / "nowhere")
     with pytest.raises(InputMissingError, match=r"config\.json"):
@@ -237,4 +238,13 @@ def test_a_vocabulary_that_is_not_utf8_or_repeats_a_word_is_named(tmp_path: Path
         load(tmp_path)
     (tmp_path / "vocabulary.txt").write_bytes(whole + whole)
     with pytest.raises(FormatError, match=r"vocabulary\.txt: .* twice"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.txt", "model.safetensors"])
+def test_pipes_are_refused_instead_of_waited_for(tmp_path: Path, name: str) -> None:
+    save(made(), WORDS, tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(EvenhandError, match="is a pipe or a device"):
         load(tmp_path)

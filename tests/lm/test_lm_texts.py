@@ -25,7 +25,7 @@ def test_each_line_ends_with_eos_empty_lines_too(folder: Path) -> None:
     assert list(tokens_of(folder / "x.test.txt")) == ["b", "b", EOS]
 
 
-def test_a_closed_corpus_takes_its_words_from_all_parts(folder: Path) -> None:
+def test_the_vocabulary_of_a_closed_corpus_is_built_from_all_splits(folder: Path) -> None:
     corpus = LMCorpus.folder(folder)
     assert corpus.vocabulary.words == ("a", "b", EOS, "c", "d")
     assert corpus.train.tolist() == [0, 1, 0, 2, 2, 3, 0, 2]
@@ -33,13 +33,13 @@ def test_a_closed_corpus_takes_its_words_from_all_parts(folder: Path) -> None:
     assert corpus.describe()["vocabulary_from"] == "all"
 
 
-def test_an_open_corpus_counts_its_training_part(folder: Path) -> None:
+def test_the_vocabulary_of_an_open_corpus_is_built_from_the_training_split(folder: Path) -> None:
     corpus = LMCorpus.folder(folder, vocabulary="train", min_count=2)
     assert corpus.vocabulary.words == ("a", EOS, UNK)
     assert corpus.vocabulary.decode(corpus.valid) == ["a", UNK, EOS]
 
 
-def test_a_word_without_a_number_is_named() -> None:
+def test_an_out_of_vocabulary_word_is_named() -> None:
     with pytest.raises(VocabularyError, match="'z' is not in the vocabulary"):
         TokenVocabulary(("a", EOS)).encode(["a", "z"])
     with pytest.raises(UsageError, match="'a' occurs twice"):
@@ -61,19 +61,19 @@ def test_missing_and_broken_files_are_named(folder: Path, tmp_path: Path) -> Non
         LMCorpus.folder(folder)
 
 
-def test_an_empty_part_is_refused(folder: Path) -> None:
+def test_an_empty_split_is_refused(folder: Path) -> None:
     (folder / "x.train.txt").write_text("")
     with pytest.raises(FormatError, match="got 0 and 3"):
         LMCorpus.folder(folder)
 
 
-def test_the_digest_knows_words_and_parts(folder: Path) -> None:
+def test_the_digest_depends_on_words_and_splits(folder: Path) -> None:
     corpus = LMCorpus.folder(folder)
     moved = LMCorpus(corpus.train, corpus.test, corpus.valid, corpus.vocabulary)
     assert corpus.digest() == LMCorpus.folder(folder).digest() != moved.digest()
 
 
-def test_columns_read_down() -> None:
+def test_columns_are_consecutive_tokens() -> None:
     pytest.importorskip("torch")
     from evenhand.models.lm.corpus import columns
 

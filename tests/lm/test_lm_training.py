@@ -1,4 +1,4 @@
-"""Training: it learns, it stops, it goes on as if it had not stopped, and it survives what goes wrong."""
+"""Training: learning, stopping, resuming bit for bit, and failures."""
 
 import dataclasses
 import json
@@ -65,7 +65,7 @@ def test_a_tiny_model_learns_a_repetitive_text(corpus: LMCorpus) -> None:
     assert not trained.model.training
 
 
-def test_the_model_that_comes_back_is_the_best_on_validation(corpus: LMCorpus) -> None:
+def test_the_returned_model_is_the_best_on_validation(corpus: LMCorpus) -> None:
     from evenhand.models.lm import perplexity
 
     trained = train(corpus, settings=SETTINGS, epochs=6, device="cpu")
@@ -97,7 +97,7 @@ def test_the_loss_is_the_sum_of_its_parts(corpus: LMCorpus) -> None:
         assert torch.allclose(one, other, atol=1e-6)
 
 
-def test_a_regulariser_is_recorded_and_obeyed(corpus: LMCorpus) -> None:
+def test_a_regulariser_is_recorded_and_has_an_effect(corpus: LMCorpus) -> None:
     plain = train(corpus, settings=SETTINGS, epochs=3, device="cpu")
     held = train(corpus, settings=SETTINGS, regulariser=size, epochs=3, device="cpu")
     assert [epoch.regulariser for epoch in plain.history] == [0.0] * 3
@@ -118,7 +118,7 @@ def test_resumed_equals_uninterrupted_bit_for_bit(corpus: LMCorpus, tmp_path: Pa
     assert sorted(path.parent.iterdir()) == [path]
 
 
-def test_stopped_by_the_clock_in_mid_epoch_it_goes_on_bit_for_bit(
+def test_stopped_within_an_epoch_it_resumes_bit_for_bit(
     corpus: LMCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = train(corpus, settings=SETTINGS, epochs=3, device="cpu")
@@ -139,7 +139,7 @@ def test_stopped_by_the_clock_in_mid_epoch_it_goes_on_bit_for_bit(
     assert numbers(once) == numbers(twice)
 
 
-def test_no_time_at_all_still_leaves_a_checkpoint(corpus: LMCorpus, tmp_path: Path) -> None:
+def test_a_time_limit_of_zero_still_writes_a_checkpoint(corpus: LMCorpus, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
     cut = train(corpus, settings=SETTINGS, epochs=2, device="cpu", time_limit=0.0, checkpoint=path)
     assert not cut.history
@@ -165,7 +165,7 @@ def test_nan_stops_training_and_names_the_step(corpus: LMCorpus, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_nan_in_a_later_epoch_names_the_checkpoint_to_go_on_from(corpus: LMCorpus, tmp_path: Path) -> None:
+def test_nan_in_a_later_epoch_names_the_checkpoint_to_resume_from(corpus: LMCorpus, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
     steps = len(TrainingState(corpus, SETTINGS, seed=1111, device="cpu", dtype=torch.float32, term=None).lengths)
     calls = {"n": 0, "bad": steps + 3}
@@ -201,8 +201,8 @@ def test_an_interrupt_leaves_the_checkpoint_of_the_last_epoch(corpus: LMCorpus, 
 
 
 @pytest.mark.parametrize("step", [3, 0])
-def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monkeypatch: Any, step: int) -> None:
-    """Within an epoch, or while the last one is validated: where it goes on, nothing is lost and nothing differs."""
+def test_ctrl_c_saves_the_current_step(corpus: LMCorpus, tmp_path: Path, monkeypatch: Any, step: int) -> None:
+    """Within an epoch or during validation: the resumed training equals an uninterrupted one."""
     path = tmp_path / "c.safetensors"
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     plain = TrainingState.advance if step else TrainingState.finish_epoch
@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_the_step_under_way(corpus: LMCorpus, tmp_path: Path, monke
     assert numbers(once) == numbers(twice)
 
 
-def test_a_second_ctrl_c_does_not_wait() -> None:
+def test_a_second_ctrl_c_interrupts_at_once() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with interrupt_flag() as asked:
@@ -240,7 +240,7 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_program_with_its_own_handler_keeps_it() -> None:
+def test_a_handler_of_another_program_stays_in_place() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with interrupt_flag() as asked:
@@ -279,12 +279,12 @@ def test_the_manifest_is_plain_data(corpus: LMCorpus) -> None:
     assert kept["history"][0]["tokens_per_second"] > 0
 
 
-def test_whoever_asks_for_it_stops_after_an_epoch(corpus: LMCorpus) -> None:
+def test_early_stopping_ends_after_an_epoch(corpus: LMCorpus) -> None:
     cut = train(corpus, settings=SETTINGS, epochs=9, device="cpu", stop=lambda history: len(history) == 2)
     assert (len(cut.history), cut.manifest["stopped_by"]) == (2, "stop")
 
 
-def test_progress_is_told(corpus: LMCorpus) -> None:
+def test_progress_is_reported(corpus: LMCorpus) -> None:
     told: list[tuple[int, int, str]] = []
     train(corpus, settings=SETTINGS, epochs=2, device="cpu", progress=lambda *what: told.append(what))
     assert told[-1][2].startswith("epoch 3, valid perplexity")

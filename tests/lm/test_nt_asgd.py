@@ -45,7 +45,7 @@ def test_a_step_by_hand() -> None:
     ]
 
 
-def test_a_step_says_what_clipping_left() -> None:
+def test_a_step_returns_the_share_that_clipping_left() -> None:
     optimiser = made(0.0, 0.0, clip=1.0)
     for gradient, left in ((3.0, 0.2), (0.3, 1.0)):
         for parameter, part in zip(optimiser.parameters, (gradient, gradient * 4 / 3), strict=True):
@@ -53,7 +53,7 @@ def test_a_step_says_what_clipping_left() -> None:
         assert float(optimiser.step(1.0)) == pytest.approx(left)
 
 
-def test_gradients_are_forgotten() -> None:
+def test_gradients_are_cleared() -> None:
     optimiser = made(1.0)
     stepped(optimiser, [1.0])
     assert optimiser.parameters[0].grad is None
@@ -73,13 +73,13 @@ def test_the_average_is_the_mean_of_the_iterates_after_the_trigger() -> None:
     assert torch.equal(optimiser.parameters[0], before)
 
 
-def test_without_averages_the_weights_themselves_are_the_guess() -> None:
+def test_without_averages_the_weights_are_used() -> None:
     optimiser = made(3.0)
     with optimiser.averaged_weights():
         assert float(optimiser.parameters[0].detach()) == 3.0
 
 
-def test_an_error_while_the_averages_are_in_place_puts_the_weights_back() -> None:
+def test_an_error_while_averages_are_in_use_restores_the_weights() -> None:
     optimiser = made(0.0, patience=1)
     for loss in (1.0, 2.0, 3.0):
         optimiser.observe(loss)

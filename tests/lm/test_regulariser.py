@@ -127,7 +127,7 @@ def test_rotation_does_not_matter(seed: int, normalise: bool, detach: bool) -> N
 
 
 @pytest.mark.parametrize("detach", [True, False])
-def test_falls_under_gradient_descent_and_leaves_the_pairs_alone(detach: bool) -> None:
+def test_decreases_under_gradient_descent_without_changing_the_pairs(detach: bool) -> None:
     weight = table(5).requires_grad_()
     before = weight.detach().clone()
     term = BiasRegulariser(PAIRS, detach=detach)
@@ -155,7 +155,7 @@ def test_half_precision_is_summed_in_single_precision() -> None:
     assert number(found) == pytest.approx(number(expected), rel=1e-6)
 
 
-def test_from_words_counts_what_is_lost() -> None:
+def test_from_words_reports_lost_pairs() -> None:
     index = {"she": 0, "he": 1, "aunt": 2, "table": 3, "chair": 4}
     term = BiasRegulariser.from_words([("she", "he"), ("aunt", "uncle"), ("queen", "king")], index)
     assert term.lost == (("aunt", "uncle"), ("queen", "king"))
@@ -200,12 +200,12 @@ def test_regularised_adds_the_term_to_any_loss() -> None:
     assert model.encoder.weight.grad[6:].abs().sum() > 0
 
 
-def test_holds_nothing_that_a_checkpoint_would_keep() -> None:
+def test_adds_nothing_to_a_checkpoint() -> None:
     assert not BiasRegulariser(PAIRS).state_dict()
 
 
 @pytest.mark.parametrize("detach", [True, False])
-def test_nan_weights_give_nan_and_no_crash(detach: bool) -> None:
+def test_nan_weights_give_nan(detach: bool) -> None:
     weight = table().requires_grad_()
     broken = weight * math.nan
     assert math.isnan(number(BiasRegulariser(PAIRS, detach=detach)(broken)))
@@ -233,7 +233,7 @@ def test_bad_arguments(call, error, says) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"normalise": True}, {"detach": False}, {"variant": "released"}])
-def test_what_was_expected_changes_nothing(options):
+def test_expect_does_not_change_the_result(options):
     weight = torch.randn(30, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3), requires_grad=True)
     term = BiasRegulariser([(0, 1), (2, 3), (4, 5)], **options)
     plain = term(weight)
@@ -243,7 +243,7 @@ def test_what_was_expected_changes_nothing(options):
     assert torch.equal(*(torch.autograd.grad(value, weight)[0] for value in (early, plain)))
 
 
-def test_an_expectation_of_other_weights_is_dropped():
+def test_expect_for_other_weights_is_ignored():
     weight = torch.randn(30, 6, generator=torch.Generator().manual_seed(3))
     term = BiasRegulariser([(0, 1), (2, 3), (4, 5)])
     term.expect(weight)

@@ -42,7 +42,7 @@ def test_as_printed_a_weak_term_removes_the_component(strength: float) -> None:
 
 
 @pytest.mark.parametrize("strength", [0.04, 0.1, 1.0])
-def test_as_printed_a_strong_term_overshoots_for_ever_whatever_its_strength(strength: float) -> None:
+def test_as_printed_a_strong_term_never_stops_overshooting(strength: float) -> None:
     """The component is thrown from one side of zero to the other, 7.5 a step; the two lengths add up to 7.5."""
     found, _ = trace(strength)
     assert (RATE * CLIP) ** 2 / 4 * 0.99 <= late(found) <= (RATE * CLIP) ** 2 / 2
@@ -50,7 +50,7 @@ def test_as_printed_a_strong_term_overshoots_for_ever_whatever_its_strength(stre
     assert all(abs(one + other - RATE * CLIP) < 0.01 for one, other in pairwise(lengths))
 
 
-def test_as_released_rows_grow_until_the_term_can_be_met() -> None:
+def test_as_released_rows_grow_until_the_term_is_satisfied() -> None:
     """The gradient of a cosine is perpendicular to its row: a step too long makes the row longer, the next one milder.
 
     It is over when 1 - 60 lambda / |row|^2 is below 1 in size: at |row|^2 = 30 lambda.

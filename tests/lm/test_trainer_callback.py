@@ -156,7 +156,7 @@ def test_mixed_precision(tmp_path) -> None:
     torch.testing.assert_close(difference, -0.1 * expected_gradient(start, strength=0.5), atol=2e-6, rtol=1e-4)
 
 
-def test_logs_the_term_and_leaves_the_evaluation_and_the_model_alone(tmp_path) -> None:
+def test_logs_the_term_without_changing_evaluation_or_model(tmp_path) -> None:
     model = gpt2()
     trainer = trained(tmp_path, model, BiasRegulariserCallback(PAIRS, strength=3.0), steps=12)
     logged = [entry["bias_penalty"] for entry in trainer.state.log_history if "bias_penalty" in entry]

@@ -47,54 +47,54 @@ UNDEFINED = {
 @pytest.fixture(scope="module")
 def vectors() -> Vectors:
     whole = Vectors.default()
-    needed = [word for about in CONCEPTS for words in _word_lists(about) for word in words]
+    needed = [word for concept in CONCEPTS for words in _word_lists(concept) for word in words]
     listed = [word for word in needed if whole.find(word)]
     first = dict.fromkeys([*whole.words[:3_000], *(str(whole.find(word)) for word in listed)])
     professions = whole.locate(eh.words.wordset("bolukbasi2016-professions"))[0]
     return whole.restrict(dict.fromkeys([*first, *(whole.words[row] for row in professions)]))
 
 
-def _word_lists(about: Concept) -> list[tuple[str, ...]]:
-    queries = [concept_query(id, about) for id in generic_ids(about)] + [generic(about)]
+def _word_lists(concept: Concept) -> list[tuple[str, ...]]:
+    queries = [concept_query(id, concept) for id in generic_ids(concept)] + [generic(concept)]
     return [
-        *(tuple(group) for group in about.groups.values()),
-        *(tuple(group) for group in about.names.values()),
-        about.pairs.first,
-        about.pairs.second,
+        *(tuple(group) for group in concept.groups.values()),
+        *(tuple(group) for group in concept.names.values()),
+        concept.pairs.first,
+        concept.pairs.second,
         *(query.words for query in queries),
     ]
 
 
-def generic(about: Concept) -> Query:
+def generic(concept: Concept) -> Query:
     """Return the groups against pleasant and unpleasant words, for a concept of any language."""
     source = eh.query("weat-1")
-    return Query(f"{about.name}/own", about.groups, source.attributes, concept=about.name)
+    return Query(f"{concept.name}/own", concept.groups, source.attributes, concept=concept.name)
 
 
-def measure(name: str, vectors: Vectors, about: Concept) -> tuple[Measurement, ...]:
+def measure(name: str, vectors: Vectors, concept: Concept) -> tuple[Measurement, ...]:
     function, info = measures.get(name), measures.info(name)
     options = SMALL.get(name, {})
     if info.takes == "query":
-        query = generic(about)
+        query = generic(concept)
         if info.arity[0] is not None and info.arity[0] != len(query.targets):
             pair = dict(zip(("first", "rest"), (query.targets[0], query.targets[1]), strict=True))
-            query = Query(query.name, pair, query.attributes, concept=about.name)
+            query = Query(query.name, pair, query.attributes, concept=concept.name)
         return as_measurements(function(vectors, query, **options))
     query_argument = {
         "indirect-bias": [("nurse", "teacher"), ("doctor", "engineer")],
         "sembias": "sembias",
         "occupation-share": "occupations-share-of-women",
     }.get(name, (*info.queries, "vocabulary")[0])
-    return as_measurements(function(vectors, query_argument, concept=about, **options))
+    return as_measurements(function(vectors, query_argument, concept=concept, **options))
 
 
-@pytest.mark.parametrize("about", CONCEPTS, ids=lambda about: about.name)
+@pytest.mark.parametrize("concept", CONCEPTS, ids=lambda concept: concept.name)
 @pytest.mark.parametrize("name", [name for name in VECTOR_MEASURES if name not in ("similarity", "analogy")])
-def test_a_number_or_a_reason_that_names_the_concept(name: str, about: Concept, vectors: Vectors) -> None:
-    main = measure(name, vectors, about)[0]
-    if about.name in UNDEFINED.get(name, ()):
+def test_a_number_or_a_reason_that_names_the_concept(name: str, concept: Concept, vectors: Vectors) -> None:
+    main = measure(name, vectors, concept)[0]
+    if concept.name in UNDEFINED.get(name, ()):
         assert main.status == "undefined"
-        assert about.name in main.reason
+        assert concept.name in main.reason
         assert "gender" not in main.reason
     elif name == "sembias":
         assert main.status == "ok" or "complete row" in main.reason
@@ -104,12 +104,12 @@ def test_a_number_or_a_reason_that_names_the_concept(name: str, about: Concept, 
         assert math.isfinite(main.value)
 
 
-@pytest.mark.parametrize("about", [COLOURS, CITIES], ids=lambda about: about.name)
+@pytest.mark.parametrize("concept", [COLOURS, CITIES], ids=lambda concept: concept.name)
 @pytest.mark.parametrize("name", ["clustering", "recoverability", "neighbours", "analogy-generation"])
-def test_three_groups_compare_the_positive_one_with_the_rest(name: str, about: Concept, vectors: Vectors) -> None:
-    m = measure(name, vectors, about)[0]
-    assert m.params["concept"] == about.name
-    assert m.params["poles"] == [about.positive, "rest"]
+def test_three_groups_compare_the_positive_one_with_the_rest(name: str, concept: Concept, vectors: Vectors) -> None:
+    m = measure(name, vectors, concept)[0]
+    assert m.params["concept"] == concept.name
+    assert m.params["poles"] == [concept.positive, "rest"]
 
 
 @pytest.mark.parametrize("name", [name for name in VECTOR_MEASURES if measures.info(name).takes == "words"])
@@ -123,13 +123,15 @@ def test_a_concept_of_one_group_is_undefined_or_does_not_need_two(name: str, vec
         assert "single" in m.reason
 
 
-@pytest.mark.parametrize("about", CONCEPTS, ids=lambda about: about.name)
-def test_the_restricted_vocabulary_leaves_out_the_words_of_the_concept_itself(about: Concept, vectors: Vectors) -> None:
-    kept = set(restrict_vocabulary(vectors, about, Restriction()).words)
-    own = about.specific if len(about.specific) else [word for group in about.groups.values() for word in group]
-    assert not kept & set(own)
-    if about.name != "gender":
-        assert {"she", "woman"} <= kept
+@pytest.mark.parametrize("concept", CONCEPTS, ids=lambda concept: concept.name)
+def test_the_restricted_vocabulary_leaves_out_the_words_of_the_concept_itself(
+    concept: Concept, vectors: Vectors
+) -> None:
+    vocabulary = set(restrict_vocabulary(vectors, concept, Restriction()).words)
+    own = concept.specific if len(concept.specific) else [word for group in concept.groups.values() for word in group]
+    assert not vocabulary & set(own)
+    if concept.name != "gender":
+        assert {"she", "woman"} <= vocabulary
 
 
 def test_the_first_group_that_is_missing_is_named() -> None:

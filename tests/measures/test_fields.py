@@ -51,11 +51,11 @@ def test_exactly_half_of_a_list_is_enough() -> None:
 def test_a_list_of_which_more_than_half_is_missing_has_no_number(name: str, vectors: Vectors) -> None:
     words = eh.words.wordset(LISTS[name])
     known = [word for word in words if word in vectors]
-    kept = set(known[: int(0.4 * len(words))])
-    cut = vectors.restrict([word for word in vectors.words if word in kept or word not in known])
+    remaining = set(known[: int(0.4 * len(words))])
+    cut = vectors.restrict([word for word in vectors.words if word in remaining or word not in known])
     m = measures.get(name)(cut, words)
     assert (m.status, m.value) == ("undefined", None)
-    assert f"{len(kept)} of {len(words)}" in m.reason
+    assert f"{len(remaining)} of {len(words)}" in m.reason
     assert measures.get(name)(cut, words, min_share=0.3).status == "ok"
 
 
@@ -106,3 +106,8 @@ def test_all_results_of_a_call_share_their_fields() -> None:
         )
     assert (value.value, value.n, value.reading, value.details) == (1.0, 2, "r", {"x": 1})
     assert (none.value, none.reason, none.n) == (None, "why", 0)
+
+
+def test_the_definition_number_is_that_of_the_measure(vectors: Vectors) -> None:
+    """A record of an earlier definition must not pass for one of today's."""
+    assert measures.weat(vectors, "weat-6", samples=10).definition == measures.info("weat").definition == 2

@@ -172,6 +172,7 @@ def test_a_method_is_frozen_and_says_what_it_cannot_do(id: str) -> None:
     assert any(sign.isdigit() for sign in kind.citation), "a citation has a year"
 
 
+@pytest.mark.filterwarnings("ignore:glove-embedded has 9 of 10 pairs:evenhand.errors.EvenhandWarning")
 def test_methods_of_several_maps_keep_their_reports_in_a_chain() -> None:
     hard, linear = (get(name)() for name in ("hard", "linear"))
     some = eh.Vectors.default().head(3000)

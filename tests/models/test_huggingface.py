@@ -244,6 +244,16 @@ def test_models_are_loaded_by_their_kind(tmp_path: Path, class_name: str, kind: 
     assert load_tokenizer(tmp_path).convert_tokens_to_ids("nurse") == 4
 
 
+def test_one_kind_of_language_model_is_not_loaded_as_the_other(tmp_path: Path) -> None:
+    """`transformers` would build a BertLMHeadModel from the weights of a BertForMaskedLM."""
+    saved(tmp_path / "masked", "BertForMaskedLM")
+    with pytest.raises(FormatError, match="holds a masked language model, not a causal language model"):
+        load_model(tmp_path / "masked", "causal-lm")
+    saved(tmp_path / "causal", "GPT2LMHeadModel")
+    with pytest.raises(FormatError, match="holds a causal language model, not a masked language model"):
+        load_model(tmp_path / "causal", "masked-lm")
+
+
 def test_an_encoder_saved_as_a_language_model_has_no_made_up_pooler(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     model, notes = load_model(saved(tmp_path, "BertForMaskedLM"), "encoder")

@@ -207,7 +207,7 @@ def test_files_that_are_no_model(tmp_path):
     from evenhand.models.nli.model_file import write
 
     odd = write(tmp_path / "odd.safetensors", kind="transformer", arrays=model().arrays, config={})
-    with pytest.raises(FormatError, match=r"odd\.safetensors.*lacks 'lower'"):
+    with pytest.raises(FormatError, match=r"odd\.safetensors.*'lower' is missing"):
         load(odd, vectors())
     odd = write(odd, kind="transformer", arrays=model().arrays, config={"lower": True, "normalise": False})
     with pytest.raises(FormatError, match=r"odd\.safetensors.*'transformer'") as caught:

@@ -1,12 +1,16 @@
 """Decomposable attention: factorised equals plain equals torch; its file; lost words."""
 
+import json
+import struct
+
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
-from evenhand.models.nli import DecomposableAttention
+from evenhand.models.nli import LABELS, DecomposableAttention, load
 from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
@@ -249,3 +253,71 @@ def test_too_many_lost_fillers_are_refused_unless_forced():
     nothing = Probe("none", (TEMPLATE,), (Filler("zyzzyva"),), GENDERED)
     with pytest.raises(VocabularyError, match="1 of 1"):
         run(model(), nothing, controls=False, force=True)
+
+
+def saved(tmp_path, *, config=None, metadata=None, **changes):
+    """A model file with other metadata or tensors than `save` writes."""
+    from safetensors.numpy import save
+
+    settings = {"lower": True, "normalise": False, "name": "m"} | (config or {})
+    about = {"format": 1, "kind": "decomposable-attention", "labels": list(LABELS), "config": settings}
+    text = metadata if metadata is not None else json.dumps(about | changes)
+    path = tmp_path / "model.safetensors"
+    arrays = {name: np.asarray(array, np.float32) for name, array in Weights.random(12, 16).arrays().items()}
+    path.write_bytes(save(arrays, metadata={"evenhand-nli": text}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"metadata": "[" * 50_000}, "nested too deeply|not valid JSON"),
+        ({"metadata": "[1]"}, "not a JSON object"),
+        ({"metadata": '{"format": 1%s}' % ("0" * 5000)}, "not valid JSON"),
+        ({"metadata": "{}"}, "lacks format, kind, labels, config"),
+        ({"config": {"name": "\ud800"}}, "not valid JSON"),
+        ({"config": {"words": "x"}}, "not a description of vectors"),
+        ({"config": {"words": {"history": "x"}}}, "not a description of vectors"),
+        ({"config": {"words": {"history": ["x"]}}}, "not a description of vectors"),
+        ({"config": {"lower": "no"}}, "lower is 'no', not true or false"),
+        ({"kind": ["x"]}, "unknown kind|expected"),
+        ({"labels": 3}, "with the labels 3"),
+        ({"format": 2}, "of format 2"),
+    ],
+)
+def test_hostile_metadata_are_format_errors(tmp_path, changes, match):
+    path = saved(tmp_path, **changes)
+    with pytest.raises(FormatError, match=match) as caught:
+        load(path, vectors(), device="numpy")
+    assert "model.safetensors" in str(caught.value)
+
+
+def raw_safetensors(path, dtype, width):
+    """One tensor of a type that numpy may not know, with the metadata of a model."""
+    about = {"format": 1, "kind": "decomposable-attention", "labels": list(LABELS), "config": {"lower": True}}
+    tensor = {"dtype": dtype, "shape": [4], "data_offsets": [0, 4 * width]}
+    header = json.dumps({"__metadata__": {"evenhand-nli": json.dumps(about)}, "oov": tensor}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4 * width))
+    return path
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("F8_E4M3", 1), ("I64", 8), ("BOOL", 1)])
+def test_odd_tensor_types_are_named(tmp_path, dtype, width):
+    with pytest.raises(FormatError, match=f"stored as {dtype}"):
+        load(raw_safetensors(tmp_path / "m.safetensors", dtype, width), vectors(), device="numpy")
+
+
+def test_bfloat16_models_are_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    weights = Weights.random(12, 16)
+    whole = DecomposableAttention(weights, vectors())
+    whole.save(tmp_path / "float32.safetensors")
+    with safe_open(tmp_path / "float32.safetensors", framework="numpy") as file:
+        metadata = file.metadata()
+    tensors = {name: torch.tensor(np.array(array)).bfloat16() for name, array in weights.arrays().items()}
+    save_file(tensors, tmp_path / "bfloat16.safetensors", metadata=metadata)
+    short = load(tmp_path / "bfloat16.safetensors", vectors(), device="numpy")
+    assert short.weights.project == pytest.approx(weights.project, rel=0.01)
+    assert short.weights.project.dtype == np.float32

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_hans_in_both_its_forms(tmp_path):
         ("empty.tsv", "", "no labelled pair"),
         ("head.tsv", "sentence1\tsentence2\tlabel\n", "no labelled pair"),
         ("lost.jsonl", jsonl([("A", "B", "-")]), "1 skipped: no decided label"),
-        ("one.jsonl", jsonl(ROWS[:1] * 5), r"all 5 pairs are labelled 'entailment'"),
+        ("one.jsonl", jsonl(ROWS[:1] * 5), r"only label of its 5 pairs is 'entailment'"),
         ("odd.jsonl", jsonl([*ROWS, ("A", "B", "maybe")]), r"odd\.jsonl:4: unknown label 'maybe'"),
         ("broken.jsonl", jsonl(ROWS) + "{", r"broken\.jsonl:4: not valid JSON"),
         ("list.jsonl", "[1, 2]\n", r"list\.jsonl:1: a row must be an object"),
@@ -153,3 +154,36 @@ def test_real_files(data_folder):
     hans, dev = read_pairs(data_folder / "hans" / "hans.txt"), read_pairs(data_folder / "snli" / "dev.jsonl")
     assert hans.to_dict()["by_label"] == {"entailment": 15_000, "non-entailment": 15_000}
     assert len(dev) == 9_842
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        (f'{{"premise": "A", "hypothesis": "B", "label": 1{"0" * 5000}}}', "not valid JSON"),
+        (f'{{"premise": "A", "hypothesis": "B", "label": 1{"0" * 4000}}}', "unknown label"),
+        ('{"premise": "\\ud800", "hypothesis": "B", "label": "neutral"}', "lone surrogate"),
+        (f'{{"premise": {[0] * 2000}, "hypothesis": "B", "label": "neutral"}}', "expected text"),
+    ],
+)
+def test_hostile_rows_are_format_errors(tmp_path, row, match):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(row + "\n")
+    with pytest.raises(FormatError, match=match) as caught:
+        read_pairs(path)
+    assert "pairs.jsonl:1" in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_pair_of_surrogates_is_a_character(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    row = {"premise": "\U0001f600", "hypothesis": "B"}
+    path.write_text("\n".join(json.dumps(row | {"label": label}) for label in ("neutral", "entailment")))
+    assert "\\ud83d\\ude00" in path.read_text()
+    assert read_pairs(path).premises[0] == "\U0001f600"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pairs.jsonl")
+    with pytest.raises(InputMissingError, match="is a pipe"):
+        read_pairs(tmp_path / "pairs.jsonl")

@@ -98,11 +98,11 @@ def test_ctrl_c_and_on_again(folder, monkeypatch):
             raise KeyboardInterrupt
         return learn(self, *args)
 
-    monkeypatch.setattr(Stack, "learn", interrupted)
+    monkeypatch.setattr(Stack, "train_epoch", interrupted)
     stopped = training(folder)
     assert stopped.exit_code == 130
-    assert "holds epoch 1: run the same again" in stopped.stderr
-    monkeypatch.setattr(Stack, "learn", learn)
+    assert "holds epoch 1; rerun the same command" in stopped.stderr
+    monkeypatch.setattr(Stack, "train_epoch", learn)
     found = json.loads(training(folder, "--json").stdout)
     assert [one["history"] for one in found["models"]] == expected
 
@@ -124,7 +124,7 @@ def test_map_is_applied_before_training(folder):
     [
         ("", 4, "no labelled pair"),
         ('{"premise": "A", "hypothesis": "B", "label": "maybe"}', 4, "unknown label 'maybe'"),
-        ('{"premise": "A", "hypothesis": "B", "label": "neutral"}', 4, "every one of its 1 pairs"),
+        ('{"premise": "A", "hypothesis": "B", "label": "neutral"}', 4, "only label of its 1 pair is"),
         ('{"premise": "A", "hypothesis": "B", "label": 1}', 4, "--labels"),
     ],
 )
@@ -138,7 +138,7 @@ def test_bad_training_files(folder, content, code, message):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "message"), [("0", "neither how many"), ("a,b", "neither how many"), ("1,1", "seeds")]
+    ("seeds", "message"), [("0", "neither a number of seeds"), ("a,b", "neither a number of seeds"), ("1,1", "seeds")]
 )
 def test_bad_seeds(folder, seeds, message):
     pytest.importorskip("torch")
@@ -150,8 +150,8 @@ def test_bad_seeds(folder, seeds, message):
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
-        (("--architecture", "bilstm", "--hidden", "7"), 2, "7 is odd"),
-        (("--epochs", "0"), 2, "epochs is at least 1"),
+        (("--architecture", "bilstm", "--hidden", "7"), 2, "must be even"),
+        (("--epochs", "0"), 2, "epochs must be at least 1"),
         (("--out", __file__), 1, "could not be written"),
         (("--out", f"{__file__}/models"), 1, "could not be written"),
     ],
@@ -169,7 +169,7 @@ def test_another_training_in_the_same_folder(folder):
     assert training(folder).exit_code == 0
     fewer = training(folder, "--epochs", "1")
     assert fewer.exit_code == 2
-    assert "has 2 epochs, 1 were asked for" in fewer.stderr
+    assert "has 2 epochs, but epochs is 1" in fewer.stderr
     one = training(folder, "--seeds", "1", "--epochs", "3")
     assert "seed-1.safetensors in" in one.stderr
     assert "wrote 1 model and" in one.stderr
@@ -221,5 +221,5 @@ def test_a_real_interrupt_keeps_the_checkpoint(folder):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "run the same again to go on" in said
+    assert "rerun the same command to resume" in said
     assert [one["history"] for one in json.loads(training(folder, *long).stdout)["models"]] == expected

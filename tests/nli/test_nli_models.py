@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.errors import FormatError, UsageError
+from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models import nli
 from evenhand.models.nli import LABELS, CallableModel, NLIEnsemble, NLIModel, PredictionsFile, Probabilities
@@ -251,3 +252,40 @@ def test_a_copy_in_another_process_starts_without_results():
 def test_an_ensemble_holds_models(members):
     with pytest.raises(UsageError, match=r"at least one model|not an NLI model"):
         NLIEnsemble(members)
+
+
+HUGE = "1" + "0" * 5000
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        (f'{{"entailment": {HUGE}, "neutral": 0, "contradiction": 0}}', "not valid JSON"),
+        (f'{{"entailment": {HUGE[:4000]}, "neutral": 0, "contradiction": 0}}', "are not probabilities"),
+        ('{"entailment": true, "neutral": 0, "contradiction": 0}', "are not probabilities"),
+        ('{"entailment": [1], "neutral": 0, "contradiction": 0}', "are not probabilities"),
+        ('{"premise": "\\ud800", "entailment": 1, "neutral": 0, "contradiction": 0}', "lone surrogate"),
+    ],
+)
+def test_hostile_predictions_are_format_errors(tmp_path, row, match):
+    path = tmp_path / "p.jsonl"
+    path.write_text(row + "\n")
+    with pytest.raises(FormatError, match=match) as caught:
+        run(PredictionsFile(path), "mab-explicit", draws=0)
+    assert "p.jsonl:1" in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_premise_that_is_a_list_is_no_crash(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"premise": ["A"], "hypothesis": "B", "entailment": 1, "neutral": 0, "contradiction": 0}\n')
+    with pytest.raises(FormatError, match="no row for the pair"):
+        PredictionsFile(path).predict(["A"], ["B"])
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "p.jsonl")
+    with pytest.raises(InputMissingError, match="is a pipe"):
+        run(PredictionsFile(tmp_path / "p.jsonl"), "mab-explicit", draws=0)

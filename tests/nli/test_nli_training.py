@@ -334,7 +334,7 @@ def test_half_precision_learns_too():
         ({"vectors": []}, UsageError, "no vectors"),
         ({"vectors": [vectors(), vectors(words=WORDS[::-1])]}, UsageError, "differ in words"),
         ({"vectors": vectors(words=("x", "y"))}, UsageError, "no vector for any word of the training pairs"),
-        ({"pairs": corpus(1).take(slice(0, None, 3))}, FormatError, "all 25 pairs"),
+        ({"pairs": corpus(1).take(slice(0, None, 3))}, FormatError, "only label of its 25 pairs"),
         (
             {"dev": LabelledPairs.of("AB", "AB", ["entailment", "non-entailment"])},
             UsageError,

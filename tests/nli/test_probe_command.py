@@ -2,9 +2,11 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -45,6 +47,27 @@ def test_a_model_file_over_the_embedded_vectors(tmp_path, glove: eh.Vectors):
     assert "net neutral" in done.stdout
     assert "tiny" in done.stdout
     assert "sd" not in done.stdout.split("net neutral")[0]
+
+
+def test_a_model_that_fails_the_controls_is_named_on_the_screen(tmp_path, glove: eh.Vectors):
+    weights = Weights.random(glove.dim, 8)
+    bias = np.array([0.0, 50.0, 0.0], np.float32)  # always neutral
+    constant = replace(weights, output=weights.output._replace(bias=bias))
+    path = DecomposableAttention(constant, glove, name="constant").save(tmp_path / "constant.safetensors")
+    done = run(path, "--probe", "mab-explicit", "--sample", "40")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    assert "warning: not interpretable: accuracy on control-entailment is 0.0 %" in text
+    assert text.index("warning:") < text.index("net neutral")
+    found = json.loads(run(path, "--probe", "mab-explicit", "--sample", "40", "--json").stdout)
+    assert found["interpretable"] is False
+    assert "control-contradiction" in found["warning"]
+
+
+def test_good_models_raise_no_alarm():
+    done = run("--sample", "400", "--json")
+    assert json.loads(done.stdout)["interpretable"] is True
+    assert json.loads(done.stdout)["warning"] == ""
 
 
 def run(*arguments):
@@ -211,7 +234,7 @@ def test_a_sample_shows_where_all_pairs_lie():
         (["--probe", "gender-occupation+162+162"], "no variant"),
         (["--surface", "tense=past"], "no choice of --surface"),
         (["--surface", "case=upper"], "lower"),
-        (["--tau", "1"], "below 1"),
+        (["--tau", "1"], "at least 0 and below 1"),
         (["p.jsonl", "--map", "m.safetensors"], "m.safetensors"),
         (["p.csv", "--vectors", "v.txt"], "--vectors has no effect"),
         (["p.jsonl", "--labels", "e,n,c"], "Hugging Face"),

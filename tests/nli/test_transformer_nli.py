@@ -327,12 +327,12 @@ def test_long_pairs_are_cut_with_a_warning():
     model = TransformerNLI(classifier(max_position_embeddings=16), tokenizer, device="cpu")
     assert model.limit == 16
     long = "a man bought a van " * 5
-    with pytest.warns(EvenhandWarning, match="1 of 2 pairs are longer than the 16 tokens"):
+    with pytest.warns(EvenhandWarning, match="1 of 2 pairs are longer than the model's limit of 16 tokens"):
         found = model.predict(["a man", long], ["a van", long])
     ids = tokenizer(long, long, truncation=True, max_length=16, return_tensors="pt")
     expected = classifier(max_position_embeddings=16)(**ids).logits.softmax(-1)[0].tolist()
     assert found.neutral[1] == pytest.approx(expected[ORDER.index("neutral")], abs=1e-5)
-    with pytest.warns(EvenhandWarning, match="16 tokens that the model takes and were cut"):
+    with pytest.warns(EvenhandWarning, match="limit of 16 tokens and were truncated"):
         assert run(model, some, controls=False, draws=0).n_pairs == some.n_pairs
 
 
@@ -388,7 +388,7 @@ def test_a_model_handed_in_is_left_as_it_was():
     TransformerNLI(model, bert_tokenizer(), device="cpu", precision="bfloat16")
     assert model.training
     assert model.dtype == torch.float32
-    with pytest.raises(UsageError, match="alone is not an evenhand NLI model"):
+    with pytest.raises(UsageError, match="alone is not an NLI model"):
         TransformerNLI(model)
 
 
@@ -409,7 +409,7 @@ def test_choices_that_make_no_sense(choice, match):
 def test_another_models_tokenizer_is_told():
     model = TransformerNLI(classifier(vocab_size=8), bert_tokenizer(), device="cpu")
     for ask in (lambda: model.predict(["a man met a woman."], ["a person."]), lambda: list(model.grids(asked()))):
-        with pytest.raises(FormatError, match="table of BertForSequenceClassification has 8 rows"):
+        with pytest.raises(FormatError, match="BertForSequenceClassification has 8 embeddings"):
             ask()
 
 

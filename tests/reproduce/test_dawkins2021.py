@@ -97,7 +97,7 @@ def test_all_measures_over_a_set_of_embeddings(glove: Vectors) -> None:
 
 
 def test_a_measure_that_is_not_there_is_named(glove: Vectors) -> None:
-    with pytest.raises(UsageError, match="no measure 'phrenology'"):
+    with pytest.raises(UsageError, match="measure 'phrenology' is not installed"):
         intrinsic({"GloVe": glove}, columns={"x": Column("phrenology", "heads")})
 
 

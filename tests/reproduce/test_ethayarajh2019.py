@@ -60,7 +60,7 @@ def test_what_the_search_finds_is_what_weat_says():
     for pair in TARGETS:
         for found in find_attributes(vectors, pair, {"female": female, "male": male}):
             a, b = found.attributes
-            m = measures.weat(vectors, Query("q", [[pair[0]], [pair[1]]], [[a], [b]]), ties="gt")
+            m = measures.weat(vectors, Query("q", [[pair[0]], [pair[1]]], [[a], [b]]), ties="gt", alternative="greater")
             assert m.value == pytest.approx(2)
             assert m.p_value == 0
             assert m.details["statistic"] == pytest.approx(found.statistic, abs=1e-9)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import evenhand as eh
+from evenhand import subspaces
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair, pairs, span
@@ -141,3 +143,27 @@ def test_bad_numbers_are_refused() -> None:
     broken = Vectors(["a", "b"], [[np.nan, 0.0], [0.0, 1.0]], verified=True)
     with pytest.raises(DegenerateError, match=r"NaN or infinity in the vectors of: a\n"):
         pair(broken, "a", "b")
+
+
+def test_a_cased_vocabulary_keeps_every_pair_of_the_default_concept() -> None:
+    """Like GoogleNews, which has Mary and John in title case only."""
+    gender = eh.concept("gender")
+    words = [word.title() if word in ("mary", "john") else word for pair in gender.pairs for word in pair]
+    v = Vectors(words, np.random.default_rng(0).standard_normal((len(words), 30)))
+    learned = subspaces.learn(v, gender, "pairs")
+    assert learned.params["pairs_used"] == 10
+    assert learned.coverage.respelt == {"mary": "Mary", "john": "John"}
+
+
+def test_a_lost_pair_of_a_concept_warns() -> None:
+    gender = eh.concept("gender")
+    words = [word for pair in gender.pairs for word in pair if word != "guy"]
+    v = Vectors(words, np.random.default_rng(0).standard_normal((len(words), 30)), name="toy")
+    with pytest.warns(EvenhandWarning, match=r"toy has 9 of 10 pairs of '.*'; lost: gal/guy"):
+        learned = subspaces.learn(v, gender, "pairs")
+    assert learned.params["pairs_lost"] == [["gal", "guy"]]
+
+
+def test_a_lost_pair_of_a_plain_list_is_reported_in_the_result_only() -> None:
+    v = Vectors(["she", "he"], [[1.0, 0.0], [0.0, 1.0]])
+    assert subspaces.pairs(v, [("she", "he"), ("gal", "guy")]).params["pairs_lost"] == [["gal", "guy"]]

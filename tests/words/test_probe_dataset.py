@@ -53,7 +53,7 @@ def test_the_card_of_a_published_probe_cites_it(tmp_path):
     asked = probe("mab-explicit")
     assert probes.export(asked, tmp_path / "pairs", sample=100, seed=3) == 96
     text = (tmp_path / "pairs" / "README.md").read_text(encoding="utf-8")
-    assert "96 rows, a stratified sample (asked for 100, seed 3) of the probe's 15,744 pairs" in text
+    assert "96 rows, a stratified sample (size 100, seed 3) of the probe's 15,744 pairs" in text
     assert asked.citation.strip() in text
     assert front_matter(tmp_path / "pairs")["size_categories"] == ["n<1K"]
 
@@ -73,7 +73,7 @@ def test_the_library_itself_reads_it(tmp_path):
 
 
 def test_shards_in_order_and_back_through_the_corpus_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "BLOCKS_IN_SHARD", 2)
+    monkeypatch.setattr(dataset, "BLOCKS_PER_SHARD", 2)
     asked = small()
     assert probes.export(asked, tmp_path / "pairs", rows=2) == 8
     names = sorted(path.name for path in (tmp_path / "pairs" / "data").iterdir())
@@ -114,5 +114,5 @@ def test_an_export_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["x.xlsx", "x.parquet.gz", "x.gz"])
 def test_names_that_say_no_format(tmp_path, name):
-    with pytest.raises(UsageError, match="or as a data set into a folder"):
+    with pytest.raises(UsageError, match="or as a folder"):
         probes.export(small(), tmp_path / name)

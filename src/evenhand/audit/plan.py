@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
 from evenhand.words import Concept
@@ -19,6 +19,7 @@ from evenhand.words.probes import probe
 from evenhand.words.toml_table import Entry
 
 DEFAULT_METHODS = ("linear", "span")
+FALLBACK_METHODS = ("leace",)  # needs groups only, where the others need pairs
 VOCABULARY = "vocabulary"
 EVERYTHING = 0  # as a sample size: all pairs of a probe
 
@@ -94,7 +95,7 @@ class Plan:
         """
         about = words.concept(concept)
         offered = {view for subject in subjects for view in subject.offers}
-        chains = default_methods(subjects) if methods is None else tuple(methods)
+        chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
         chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
@@ -156,9 +157,20 @@ class Plan:
         return replace(self, seed=seed)
 
 
-def default_methods(subjects: Sequence[Subject]) -> tuple[str, ...]:
-    """Return the methods of a default audit: none where a subject cannot be changed."""
-    return DEFAULT_METHODS if all(subject.can_change for subject in subjects) else ()
+def default_methods(subjects: Sequence[Subject], concept: Concept) -> tuple[str, ...]:
+    """Return the methods of a default audit that can work with the concept; none where a subject cannot be changed."""
+    if not all(subject.can_change for subject in subjects):
+        return ()
+    fitting = tuple(chain for chain in DEFAULT_METHODS if _can_remove(chain, concept))
+    return fitting or tuple(chain for chain in FALLBACK_METHODS if _can_remove(chain, concept))
+
+
+def _can_remove(chain: str, concept: Concept) -> bool:
+    try:
+        check_chain(chain, concept)
+    except EvenhandError:
+        return False
+    return True
 
 
 def check_chain(chain: str, concept: Concept) -> None:

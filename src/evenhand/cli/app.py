@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -29,6 +31,7 @@ from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
 INTERRUPTED = 130
+OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 VERBS: dict[str, Callable[..., None]] = {
     "audit": audit,
     "measure": measure,
@@ -63,6 +66,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             verb(*args, **kwargs)
+            sys.stdout.flush()  # here, so that its errors are handled below
         except EvenhandError as error:
             if os.environ.get("EVENHAND_DEBUG"):
                 raise
@@ -72,10 +76,21 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             typer.echo(f"{stopped}\ninterrupted" if str(stopped) else "interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader of our output went away, as `| head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_stdout()
             raise typer.Exit(0) from None
+        except OSError as error:
+            if error.errno not in OUTPUT_FAILURES:
+                raise
+            _discard_stdout()
+            typer.echo(f"error: the output could not be written ({error.strerror})", err=True)
+            raise typer.Exit(1) from None
 
     return run
+
+
+def _discard_stdout() -> None:
+    """Let the interpreter flush what is left of the output without another error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 for _name, _verb in VERBS.items():
@@ -102,4 +117,6 @@ def _root(
 
 def main() -> None:
     """Entry point of the installed command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     app()

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from evenhand.corpus.result import CorpusBias, Order
+from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,11 +79,6 @@ def bias_html(result: CorpusBias, top: int) -> str:
         caption = f"<caption>leaning {escape(printable(name))}</caption>"
         parts.append(f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>")
     return "".join(parts)
-
-
-def printable(text: str) -> str:
-    """Return text without control and formatting characters, which are shown as escapes."""
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _count(value: float) -> str:

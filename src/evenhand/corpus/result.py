@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
-from evenhand.errors import DegenerateError, MissingExtraError, UsageError, counted
+from evenhand.errors import DegenerateError, UsageError, counted
 from evenhand.words.wordset import FrozenMap
 
 if TYPE_CHECKING:
@@ -193,24 +193,25 @@ class CorpusBias:
             "items": [self._item(row) for row in range(self.n)],
         }
 
-    def to_frame(self) -> pl.DataFrame:
+    def to_frame(self, library: str = "") -> pl.DataFrame:
         """Return one row per scored word as a data frame: polars if installed, otherwise pandas."""
+        from evenhand.frames import frame
+
         low, high = self.intervals if self.intervals is not None else np.full((2, self.n), np.nan)
-        columns = {
-            "word": list(self.words),
-            "bias": self.values,
-            "evidence": self.evidence,
-            "low": low,
-            "high": high,
-            "count": self.occurrences.astype(np.int64),
-            **{f"near_{name}": self.cooccurrence[row] for row, name in enumerate(self.groups)},
-        }
-        for package in ("polars", "pandas"):
-            try:
-                return _import_frame(package)(columns)
-            except ImportError:
-                continue
-        raise MissingExtraError("a data frame needs polars or pandas", hint="pip install polars")
+        rows = [
+            {
+                "word": word,
+                "bias": float(self.values[row]),
+                "evidence": float(self.evidence[row]),
+                "low": float(low[row]),
+                "high": float(high[row]),
+                "count": int(self.occurrences[row]),
+                **{f"near_{name}": float(self.cooccurrence[index, row]) for index, name in enumerate(self.groups)},
+            }
+            for row, word in enumerate(self.words)
+        ]
+        table: pl.DataFrame = frame(rows, library)
+        return table
 
     def __repr__(self) -> str:
         mu = f"{self.mu:.3f}" if self.n else "undefined"
@@ -252,10 +253,3 @@ class CorpusBias:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {word: row for row, word in enumerate(self.words)}
-
-
-def _import_frame(package: str) -> type[pl.DataFrame]:
-    from importlib import import_module
-
-    frame: type[pl.DataFrame] = import_module(package).DataFrame
-    return frame

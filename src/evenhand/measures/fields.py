@@ -16,8 +16,10 @@ import numpy as np
 from evenhand.arrays import row_norms
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.stats.bootstrap import Interval
+from evenhand.words import Pairs
 
 # A list that lost most of its words no longer asks what its author asked: the GoogleNews cut of 26,423 words has one of
 # the eight female names of WEAT 6. Half is a choice of this package; WEFE uses 0.8, other codes use whatever is there.
@@ -39,6 +41,12 @@ class ListCoverage(NamedTuple):
     def of_words(cls, name: str, coverage: Coverage) -> ListCoverage:
         """Return the coverage of a list of words."""
         return cls(name, len(coverage.found), coverage.asked)
+
+    @classmethod
+    def of_pairs(cls, vectors: Vectors, pairs: Pairs) -> ListCoverage:
+        """Return the coverage of a list of pairs, of which both words must be in the vocabulary."""
+        complete = sum(all(vectors.find(word) is not None for word in pair) for pair in pairs)
+        return cls(pairs.name, complete, len(pairs), "pair")
 
 
 def coverage_problem(lists: Iterable[ListCoverage], min_share: float = MIN_SHARE) -> str:
@@ -111,6 +119,7 @@ class MeasurementFields:
             items=items,
             params=self.params,
             seed=self.seed,
+            definition=info(self.measure).definition,
         )
 
     def measurement(
@@ -142,4 +151,5 @@ class MeasurementFields:
             details=details or {},
             params=self.params,
             seed=self.seed,
+            definition=info(self.measure).definition,
         )

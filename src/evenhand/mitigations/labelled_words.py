@@ -115,7 +115,13 @@ class FromLabels(Mitigation):
 
     def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
         if self.labels != "biased":
-            return by_lists(v, getattr(concept, self.labels), what=f"{self.labels} of {concept.name!r}", seed=self.seed)
+            return by_lists(
+                v,
+                getattr(concept, self.labels),
+                what=f"{self.labels} of {concept.name!r}",
+                own_case=self.labels == "names",
+                seed=self.seed,
+            )
         return biased(
             v,
             concept,
@@ -161,9 +167,11 @@ def biased(
     return _labelled(class_rows, names, coverage, {"words": "biased", "direction": how}, seed)
 
 
-def by_lists(v: Vectors, lists: Mapping[str, Sequence[str]], *, what: str, seed: int = 0) -> Labelled:
+def by_lists(
+    v: Vectors, lists: Mapping[str, Sequence[str]], *, what: str, own_case: bool = False, seed: int = 0
+) -> Labelled:
     """Label words by list, one class per list; a word in two lists is an error."""
-    located = {name: v.locate(words) for name, words in lists.items()}
+    located = {name: v.locate(words, own_case=own_case) for name, words in lists.items()}
     coverage = sum((each for _, each in located.values()), Coverage(()))
     class_rows = {name: np.unique(rows) for name, (rows, _) in located.items() if len(rows)}
     if len(class_rows) < 2:

@@ -105,12 +105,13 @@ class Mitigation(ABC):
         """Return name, type, default and description of every parameter."""
         return parameters_of(cls)
 
-    def with_params(self, values: Mapping[str, object]) -> Self:
-        """Return the method with other parameters; text is parsed by the type of the parameter.
+    @classmethod
+    def with_params(cls, values: Mapping[str, object]) -> Self:
+        """Return the method with these parameters; text is parsed by the type of the parameter.
 
         Lists are written `a,b,c` and pairs `a:b,c:d`; `none` is None.
         """
-        return replace(self, **parse_parameters(type(self), values))
+        return cls(**parse_parameters(cls, values))
 
     def params(self) -> dict[str, object]:
         """Return the parameters as plain data."""

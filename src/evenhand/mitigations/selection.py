@@ -193,7 +193,7 @@ def _needed(concept: Concept | None, rule: str) -> Concept:
 
 
 def _spelt(v: Vectors, words: Iterable[str]) -> frozenset[str]:
-    return frozenset(spelling for word in words if (spelling := v.find(word)) is not None)
+    return v.matching(words)
 
 
 def _words(v: Vectors, mask: NDArray[np.bool_]) -> frozenset[str]:

@@ -249,7 +249,11 @@ def load_model(
     from evenhand.models.device import torch_dtype
 
     folder = resolve_folder(source)
-    kind = kind or model_kind(folder)
+    stored = model_kind(folder)
+    kind = kind or stored
+    if kind in ("masked-lm", "causal-lm") and stored not in (kind, "encoder"):
+        # transformers would build the other kind of language model from the same weights, with meaningless scores
+        raise FormatError(f"{folder}: holds {TITLES[stored]}, not {TITLES[kind]}", hint=f"use {TITLES[kind]}")
     if (folder / "adapter_config.json").is_file():
         raise _no_weights(folder)
     _check_sizes(folder, read_weight_headers(folder))

@@ -197,10 +197,10 @@ def _select(pairs: Pairs, rows: Rows) -> Pairs:
 
 
 def _without(pairs: Pairs, unseen: set[str]) -> Pairs:
-    kept = [(a, b) for a, b in pairs if a not in unseen and b not in unseen]
-    if not kept:
+    remaining = [(a, b) for a, b in pairs if a not in unseen and b not in unseen]
+    if not remaining:
         raise UsageError(f"every pair of {pairs.name} shares a word with a tested one", hint="use more folds")
-    return Pairs(pairs.name, kept, pairs.poles)
+    return Pairs(pairs.name, remaining, pairs.poles)
 
 
 def _row(one: Strengths, method: str, label: str, threshold: float) -> tuple[Any, ...]:

@@ -54,14 +54,14 @@ TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # number of training tokens,
 NOTES = (
     "mu: mean |bias| of the scored words; sigma: their standard deviation; beta: slope on the training text's scores.",
     "Ours: mean and, after ±, standard deviation over seeds. Published: one run each.",
-    "Both texts cut to the same number and mean length of documents: mu, sigma and beta all change with the size of a "
-    "text.",
-    "beta of the training text: one half of it on the other, which is what a model that writes exactly as its text "
-    "could be expected to get; noise keeps it below 1.",
+    "Both texts have the same number of documents with the same mean length, because mu, sigma and beta all change "
+    "with the size of a text.",
+    "beta of the training text: one half of it on the other, the value to expect from a model that reproduces its "
+    "training text exactly; noise keeps it below 1.",
 )
 WORDS_NOTES = (
-    "The more words of the groups a text has, the less noise its scores have, and the lower mu is, whatever the text "
-    "says of anybody: compare mu only where these counts are alike, and look at what is left beyond shuffled labels.",
+    "A text with more group words has less noisy scores and a lower mu, whatever it says about the groups: compare mu "
+    "only where these counts are similar, and look at the difference to shuffled labels.",
 )
 
 
@@ -148,7 +148,7 @@ def words_table(rows: list[JSONObject]) -> Table:
         counts = [format_value(value, 0) for value in (*text["groups"].values(), text["scored"])]
         body.append((name, *counts, format_value(text["beyond_chance"], 3)))
     columns = ("lambda", *(f"{group} words" for group in groups), "words scored", "fixed mu - shuffled")
-    return Table("Words of the groups in what the models wrote", columns, tuple(body), WORDS_NOTES)
+    return Table("Group words in the generated texts", columns, tuple(body), WORDS_NOTES)
 
 
 def markdown(table: Table) -> str:

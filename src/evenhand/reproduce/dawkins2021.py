@@ -47,8 +47,8 @@ COLUMNS = {
 }
 HEADINGS = (*COLUMNS, ERROR)
 
-# Table 6, as printed; E is the error on sentences with explicit gender words (table 1). DB is left out by the paper
-# where a method makes she and he almost equal.
+# Table 6 as printed; E is the error on sentences with explicit gender words (table 1). The paper omits DB where a
+# method makes she and he almost equal.
 PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "w2v": (0.052, 0.023, 0.933, 0.992, 0.830, 0.134, 0.021, 0.206),
     "w2v.HD": (0.000, 0.007, 0.440, 0.887, 0.759, 0.114, 0.014, 0.163),
@@ -83,19 +83,19 @@ PARAMS = {"inlp": {"variant": "released"}}  # the paper runs all iterations
 NAMES = {"hard": "HD", "double-hard": "DHD", "gp": "GP", "bam": "BAM", "oscar": "OSCaR", "ran": "RAN", "inlp": "INLP"}
 OTHER_VECTORS = (
     "The paper's vectors have 300 dimensions (GloVe on Wikipedia 2017, word2vec on Google News) and its words are the "
-    "50,000 most frequent of both; ours are the vectors named, each with its own vocabulary."
+    "50,000 most frequent of both; here each set of vectors has its own vocabulary."
 )
 CORRELATION_HEADS = (
     *("first", "second", "n", "pearson", "pearson low", "pearson high", "pearson least", "pearson most"),
     *("spearman", "spearman low", "spearman high", "pearson (paper)"),
 )
 CAUTION = (
-    "A correlation over a handful of embeddings, several of which share a base, is exploratory: read the interval and "
-    "the range that leaving one embedding out gives before the value."
+    "A correlation over a few embeddings, several of which share a base, is exploratory: consider the interval and the "
+    "range when one embedding is left out."
 )
 EXPLAINED = (
-    "Recomputed from the three printed decimals, pairs with an undefined value left out; differences up to .005 are "
-    "rounding in print.",
+    "Recomputed from the three printed decimals, without pairs that have an undefined value; differences up to .005 "
+    "are due to rounding.",
     "Four dimensions of MIDB were chosen in the paper because they maximise its correlation with E (footnote 18).",
 )
 
@@ -132,12 +132,11 @@ def table_6(
     """
     if base not in BASES:
         raise UsageError(f"the paper has no base {base!r}", hint=f"use one of {', '.join(BASES)}")
+    instances = {method: mitigations.get(method).with_params(PARAMS.get(method, {})) for method in methods}
     debiased = {
-        f"{name}.{method}": mitigations.get(method)()
-        .with_params(PARAMS.get(method, {}))
-        .fit(vectors, "gender", seed=seed)(vectors)
+        f"{name}.{id}": method.fit(vectors, "gender", seed=seed)(vectors)
         for name, vectors in embeddings.items()
-        for method in methods
+        for id, method in instances.items()
     }
     before = {f"{name}.{method}": vectors for name, vectors in embeddings.items() for method in methods}
     ours = intrinsic({**embeddings, **debiased}, references=before, seed=seed, progress=progress)

@@ -180,29 +180,29 @@ def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -
 def _printed(name: str, comparison: GenderednessComparison) -> list[Row]:
     rows: list[Row] = []
     for word, paper in PUBLISHED[name].items():
-        ours = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
-        beside = [value for two in zip(paper, ours, strict=True) for value in two]
+        computed = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
+        beside = [value for two in zip(paper, computed, strict=True) for value in two]
         rows.append((name, word, *beside, "", "", None, None))
     return rows
 
 
 def _mean(name: str, group: GenderednessGroup, seed: int) -> Row:
     n, corpus, embedding, change, p = MEANS[name]
-    ours = group.summary(seed)
-    low_high = ours["interval"]
+    summary = group.summary(seed)
+    low_high = summary["interval"]
     interval = f"{low_high[0]:.3f} to {low_high[1]:.3f}" if low_high else ""
     label = f"mean of {len(group.words)} ({n} in the paper)"
-    cells = (corpus, ours["corpus"], embedding, ours["embedding"], change, ours["change"])
-    return (name, label, *cells, interval, p, ours["t_test"], group.chance)
+    cells = (corpus, summary["corpus"], embedding, summary["embedding"], change, summary["change"])
+    return (name, label, *cells, interval, p, summary["t_test"], group.chance)
 
 
 def _tests(name: str, group: GenderednessGroup, seed: int) -> str:
-    ours = group.summary(seed)
-    if ours["change"] is None:
+    summary = group.summary(seed)
+    if summary["change"] is None:
         return f"{name}: {len(group.words)} words with a value, too few to compare; {len(group.lost)} lost."
     return (
-        f"{name}: Wilcoxon p {ours['wilcoxon']:.3g}, correlation of corpus and vectors {ours['correlation']:.2f}, "
-        f"{len(group.lost)} words lost (too rare, or too few pairs defined)."
+        f"{name}: Wilcoxon p {summary['wilcoxon']:.3g}, correlation of corpus and vectors "
+        f"{summary['correlation']:.2f}, {len(group.lost)} words lost (too rare, or too few pairs defined)."
     )
 
 
@@ -282,7 +282,7 @@ def _cells(comparison: GenderednessComparison) -> list[Cell]:
     cells: list[Cell] = []
     for name in MEANS:
         group = comparison.groups[name]
-        ours = group.summary()
-        bounds = "{:.3f} to {:.3f}".format(*ours["interval"]) if ours["interval"] else ""
-        cells += [len(group.words), ours["corpus"], ours["embedding"], ours["change"], bounds]
+        summary = group.summary()
+        bounds = "{:.3f} to {:.3f}".format(*summary["interval"]) if summary["interval"] else ""
+        cells += [len(group.words), summary["corpus"], summary["embedding"], summary["change"], bounds]
     return cells

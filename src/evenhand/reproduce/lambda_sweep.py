@@ -124,22 +124,22 @@ def run_cell(
     plan: SweepPlan, cell: SweepCell, folder: Path, *, deadline: float | None = None, progress: Progress = None
 ) -> SweepOutcome:
     """Train, sample and measure one cell, or as much of it as fits before the deadline (`time.time()`)."""
-    place = folder / cell.name
-    if (record := finished(plan, place)) is not None:
+    cell_folder = folder / cell.name
+    if (record := finished(plan, cell_folder)) is not None:
         return SweepOutcome(cell, record)
     remaining = None if deadline is None else deadline - time.time()
     if remaining is not None and remaining <= 0:
         return SweepOutcome(cell, reason="no time left to start it")
     try:
         corpus = plan.corpus()
-        trained = train_cell(plan, cell, corpus, place / CHECKPOINT, time_limit=remaining, progress=progress)
-        trained.save(place / MODEL)
+        trained = train_cell(plan, cell, corpus, cell_folder / CHECKPOINT, time_limit=remaining, progress=progress)
+        trained.save(cell_folder / MODEL)
         if trained.manifest["stopped_by"] != "epochs":
             return SweepOutcome(cell, reason=f"stopped after {trained.manifest['epochs']} epochs")
-        record = {**asdict(cell), **_measure(plan, cell, corpus, trained, place, progress)}
+        record = {**asdict(cell), **_measure(plan, cell, corpus, trained, cell_folder, progress)}
     except EvenhandError as error:
         return SweepOutcome(cell, reason=error.message)
-    write_text(place / RESULT, json.dumps({"identity": plan.identity(), "record": record}, indent=1) + "\n")
+    write_text(cell_folder / RESULT, json.dumps({"identity": plan.identity(), "record": record}, indent=1) + "\n")
     return SweepOutcome(cell, record)
 
 
@@ -208,13 +208,13 @@ def _term(plan: SweepPlan, index: Mapping[str, int], strength: float) -> BiasReg
 
 
 def _measure(
-    plan: SweepPlan, cell: SweepCell, corpus: LMCorpus, trained: TrainedLM, place: Path, progress: Progress
+    plan: SweepPlan, cell: SweepCell, corpus: LMCorpus, trained: TrainedLM, folder: Path, progress: Progress
 ) -> JSONObject:
     model, vocabulary = trained.model, trained.vocabulary
     samples = lm.generate(
         model, vocabulary, samples=plan.samples, tokens=plan.tokens, seed=cell.seed, progress=progress
     )
-    lm.write_samples(place / SAMPLES, samples, vocabulary)
+    lm.write_samples(folder / SAMPLES, samples, vocabulary)
     comparisons = against_training(
         Corpus([plan.train]), [vocabulary.decode(row) for row in samples], lists=plan.pairs,
         permutations=plan.permutations, seed=cell.seed, ceiling=True, progress=progress,

@@ -51,9 +51,7 @@ class CorpusSubject(Subject):
 
     @classmethod
     def recognise(cls, address: Address) -> str:
-        """A file by its suffix, a glob, or anything behind `corpus:`."""
-        if address.scheme == cls.kind:
-            return "it begins with corpus:"
+        """A file by its suffix."""
         if address.entry_kind == cls.kind:
             return "it is the catalog id of a corpus"
         if suffix := address.named(*SUFFIXES):

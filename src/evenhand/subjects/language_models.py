@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import sys
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +41,10 @@ class LanguageModel(Protocol):
     whitespace: bool
     """Whether its texts are whitespace-separated tokens, as its training text is."""
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that a text can have."""
+
     def texts(
         self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
     ) -> list[str]:
@@ -64,6 +71,11 @@ class WordLevelModel:
         from evenhand.models.device import resolve_device
 
         self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(resolve_device(device)))
+
+    @property
+    def longest(self) -> int:
+        """A recurrent model writes texts of any length."""
+        return sys.maxsize
 
     def texts(
         self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
@@ -106,6 +118,11 @@ class SubwordModel:
         from evenhand.models.lm.causal import CausalLM
 
         self.model = CausalLM(source, device=device, precision=precision)
+
+    @property
+    def longest(self) -> int:
+        """The window of the model, less the token that a text begins with."""
+        return self.model.window - 1
 
     def texts(
         self, samples: int, tokens: int, *, seed: int, progress: Progress | None = None, **options: Any
@@ -156,7 +173,7 @@ class LanguageModelSubject(Subject):
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
         self._device, self._precision = device or "auto", precision or "auto"
-        self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS, "seed": seed or 0}
+        self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._batch = {"batch": batch} if batch else {}
 
@@ -183,12 +200,15 @@ class LanguageModelSubject(Subject):
         return input_table(self.path)
 
     def _sampled_text(self, progress: Progress | None = None) -> TextView:
-        texts = self.model.texts(**self.sampling, **self._batch, progress=progress)
-        self._folder = tempfile.TemporaryDirectory(prefix="evenhand-text-")  # removed with the subject
-        file = Path(self._folder.name) / "samples.jsonl"
+        sampling = dict(self.sampling)
+        sampling["tokens"] = sampling["tokens"] or min(TOKENS, self.model.longest)
+        texts = self.model.texts(**sampling, **self._batch, progress=progress)
+        folder = Path(tempfile.mkdtemp(prefix="evenhand-text-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # removed with the subject
+        file = folder / "samples.jsonl"
         write_texts(file, texts)
         tokenizer = "whitespace" if self.model.whitespace else "words"
-        return TextView(f"text by {self.name}", (str(file),), {"tokenizer": tokenizer}, dict(self.sampling))
+        return TextView(f"text by {self.name}", (str(file),), {"tokenizer": tokenizer}, sampling)
 
     def _content_digest(self) -> str:
         files = [self.path] if self.path.is_file() else [file for file in self.path.iterdir() if file.is_file()]
@@ -201,8 +221,6 @@ class LanguageModelSubject(Subject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A GGUF file, a folder of `evenhand lm train`, or a Hugging Face folder of a causal language model."""
-        if address.scheme in ("lm", "gguf"):
-            return f"it begins with {address.scheme}:"
         if address.named(".gguf"):
             return "its name ends in .gguf"
         reasons = {AWD_LSTM: "its config names an AWD-LSTM", "causal-lm": "its config names a causal language model"}
@@ -211,7 +229,7 @@ class LanguageModelSubject(Subject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
-        path = existing(address.path, what="language model")
+        path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):
             raise UsageError(
                 f"{address.text} is a file, not a language model",

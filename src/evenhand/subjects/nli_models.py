@@ -83,8 +83,6 @@ class NLISubject(Subject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """Our model files, the embedded models, predictions, and Hugging Face classifiers with NLI labels."""
-        if address.scheme == cls.kind:
-            return "it begins with nli:"
         if address.text in EMBEDDED:
             return "it names the embedded models"
         if address.named(".safetensors") and address.path.is_file() and is_model_file(address.path):

@@ -81,8 +81,8 @@ def parse_address(text: str) -> Address:
 
 def kind_of_address(address: Address) -> type[Subject]:
     """Return the kind of subject that an address names in front of its colon, or is recognised as."""
-    if address.scheme in SUBJECTS:
-        return SUBJECTS.get(address.scheme)
+    if address.scheme and address.scheme != "hf":
+        return SUBJECTS.get({"gguf": "lm"}.get(address.scheme, address.scheme))
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
     if len(reasons) == 1:
         return SUBJECTS.get(next(iter(reasons)))

@@ -67,8 +67,6 @@ class VectorsSubject(Subject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A vector file by its suffix, or a catalog id of vectors."""
-        if address.scheme == cls.kind:
-            return "it begins with vectors:"
         if address.entry_kind == cls.kind or address.rest == DEFAULT:
             return "it is the catalog id of vectors"
         suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"}

@@ -26,6 +26,8 @@ def names(
 ) -> Subspace:
     """Return the first k principal components of all differences f - m, f in `first` and m in `second`.
 
+    Names match by their own case, see `Vectors.locate`.
+
     MISP and MIDB (Dawkins 2021) use 100 x 100 names, k=4, and the weights a_i = lambda_i / sum of all lambda, available
     as `explained`. The differences are never formed: their covariance equals Cov(first) + Cov(second), and their
     uncentred second moment adds d d', where d is the difference of the two means.
@@ -34,8 +36,8 @@ def names(
     those in which names of one group differ from each other (age, origin, frequency). `centre=False` keeps d. Check
     `params["cos_mean_difference"]` before interpreting the result as a gender subspace.
     """
-    f, first_coverage = word_rows(v, first, what="the first list of names", normalise=normalise)
-    m, second_coverage = word_rows(v, second, what="the second list of names", normalise=normalise)
+    f, first_coverage = word_rows(v, first, what="the first list of names", normalise=normalise, own_case=True)
+    m, second_coverage = word_rows(v, second, what="the second list of names", normalise=normalise, own_case=True)
     between = f.mean(axis=0) - m.mean(axis=0)
     rows = _square_root(f, m, None if centre else between)
     if np.abs(rows).max() <= SAME_WORD * max(np.abs(f).max(), np.abs(m).max()):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.words import Pairs
 
 # Two vectors closer than this share of their norm count as equal (he and she after some mitigations): their difference
 # is noise, and so is any direction derived from it.
@@ -25,9 +27,11 @@ class Differences(NamedTuple):
     lost: tuple[tuple[str, str], ...]
 
 
-def word_rows(v: Vectors, words: Iterable[str], *, what: str, normalise: bool = False) -> tuple[Matrix64, Coverage]:
+def word_rows(
+    v: Vectors, words: Iterable[str], *, what: str, normalise: bool = False, own_case: bool = False
+) -> tuple[Matrix64, Coverage]:
     """Return the vectors of the words found and the coverage; raise `VocabularyError` if there are none."""
-    rows, coverage = _finite(v, as_words(words, what=what))
+    rows, coverage = _finite(v, as_words(words, what=what), own_case=own_case)
     if not len(rows):
         missing = listed(coverage.missing) or "the list is empty"
         raise VocabularyError(f"{v.name} has no word of {what}: {missing}", hint="check spelling and capitals")
@@ -35,7 +39,10 @@ def word_rows(v: Vectors, words: Iterable[str], *, what: str, normalise: bool = 
 
 
 def differences(v: Vectors, pairs: Iterable[Sequence[str]], *, normalise: bool = False) -> Differences:
-    """Return first - second for every complete pair; incomplete pairs are listed in `lost`."""
+    """Return first - second for every complete pair; incomplete pairs are listed in `lost`.
+
+    A lost pair of a named list, such as the pairs of a concept, also warns.
+    """
     candidates = as_pairs(pairs)
     rows, coverage = _finite(v, [word for pair in candidates for word in pair])
     row_of = {word: row for row, word in enumerate(coverage.found)}
@@ -48,11 +55,18 @@ def differences(v: Vectors, pairs: Iterable[Sequence[str]], *, normalise: bool =
     rows = unit_rows(rows) if normalise else rows
     first, second = (rows[[row_of[pair[side]] for pair in used]] for side in (0, 1))
     refuse_equal(first, second, what=listed([f"{a}/{b}" for a, b in used]))
+    if lost and isinstance(pairs, Pairs):  # a list of the caller's own reports its lost pairs in the result only
+        warnings.warn(
+            f"{v.name} has {len(used)} of {len(candidates)} pairs of {pairs.name!r}; "
+            f"lost: {listed([f'{a}/{b}' for a, b in lost])}",
+            EvenhandWarning,
+            stacklevel=3,
+        )
     return Differences(first - second, coverage, used, lost)
 
 
-def _finite(v: Vectors, words: Iterable[str]) -> tuple[Matrix64, Coverage]:
-    rows, coverage = v.take(words)
+def _finite(v: Vectors, words: Iterable[str], *, own_case: bool = False) -> tuple[Matrix64, Coverage]:
+    rows, coverage = v.take(words, own_case=own_case)
     broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if broken.size:
         names = listed(coverage.found[row] for row in broken)

@@ -45,7 +45,7 @@ def test_vectors_without_the_words_are_undefined_and_say_which_set(name):
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if measures.info(name).takes == "query"])
-def test_a_query_that_lost_most_words_is_undefined_unless_that_is_wanted(name, vectors):
+def test_a_query_that_lost_most_words_is_undefined_unless_min_share_allows_it(name, vectors):
     everything = query(default_query(name))
     cut = vectors.restrict([spelling for word in everything.words[::3] if (spelling := vectors.find(word))])
     m = measures.get(name)(cut, everything)

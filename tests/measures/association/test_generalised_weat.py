@@ -58,14 +58,14 @@ def test_its_p_value_for_two_sets_is_that_of_weat(lab):
         assert ("one-sided" in m.reading) == (alternative != "two-sided")
 
 
-def test_names_that_go_with_their_words_are_found():
+def test_associated_names_are_found():
     m = gweat(Vectors.default(), "weat-6", samples=500)
     assert m.p_value == 1 / 501
     assert m.interval[0] > 0
     assert m == gweat(Vectors.default(), "weat-6", samples=500)
 
 
-def test_undefined_and_wrong():
+def test_undefined_results_and_invalid_arguments():
     vectors, query = three_sets(0)
     m = gweat(vectors, Query("q", {"X": ["gone"], "Y": ["x0"]}, {"A": ["a0"], "B": ["b0"]}))
     assert (m.status, m.reason) == ("undefined", "no word of X is in the vocabulary")

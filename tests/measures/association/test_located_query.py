@@ -19,7 +19,7 @@ def test_two_spellings_of_one_row_count_once():
     assert group.coverage.missing == ("Zoe",)
 
 
-def test_the_account_names_what_a_reader_would_not_expect():
+def test_details_report_repeated_shared_and_zero_words():
     located = locate_query(
         V, Query("q", [["Bill", "bill"], ["ann"]], [["void"], ["ann", "home"]]), targets=2, attributes=2
     )

@@ -51,7 +51,7 @@ def test_is_the_definition(lab, seed, normalise, distance):
 
 
 @given(seeds, st.floats(0.1, 10))
-def test_swapping_turns_the_sign_rotation_does_nothing_and_scale_is_passed_on(lab, seed, factor):
+def test_swapping_flips_the_sign_rotation_does_nothing_and_scale_is_passed_on(lab, seed, factor):
     vectors, query = lab.planted(seed)
     plain = rnd(vectors, query).value
     assert rnd(vectors, Query("s", query.targets[::-1], query.attributes)).value == pytest.approx(-plain)
@@ -62,7 +62,7 @@ def test_swapping_turns_the_sign_rotation_does_nothing_and_scale_is_passed_on(la
     )
 
 
-def test_undefined_and_wrong():
+def test_undefined_results_and_invalid_arguments():
     m = rnd(V, Query("q", {"X": ["gone"], "Y": ["y"]}, {"A": ["a1"]}))
     assert (m.status, m.reason) == ("undefined", "no word of X is in the vocabulary")
     zero = rnd(V, Query("q", [["x2"], ["y"]], [["a1"]]), distance="cosine")

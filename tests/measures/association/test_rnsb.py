@@ -39,7 +39,7 @@ def test_the_divergence_is_scipys_entropy_in_nats(p):
 
 
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=10), st.floats(0.1, 1))
-def test_even_ratings_have_none_and_the_level_does_not_matter(p, level):
+def test_even_ratings_have_no_divergence_at_any_level(p, level):
     p = np.array(p)[None]
     rows = np.arange(p.shape[1])[None]
     assert divergences(np.full_like(p, level), rows).item() == pytest.approx(0, abs=1e-12)
@@ -110,7 +110,7 @@ def test_undefined_says_why(targets, attributes, reason):
     assert reason in m.reason
 
 
-def test_wrong_arguments_are_named():
+def test_invalid_arguments_raise():
     vectors, query = sentiment_lab(0.0)
     with pytest.raises(UsageError, match="splits must be at least 1"):
         rnsb(vectors, query, splits=0)

@@ -20,9 +20,9 @@ TWO = Concept("gender", groups={"female": ["f"], "male": ["m"]})
 def groups_lab(seed, groups=3, dim=6):
     rng = np.random.default_rng(seed)
     names = {f"g{g}": [f"g{g}w{i}" for i in range(3)] for g in range(groups)}
-    asked = [f"w{i}" for i in range(4)]
-    vocabulary = [w for group in names.values() for w in group] + asked
-    return Vectors(vocabulary, rng.normal(size=(len(vocabulary), dim)).astype(np.float32)), asked, names
+    words = [f"w{i}" for i in range(4)]
+    vocabulary = [w for group in names.values() for w in group] + words
+    return Vectors(vocabulary, rng.normal(size=(len(vocabulary), dim)).astype(np.float32)), words, names
 
 
 def test_two_groups_by_hand():
@@ -37,23 +37,23 @@ def test_two_groups_by_hand():
 
 @given(seeds)
 def test_two_groups_in_either_order_and_every_way_of_combining(seed):
-    vectors, asked, names = groups_lab(seed, groups=2)
-    plain = same(vectors, asked, concept=Concept("c", groups=names))
-    turned = same(vectors, asked, concept=Concept("c", groups=names, positive="g1"))
+    vectors, words, names = groups_lab(seed, groups=2)
+    plain = same(vectors, words, concept=Concept("c", groups=names))
+    turned = same(vectors, words, concept=Concept("c", groups=names, positive="g1"))
     assert turned.value == pytest.approx(plain.value)
     assert turned.details["skew"] == pytest.approx(-plain.details["skew"])
     assert turned.details["stereotype"] == pytest.approx(plain.details["stereotype"])
     for combine in ("sum", "released"):
-        assert same(vectors, asked, concept=Concept("c", groups=names), combine=combine).value == pytest.approx(
+        assert same(vectors, words, concept=Concept("c", groups=names), combine=combine).value == pytest.approx(
             plain.value
         )
 
 
 @given(seeds)
 def test_the_order_of_several_groups_does_not_matter(seed):
-    vectors, asked, names = groups_lab(seed)
+    vectors, words, names = groups_lab(seed)
     values = [
-        same(vectors, asked, concept=Concept("c", groups={name: names[name] for name in order})).value
+        same(vectors, words, concept=Concept("c", groups={name: names[name] for name in order})).value
         for order in permutations(names)
     ]
     assert values == pytest.approx([values[0]] * 6)
@@ -62,12 +62,12 @@ def test_the_order_of_several_groups_does_not_matter(seed):
 
 @given(seeds)
 def test_is_the_length_of_the_unit_word_in_the_span_of_the_differences(seed):
-    vectors, asked, names = groups_lab(seed)
+    vectors, words, names = groups_lab(seed)
     unit = {w: vectors[w].astype(float) / np.linalg.norm(vectors[w].astype(float)) for w in vectors.words}
     means = [np.mean([unit[w] for w in group], axis=0) for group in names.values()]
     span, _ = np.linalg.qr(np.array([means[1] - means[0], means[2] - means[0]]).T)
-    expected = [np.linalg.norm(unit[w] @ span) for w in asked]
-    m = same(vectors, asked, concept=Concept("c", groups=names))
+    expected = [np.linalg.norm(unit[w] @ span) for w in words]
+    m = same(vectors, words, concept=Concept("c", groups=names))
     assert [item["value"] for item in m.items] == pytest.approx(expected, abs=1e-6)
 
 
@@ -76,25 +76,25 @@ def test_the_released_form_weighs_later_components_by_their_length():
     parts = components(means)
     assert parts == pytest.approx(np.array([[1.0, 0, 0], [0, -0.5, 0]]))
     vectors = Vectors(["a", "b", "b2", "c", "w"], [[1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0.6, 0.8], [1, 1, 1]])
-    about = Concept("c", groups={"A": ["a"], "B": ["b", "b2"], "C": ["c"]})
+    concept = Concept("c", groups={"A": ["a"], "B": ["b", "b2"], "C": ["c"]})
     # A - B = (1, 0, 0); A - C = (1, -.6, -.8), of which (0, -.6, -.8) of length 1 is left: the weight changes nothing
-    values = {combine: same(vectors, ["w"], concept=about, combine=combine).value for combine in ("sum", "released")}
+    values = {combine: same(vectors, ["w"], concept=concept, combine=combine).value for combine in ("sum", "released")}
     assert values["sum"] == pytest.approx(values["released"]) == pytest.approx((1 + 1.4) / np.sqrt(3))
     halved = Vectors(vectors.words, vectors.matrix * [[1], [1], [1], [1], [1]])
-    about = Concept("c", groups={"A": ["a"], "B": ["b", "b2"], "C": ["c", "a"]})
+    concept = Concept("c", groups={"A": ["a"], "B": ["b", "b2"], "C": ["c", "a"]})
     # the mean of C is (.5, .3, .4): A - C leaves (0, -.3, -.4) of length .5
-    values = {combine: same(halved, ["w"], concept=about, combine=combine).value for combine in ("sum", "released")}
+    values = {combine: same(halved, ["w"], concept=concept, combine=combine).value for combine in ("sum", "released")}
     assert values["sum"] == pytest.approx((1 + 1.4) / np.sqrt(3))
     assert values["released"] == pytest.approx((1 + 0.5 * 1.4) / np.sqrt(3))
 
 
 @given(seeds, st.floats(0.1, 10))
 def test_neither_rotation_nor_scale_matters(lab, seed, factor):
-    vectors, asked, names = groups_lab(seed)
-    about = Concept("c", groups=names)
-    plain = same(vectors, asked, concept=about).value
-    assert same(lab.rotated(vectors), asked, concept=about).value == pytest.approx(plain, abs=1e-5)
-    assert same(lab.scaled(vectors, factor), asked, concept=about).value == pytest.approx(plain, abs=1e-5)
+    vectors, words, names = groups_lab(seed)
+    concept = Concept("c", groups=names)
+    plain = same(vectors, words, concept=concept).value
+    assert same(lab.rotated(vectors), words, concept=concept).value == pytest.approx(plain, abs=1e-5)
+    assert same(lab.scaled(vectors, factor), words, concept=concept).value == pytest.approx(plain, abs=1e-5)
 
 
 def test_a_group_between_two_others_adds_no_component():
@@ -123,7 +123,7 @@ def test_undefined_says_why(words, groups, reason):
     assert reason in m.reason
 
 
-def test_wrong_arguments_are_named():
+def test_invalid_arguments_raise():
     with pytest.raises(UsageError, match="mean"):
         same(V, ["w1"], concept=TWO, combine="mean")
 

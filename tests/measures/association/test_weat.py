@@ -63,7 +63,7 @@ def test_is_the_definition_with_sets_of_unequal_size(lab, seed, ddof):
 
 
 @given(seeds)
-def test_swapping_targets_or_attributes_turns_the_sign(lab, seed):
+def test_swapping_targets_or_attributes_flips_the_sign(lab, seed):
     vectors, query = lab.planted(seed)
     plain = measures.weat(vectors, query, alternative="greater")
     targets = measures.weat(vectors, Query("t", query.targets[::-1], query.attributes))
@@ -88,7 +88,7 @@ def test_equal_targets_stay_within_two(lab, seed):
 
 
 @given(seeds)
-def test_single_words_always_give_two_and_nothing_or_a_half(lab, seed):
+def test_single_words_always_give_an_effect_of_two(lab, seed):
     """Ethayarajh et al. 2019, proposition 2 and table 1."""
     vectors, query = lab.planted(seed, sizes=(1, 1, 1, 1))
     m = measures.weat(vectors, query, ties="gt", alternative="greater")
@@ -156,7 +156,7 @@ def test_the_bound_is_reached_and_explained_when_sets_are_unequal():
     assert m.reading.endswith("beyond 2 because 1 and 4 targets allow up to 2.50")
 
 
-def test_lost_words_leave_unequal_sets_and_say_so():
+def test_missing_words_leave_unequal_sets():
     query = Query("q", {"X": ["x1", "x2"], "Y": ["y1", "gone"]}, {"A": ["a"], "B": ["b"]})
     m = measures.weat(BY_HAND, query)
     assert m.details["sizes"] == [2, 1, 1, 1]
@@ -173,7 +173,7 @@ def test_a_word_of_both_targets_counts_on_both_sides():
     assert m.details["statistic"] == pytest.approx(0.8, abs=1e-6)
 
 
-def test_a_word_that_two_spellings_name_counts_once():
+def test_two_spellings_of_a_word_count_once():
     query = Query("q", {"X": ["x1", "X1", "x2"], "Y": ["y1", "y2"]}, {"A": ["a"], "B": ["b"]})
     m = measures.weat(BY_HAND, query)
     assert m.value == measures.weat(BY_HAND, QUERY).value
@@ -201,7 +201,7 @@ def test_attributes_that_differ_by_rounding_only_are_undefined():
     assert m.status == "undefined"
 
 
-def test_wrong_arguments_are_named():
+def test_invalid_arguments_raise():
     with pytest.raises(UsageError, match="ddof"):
         measures.weat(BY_HAND, QUERY, ddof=2)
     with pytest.raises(UsageError, match="needs 2 target sets"):

@@ -48,12 +48,12 @@ def brute_force(vectors: Vectors, delta: float) -> dict[str, tuple[str, float]]:
 
 
 def test_by_hand() -> None:
-    found = generate_analogies(V, k=2)
-    assert [(x, y) for x, y, _ in found] == [("queen", "king"), ("nurse", "doctor")]
+    analogies = generate_analogies(V, k=2)
+    assert [(x, y) for x, y, _ in analogies] == [("queen", "king"), ("nurse", "doctor")]
     # unit nurse and doctor differ by (.8, 0, 0, .2) / |nurse|, which has cosine .8 / sqrt(.68) with (1, 0, 0, 0)
-    assert found[0].score == pytest.approx(1.0, abs=1e-6)
-    assert found[1].score == pytest.approx(0.8 / np.sqrt(0.68), abs=1e-6)
-    assert isinstance(found[0], GeneratedAnalogy)
+    assert analogies[0].score == pytest.approx(1.0, abs=1e-6)
+    assert analogies[1].score == pytest.approx(0.8 / np.sqrt(0.68), abs=1e-6)
+    assert isinstance(analogies[0], GeneratedAnalogy)
     assert all("she" not in pair[:2] and "he" not in pair[:2] for pair in generate_analogies(V, k=20))
 
 
@@ -64,9 +64,9 @@ def test_it_equals_a_double_loop(seed: int, delta: float) -> None:
     words = ["she", "he", *(f"q{a}{b}" for a in "abcde" for b in "abcdefgh")]
     v = Vectors(words, rng.normal(size=(len(words), 4)) * rng.uniform(0.2, 5, size=(len(words), 1)))
     expected = brute_force(v, delta)
-    found = generate_analogies(v, k=1_000, delta=delta)
-    assert {x: y for x, y, _ in found} == {x: y for x, (y, _) in expected.items()}
-    assert [score for *_, score in found] == pytest.approx(
+    analogies = generate_analogies(v, k=1_000, delta=delta)
+    assert {x: y for x, y, _ in analogies} == {x: y for x, (y, _) in expected.items()}
+    assert [score for *_, score in analogies] == pytest.approx(
         sorted((s for _, s in expected.values()), reverse=True), abs=1e-5
     )
 
@@ -104,7 +104,7 @@ def test_a_concept_without_specific_words_has_no_neutral_share() -> None:
     assert neutral.reason == "concept 'sex' has no list of specific words"
 
 
-def test_undefined_and_wrong() -> None:
+def test_undefined_results_and_invalid_arguments() -> None:
     for m in analogy_generation(V, concept=GENDER, delta=1e-3):
         assert "no two words" in m.reason
     with pytest.raises(UsageError, match="k=0"):

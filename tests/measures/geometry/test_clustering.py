@@ -93,7 +93,7 @@ def test_the_seed_decides(planted) -> None:
     assert clustering(v, per_side=20, seed=3) == clustering(v, per_side=20, seed=3)
 
 
-def test_undefined_and_wrong(planted) -> None:
+def test_undefined_results_and_invalid_arguments(planted) -> None:
     v = planted()
     equal = v.with_matrix(np.ones_like(v.matrix))
     m = clustering(equal, per_side=20, reference=v)

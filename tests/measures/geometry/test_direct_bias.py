@@ -33,7 +33,7 @@ def test_the_exponent(c: float, value: float) -> None:
     assert direct_bias(V, WORDS, subspace=X, c=c).value == pytest.approx(value)
 
 
-def test_in_two_dimensions_the_length_of_the_part_counts() -> None:
+def test_in_two_dimensions_the_length_of_the_projection_counts() -> None:
     plane = Subspace.given([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     m = direct_bias(V, ["between", "deep"], subspace=plane)
     assert m.value == pytest.approx((1 + np.sqrt(5) / 3) / 2)
@@ -55,7 +55,7 @@ def test_own_and_original_directions_differ_after_a_rotation() -> None:
     assert original.value == pytest.approx((0 + 1 + 0.8) / 3)
 
 
-def test_a_projection_makes_the_original_direction_exactly_empty() -> None:
+def test_a_projection_makes_the_original_direction_exactly_zero() -> None:
     flat = V.with_matrix(V.matrix * np.array([0, 1, 1]))
     assert direct_bias(flat, WORDS, concept=GENDER, reference=V, direction="original").value == 0
     gone = direct_bias(flat, WORDS, concept=GENDER, reference=V)
@@ -70,7 +70,7 @@ def test_the_vocabulary_as_a_query_names_its_restriction() -> None:
     assert m.params["exclude"] == "gender words"
 
 
-def test_undefined_and_wrong() -> None:
+def test_undefined_results_and_invalid_arguments() -> None:
     nothing = direct_bias(V, ["nowhere"], concept=GENDER)
     assert (nothing.status, nothing.value, nothing.coverage.missing) == ("undefined", None, ("nowhere",))
     assert direct_bias(V, WORDS, concept=eh.Concept("x", pairs=[("p", "q")])).status == "undefined"

@@ -40,7 +40,7 @@ def test_it_equals_a_double_loop(planted, flat: bool) -> None:
     assert m.interval[0] < m.value < m.interval[1]
 
 
-def test_planted_sides_keep_together_and_noise_forgets_them(planted) -> None:
+def test_planted_sides_stay_together_and_noise_separates_them(planted) -> None:
     v = planted(n=150)
     assert neighbours(v, k=5).value > 0.9
     noise = v.with_matrix(np.random.default_rng(8).normal(size=v.matrix.shape))
@@ -68,7 +68,7 @@ def test_a_small_pool_gives_all_it_has(planted) -> None:
     assert (m.details["k"], m.params["k"]) == (5, 100)
 
 
-def test_undefined_and_wrong(planted) -> None:
+def test_undefined_results_and_invalid_arguments(planted) -> None:
     v = planted()
     one_side = [word for word in v.words if word.startswith("fq")]
     assert "does not vary" in neighbours(v, k=5, pool=one_side).reason  # every neighbour is of that side

@@ -32,7 +32,7 @@ def test_hand_computed() -> None:
     assert both.items[0]["similarity"] == pytest.approx(0.36)
 
 
-def test_words_without_a_part_along_the_direction_have_none() -> None:
+def test_words_orthogonal_to_the_direction_have_no_indirect_bias() -> None:
     assert indirect_bias(V, [("c", "d"), ("d", "c")], subspace=X).value == pytest.approx(0, abs=1e-6)
 
 

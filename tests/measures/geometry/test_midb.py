@@ -48,7 +48,7 @@ def test_fewer_directions() -> None:
     assert len(m.details["centred"]["weights"]) == 2
 
 
-def test_swapping_the_groups_turns_the_sign_and_nothing_else() -> None:
+def test_swapping_the_groups_flips_the_sign_and_nothing_else() -> None:
     swapped = eh.Concept("gender", GENDER.groups, GENDER.pairs, "male", names=GENDER.names)
     for centre in (True, False):
         a, b = (midb(V, WORDS, concept=c, centre=centre) for c in (GENDER, swapped))

@@ -20,7 +20,7 @@ def vectors(*leans: float) -> Vectors:
     return Vectors(("she", "he", *JOBS), np.vstack([np.eye(2), jobs]), name="toy")
 
 
-def test_it_is_the_correlation_of_lean_and_share() -> None:
+def test_it_is_the_correlation_of_score_and_share() -> None:
     v = vectors(-0.3, 0.1, 0.0, 0.5)
     rows = v.take(JOBS)[0]
     leans = rows[:, 0] - rows[:, 1]  # unit words, she = x and he = y
@@ -38,8 +38,8 @@ def test_another_column_and_the_other_way_round() -> None:
     assert occupation_share(v, JOBS, pair=("he", "she")).value == pytest.approx(-value)
 
 
-def test_undefined_and_wrong() -> None:
-    assert "does not vary" in occupation_share(vectors(0.2, 0.2, 0.2, 0.2), JOBS).reason
+def test_undefined_results_and_invalid_arguments() -> None:
+    assert "is constant" in occupation_share(vectors(0.2, 0.2, 0.2, 0.2), JOBS).reason
     assert occupation_share(vectors(0, 0, 0, 0).restrict(["she", "he", "smith"]), JOBS).status == "undefined"
     assert "she" in occupation_share(vectors(0, 1, 0, 1).restrict([*JOBS]), JOBS).reason
     with pytest.raises(UsageError, match="has no numbers"):

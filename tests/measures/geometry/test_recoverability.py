@@ -13,7 +13,7 @@ recoverability = get("recoverability")
 def test_every_classifier_finds_planted_sides(planted) -> None:
     m = recoverability(planted(n=40), per_side=40)
     assert m.value == 1
-    assert {name: found["mean"] for name, found in m.details["by_classifier"].items()} == dict.fromkeys(SETTINGS, 1.0)
+    assert {name: result["mean"] for name, result in m.details["by_classifier"].items()} == dict.fromkeys(SETTINGS, 1.0)
     assert (m.details["trained_on"], m.details["tested_on"]) == (16, 64)
 
 
@@ -25,7 +25,7 @@ def test_noise_is_at_chance_and_what_the_projection_left_is_found(planted) -> No
     assert recoverability(flat, per_side=100, reference=v, classifiers=()).value > 0.95
 
 
-def test_two_rings_are_told_apart_by_the_curved_classifiers_only(planted) -> None:
+def test_only_nonlinear_classifiers_separate_two_rings(planted) -> None:
     v = planted(n=150, second=0.0)
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, size=len(v))
@@ -33,9 +33,9 @@ def test_two_rings_are_told_apart_by_the_curved_classifiers_only(planted) -> Non
     rings = np.zeros_like(v.matrix)
     rings[:, 0], rings[:, 1] = radius * np.cos(angle), radius * np.sin(angle)
     m = recoverability(v.with_matrix(rings), per_side=150, reference=v, classifiers=("linear-svm", "rbf-svm"))
-    found = {name: answer["mean"] for name, answer in m.details["by_classifier"].items()}
-    assert found["rbf-svm"] > 0.95
-    assert max(found["logistic"], found["linear-svm"]) < 0.75
+    result = {name: answer["mean"] for name, answer in m.details["by_classifier"].items()}
+    assert result["rbf-svm"] > 0.95
+    assert max(result["logistic"], result["linear-svm"]) < 0.75
 
 
 def test_settings_are_recorded_and_can_be_changed(planted) -> None:
@@ -47,7 +47,7 @@ def test_settings_are_recorded_and_can_be_changed(planted) -> None:
     assert (m.params["train"], m.params["repeats"], m.params["classifier"]) == (0.2, 3, "logistic")
 
 
-def test_a_training_that_did_not_converge_is_said_and_not_warned(planted) -> None:
+def test_a_training_that_did_not_converge_is_recorded_without_a_warning(planted) -> None:
     m = recoverability(planted(), per_side=20, classifier="mlp", classifiers=(), options={"mlp": {"max_iter": 2}})
     assert m.details["by_classifier"]["mlp"]["converged"] == 0
 
@@ -62,7 +62,7 @@ def test_splits_are_balanced_seeded_and_never_test_what_they_train(planted) -> N
     assert (least.details["trained_on"], least.details["tested_on"]) == (2, 2)
 
 
-def test_undefined_and_wrong(planted) -> None:
+def test_undefined_results_and_invalid_arguments(planted) -> None:
     v = planted()
     assert recoverability(v, ["fqaa", "mqaa"]).status == "undefined"
     assert recoverability(v.restrict([*v.words[2:]])).status == "undefined"  # she and he are not there

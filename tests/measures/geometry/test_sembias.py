@@ -45,7 +45,7 @@ def test_each_choice_is_counted() -> None:
     assert opposite.value == 0  # the opposite direction is not like he - she
 
 
-def test_shares_add_up_and_undecided_rows_are_nobodys() -> None:
+def test_shares_add_up_with_undecided_rows() -> None:
     m = sembias(vectors(king=1, doctor=1, actor=1), TOY)
     assert [item["choice"] for item in m.items] == ["undecided", "definition"]
     assert m.value == 0.5

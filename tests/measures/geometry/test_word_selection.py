@@ -29,9 +29,9 @@ def test_words_that_are_not_plain(word: str) -> None:
 
 def test_the_vocabulary_keeps_its_order_and_counts_each_step() -> None:
     v = vectors("the", "she", "Paris", "x1", "nurse", "antidisestablishmentarian", "doctor", "late")
-    kept = restrict_vocabulary(v, GENDER, Restriction(first=7))
-    assert kept.words == ("the", "nurse", "doctor")  # she is gender-specific, late comes too late
-    assert kept.sizes == {"considered": 7, "plain": 4, "kept": 3}
+    vocabulary = restrict_vocabulary(v, GENDER, Restriction(first=7))
+    assert vocabulary.words == ("the", "nurse", "doctor")  # she is gender-specific, late comes too late
+    assert vocabulary.sizes == {"considered": 7, "plain": 4, "kept": 3}
 
 
 def test_length_nineteen_is_the_longest_word() -> None:
@@ -56,17 +56,17 @@ def test_another_list_can_be_left_out() -> None:
         Restriction(first=0)
 
 
-def test_a_pool_has_rows_in_both_tables_and_loses_what_the_reference_lacks() -> None:
+def test_a_selection_has_rows_in_both_tables_and_loses_what_the_reference_lacks() -> None:
     now, before = vectors("bread", "she", "nurse", "cake"), vectors("cake", "bread", "milk")
-    found = select_words(now, concept=GENDER, restriction=Restriction(), reference=before)
-    assert found.words == ("bread", "cake")
-    assert found.rows.tolist() == [0, 3]
-    assert found.reference_rows.tolist() == [1, 0]
-    assert found.coverage.missing == ("nurse",)
-    assert found.sizes["used"] == 2
+    selection = select_words(now, concept=GENDER, restriction=Restriction(), reference=before)
+    assert selection.words == ("bread", "cake")
+    assert selection.rows.tolist() == [0, 3]
+    assert selection.reference_rows.tolist() == [1, 0]
+    assert selection.coverage.missing == ("nurse",)
+    assert selection.sizes["used"] == 2
 
 
-def test_a_pool_of_listed_words_keeps_their_spelling() -> None:
-    found = select_words(vectors("bread", "cake"), ["Cake", "milk"], concept=GENDER, restriction=Restriction())
-    assert (found.words, found.rows.tolist(), found.coverage.missing) == (("Cake",), [1], ("milk",))
-    assert found.restriction == {}
+def test_a_selection_of_listed_words_keeps_their_spelling() -> None:
+    selection = select_words(vectors("bread", "cake"), ["Cake", "milk"], concept=GENDER, restriction=Restriction())
+    assert (selection.words, selection.rows.tolist(), selection.coverage.missing) == (("Cake",), [1], ("milk",))
+    assert selection.restriction == {}

@@ -1,5 +1,6 @@
 """Scores by hand, the identities that hold on any answers, intervals, and the tables of Dawkins 2021."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from evenhand.errors import FormatError, UnknownNameError, UsageError
 from evenhand.measures.inference import error, gender_gap, over_seeds, probe, summary
@@ -15,6 +17,7 @@ from evenhand.measures.inference.mab_scores import gap_test
 from evenhand.measures.inference.pair_statistics import Columns
 from evenhand.measures.inference.resampling import PhraseWeights
 from evenhand.measures.inference.sampling_error import effective_size
+from evenhand.measures.inference.scores import MIN_CONTROL_ACCURACY, control_warning
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
 from evenhand.words.probes import Filler, Points, Probe, stratified
@@ -504,3 +507,72 @@ def test_memory_does_not_grow_with_the_pairs():
         found.add_grid(Grid(np.arange(30), table))
     assert found.tables.words.nbytes + found.resamples.sums.nbytes == before
     assert found.tables.count == 3 * asked.n_pairs
+
+
+ALWAYS = {
+    "neutral": (0.1, 0.8, 0.1),
+    "entailment": (0.8, 0.1, 0.1),
+    "guess": (0.34, 0.33, 0.33),
+}
+
+
+def constant(answer):
+    return CallableModel(lambda p, h: [answer] * len(p), LABELS, name="constant")
+
+
+@pytest.mark.parametrize("answer", ALWAYS)
+def test_a_model_that_fails_the_controls_is_not_interpretable(answer):
+    found = probe(constant(ALWAYS[answer]), "mab-explicit", sample=200, draws=0)
+    assert not found.interpretable
+    assert "not interpretable: accuracy on control" in found.warning
+    assert "below the minimum of 66.7 %" in found.warning
+    assert found.to_dict()["interpretable"] is False
+    assert found.to_dict()["warning"] == found.warning
+    assert found.warning in repr(found)
+
+
+def test_the_alarm_is_at_two_thirds_of_each_control():
+    assert MIN_CONTROL_ACCURACY == 2 / 3
+    assert control_warning({"a": 2 / 3, "b": 1.0}) == ""
+    assert "b is 66.0 %" in control_warning({"a": 1.0, "b": 0.66})
+    assert "a is" not in control_warning({"a": 1.0, "b": 0.66})
+    assert control_warning({}) == ""
+
+
+def test_without_controls_nothing_is_alarming():
+    found = probe(constant(ALWAYS["neutral"]), "mab-explicit", sample=200, draws=0, controls=False)
+    assert found.interpretable
+    assert found.warning == ""
+
+
+def test_a_result_shows_itself_in_one_line_and_as_tables():
+    found = probe(constant(ALWAYS["neutral"]), "mab-explicit", sample=200, draws=0)
+    assert "\n" not in repr(found)
+    assert len(repr(found)) < 400
+    assert repr(found).startswith("ProbeResult('mab-explicit', 'constant', net neutral 0.800, fraction neutral 1.000")
+    console = Console(width=100, file=io.StringIO())
+    console.print(found)
+    assert "net neutral" in console.file.getvalue()
+    assert "not interpretable" in " ".join(console.file.getvalue().split())
+    html = found._repr_html_()
+    assert "<td>net neutral</td><td>0.800</td>" in html
+    assert "not interpretable" in html
+
+
+def test_results_as_data_frames():
+    polars = pytest.importorskip("polars")
+    found = probe(constant((0.2, 0.5, 0.3)), small(), draws=0)
+    frame = found.to_frame()
+    assert isinstance(frame, polars.DataFrame)
+    assert dict(zip(frame["score"], frame["value"], strict=True)) == pytest.approx(found.headline)
+    words = found.to_frame("by_word")
+    assert words["word"].to_list() == [row["word"] for row in found.by_word]
+    with pytest.raises(UsageError, match="not a table"):
+        found.to_frame("pairs")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])
+def test_seeds_are_non_negative_integers(seed):
+    for sample in (None, 20):
+        with pytest.raises(UsageError, match="non-negative integer"):
+            probe(constant((0.2, 0.5, 0.3)), "mab-explicit", sample=sample, seed=seed)

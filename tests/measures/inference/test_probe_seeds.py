@@ -167,3 +167,19 @@ def test_progress_of_a_sample(monkeypatch):
     told = []
     probe(model(), asked(), sample=256, draws=0, controls=False, progress=lambda *where: told.append(where))
     assert told == [(100, 256, "small"), (200, 256, "small"), (256, 256, "small")]
+
+
+def test_seeds_show_themselves_and_raise_the_alarm_of_any_member():
+    neutral = CallableModel(lambda p, h: [[0.1, 0.8, 0.1]] * len(p), LABELS, name="always-neutral")
+    found = probe_seeds([neutral, neutral], "mab-explicit", sample=200, draws=0)
+    assert not found.interpretable
+    assert found.warning.startswith("always-neutral: not interpretable")
+    assert found.to_dict()["interpretable"] is False
+    assert "\n" not in repr(found)
+    assert repr(found).startswith("SeedsResult('mab-explicit', '2 models', net neutral 0.800")
+    assert found.warning.split(";")[0] in found._repr_html_()
+    assert found.__rich__().row_count == len(found.scores)
+    pytest.importorskip("polars")
+    frame = found.to_frame()
+    assert frame["value"].to_list() == [spread.mean for spread in found.scores.values()]
+    assert frame["sd"].to_list() == [spread.sd for spread in found.scores.values()]

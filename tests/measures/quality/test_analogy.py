@@ -27,7 +27,7 @@ MATRIX = [
     [0, 1, -1, 0, 0],
 ]
 V = Vectors(WORDS, MATRIX, name="family")
-ASKED = Questions(
+QUESTIONS = Questions(
     "mine",
     (
         ("man", "woman", "king", "queen"),
@@ -41,7 +41,7 @@ ASKED = Questions(
 
 
 def test_share_of_right_answers_in_total_by_half_and_by_section() -> None:
-    m = analogy(V, ASKED)
+    m = analogy(V, QUESTIONS)
     assert m.value == pytest.approx(3 / 4)
     assert m.n == 4
     assert m.details["semantic"]["value"] == 1
@@ -57,34 +57,34 @@ def test_share_of_right_answers_in_total_by_half_and_by_section() -> None:
 
 
 def test_an_unknown_word_may_count_as_wrong() -> None:
-    m = analogy(V, ASKED, unknown="wrong")
+    m = analogy(V, QUESTIONS, unknown="wrong")
     assert m.value == pytest.approx(3 / 5)
     assert m.n == 5
 
 
 def test_only_the_first_words_are_searched() -> None:
-    assert "mine 2 of 5" in analogy(V, ASKED, restrict=4).reason
-    m = analogy(V, ASKED, restrict=4, min_share=0.4)
+    assert "mine 2 of 5" in analogy(V, QUESTIONS, restrict=4).reason
+    m = analogy(V, QUESTIONS, restrict=4, min_share=0.4)
     assert m.n == 2
     assert m.details["vocabulary"] == 4
     assert set(m.coverage.missing) == {"uncle", "aunt", "son", "daughter", "prince", "princess"}
-    assert analogy(V, ASKED, restrict=None).value == analogy(V, ASKED, restrict=9).value
+    assert analogy(V, QUESTIONS, restrict=None).value == analogy(V, QUESTIONS, restrict=9).value
 
 
 def test_a_set_without_halves_has_none() -> None:
-    assert "semantic" not in analogy(V, Questions("mine", ASKED.questions, ("all",) * 5)).details
+    assert "semantic" not in analogy(V, Questions("mine", QUESTIONS.questions, ("all",) * 5)).details
 
 
 def test_no_known_question_is_undefined() -> None:
-    m = analogy(V, ASKED, restrict=2)
+    m = analogy(V, QUESTIONS, restrict=2)
     assert m.status == "undefined"
     assert m.reason == "no complete question of mine is in the vocabulary"
 
 
 @pytest.mark.parametrize("options", [{"method": "3cosdiv"}, {"restrict": 0}, {"unknown": "guess"}])
-def test_misuse_is_named(options: dict[str, object]) -> None:
+def test_invalid_options_raise(options: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=str(*options.values())):
-        analogy(V, ASKED, **options)  # type: ignore[arg-type]
+        analogy(V, QUESTIONS, **options)  # type: ignore[arg-type]
 
 
 def planted(seed: int, *, noise: float, pairs: int = 12) -> tuple[Vectors, Questions]:
@@ -93,8 +93,8 @@ def planted(seed: int, *, noise: float, pairs: int = 12) -> tuple[Vectors, Quest
     first = rng.normal(size=(pairs, 20))
     second = first + 2 * rng.normal(size=20) + noise * rng.normal(size=(pairs, 20))
     names = [f"{side}{i}" for side in "xy" for i in range(pairs)]
-    asked = tuple((f"x{i}", f"y{i}", f"x{j}", f"y{j}") for i in range(pairs) for j in range(pairs) if i != j)
-    return Vectors(names, np.vstack([first, second])), Questions("planted", asked, ("all",) * len(asked))
+    questions = tuple((f"x{i}", f"y{i}", f"x{j}", f"y{j}") for i in range(pairs) for j in range(pairs) if i != j)
+    return Vectors(names, np.vstack([first, second])), Questions("planted", questions, ("all",) * len(questions))
 
 
 def test_planted_relations_are_found_and_noise_hides_them() -> None:
@@ -107,10 +107,10 @@ def test_planted_relations_are_found_and_noise_hides_them() -> None:
 
 @given(st.integers(0, 99))
 def test_neither_rotation_nor_length_changes_it(seed: int) -> None:
-    v, asked = planted(seed, noise=1.0, pairs=6)
+    v, questions = planted(seed, noise=1.0, pairs=6)
     rng = np.random.default_rng(seed)
     turned = v.matrix @ np.linalg.qr(rng.normal(size=(20, 20)))[0] * rng.uniform(0.5, 3, size=(12, 1))
-    assert analogy(v, asked).value == analogy(Vectors(v.words, turned), asked).value
+    assert analogy(v, questions).value == analogy(Vectors(v.words, turned), questions).value
 
 
 @pytest.mark.data

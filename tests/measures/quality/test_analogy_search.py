@@ -10,29 +10,29 @@ from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import unit_float32
 
 
-def world(seed: int, words: int, asked: int) -> tuple[Vectors, np.ndarray]:
+def world(seed: int, words: int, queries: int) -> tuple[Vectors, np.ndarray]:
     rng = np.random.default_rng(seed)
     v = Vectors([f"w{i}" for i in range(words)], rng.normal(size=(words, 6)))
-    return v, np.stack([rng.choice(words, size=3, replace=False) for _ in range(asked)])
+    return v, np.stack([rng.choice(words, size=3, replace=False) for _ in range(queries)])
 
 
 @pytest.mark.parametrize("method", ["3cosadd", "3cosmul"])
 @given(seed=st.integers(0, 999))
 def test_all_at_once_answers_as_one_by_one(method: search.Method, seed: int) -> None:
-    v, asked = world(seed, words=25, asked=12)
-    found = search.answers(unit_float32(v), asked, method=method)
-    for (a, b, c), answer in zip(asked, found, strict=True):
+    v, queries = world(seed, words=25, queries=12)
+    result = search.answers(unit_float32(v), queries, method=method)
+    for (a, b, c), answer in zip(queries, result, strict=True):
         alone = v.most_similar([v.words[b], v.words[c]], k=1, negative=[v.words[a]], method=method)
         assert v.words[answer] == alone[0][0]
 
 
 @pytest.mark.parametrize("method", ["3cosadd", "3cosmul"])
 def test_the_size_of_a_block_changes_nothing(method: search.Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    v, asked = world(5, words=100, asked=80)
-    whole = search.answers(unit_float32(v), asked, method=method)
+    v, queries = world(5, words=100, queries=80)
+    whole = search.answers(unit_float32(v), queries, method=method)
     monkeypatch.setattr(search, "CANDIDATES_AT_ONCE", 7)
     monkeypatch.setattr(search, "SCORES_AT_ONCE", 21)
-    assert search.answers(unit_float32(v), asked, method=method).tolist() == whole.tolist()
+    assert search.answers(unit_float32(v), queries, method=method).tolist() == whole.tolist()
 
 
 def test_equal_scores_go_to_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_questions_have_sections(tmp_path: Path) -> None:
         questions(written(tmp_path, ": empty\n"))
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_sets_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="no similarity set 'rg-66'") as caught:
         rated_pairs("rg-66")
     assert "rg-65" in caught.value.hint

@@ -29,7 +29,7 @@ def test_equal_values_share_their_mean_rank_as_in_scipy(both: tuple[list[int], l
 
 
 @given(columns, st.integers(0, 99))
-def test_a_drawing_by_counts_is_the_drawing_itself(both: tuple[list[int], list[int]], seed: int) -> None:
+def test_counts_of_draws_give_the_same_value_as_the_draws(both: tuple[list[int], list[int]], seed: int) -> None:
     x, y = (np.array(column, dtype=np.float64) for column in both)
     counts = np.random.default_rng(seed).multinomial(len(x), np.full(len(x), 1 / len(x)))
     drawn = np.repeat(np.arange(len(x)), counts)

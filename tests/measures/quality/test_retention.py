@@ -24,10 +24,10 @@ def test_by_hand() -> None:
     # Only fig moves, from beside egg to beside apple: apple, bread and cheese keep their two nearest among themselves
     # but for apple, whose second nearest becomes fig; dough loses fig; egg loses fig; fig loses both.
     after = table([0.0, 0.1, 0.25, 1.0, 1.2, -0.15])
-    found = eh.measures.retention(after, WORDS, k=2, reference=before)
-    by_word = {item["word"]: 1 + item["value"] for item in found.items}
+    m = eh.measures.retention(after, WORDS, k=2, reference=before)
+    by_word = {item["word"]: 1 + item["value"] for item in m.items}
     assert by_word == pytest.approx({"apple": 0.5, "bread": 1, "cheese": 1, "dough": 0.5, "egg": 0.5, "fig": 0})
-    assert found.value == pytest.approx(3.5 / 6)
+    assert m.value == pytest.approx(3.5 / 6)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -40,6 +40,6 @@ def test_a_rotation_keeps_every_neighbour(seed: int) -> None:
 
 
 def test_too_few_words() -> None:
-    found = eh.measures.retention(table([0.0, 0.1, 0.3, 0.7, 1.2, 1.4]), WORDS, k=6)
-    assert found.status == "undefined"
-    assert "6 neighbours" in found.reason
+    m = eh.measures.retention(table([0.0, 0.1, 0.3, 0.7, 1.2, 1.4]), WORDS, k=6)
+    assert m.status == "undefined"
+    assert "6 neighbours" in m.reason

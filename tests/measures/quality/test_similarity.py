@@ -39,8 +39,8 @@ def test_the_record_says_what_was_compared() -> None:
 
 
 def test_pairs_with_unknown_words_are_dropped_and_counted() -> None:
-    asked = pairs(9, 1, 5, 3, 7, words=("east", "west", "nowhere", "north", "NE"))
-    m = similarity(V, asked)
+    rated = pairs(9, 1, 5, 3, 7, words=("east", "west", "nowhere", "north", "NE"))
+    m = similarity(V, rated)
     assert m.value == pytest.approx(1)
     assert m.n == 4
     assert m.coverage.missing == ("nowhere",)
@@ -49,8 +49,8 @@ def test_pairs_with_unknown_words_are_dropped_and_counted() -> None:
 
 
 def test_an_unknown_word_may_have_the_mean_vector() -> None:
-    asked = pairs(9, 1, 8, 3, words=("east", "west", "nowhere", "north"))
-    m = similarity(V, asked, unknown="mean-vector")
+    rated = pairs(9, 1, 8, 3, words=("east", "west", "nowhere", "north"))
+    m = similarity(V, rated, unknown="mean-vector")
     mean = V.matrix.mean(axis=0)
     assert m.n == 4
     assert m.items[2]["value"] == pytest.approx(mean[0] / np.linalg.norm(mean))
@@ -70,7 +70,7 @@ def test_undefined_with_a_reason() -> None:
     assert "all cosines are equal" in similarity(one, pairs(1, 2, 3, 4)).reason
 
 
-def test_an_unknown_policy_is_misuse() -> None:
+def test_an_unknown_policy_raises() -> None:
     with pytest.raises(UsageError, match="'zero'"):
         similarity(V, pairs(1, 2, 3, 4), unknown="zero")  # type: ignore[arg-type]
 
@@ -80,9 +80,9 @@ def test_neither_rotation_nor_length_changes_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = [f"w{i}" for i in range(12)]
     matrix = rng.normal(size=(12, 5))
-    asked = RatedPairs("mine", tuple(zip(names[::2], names[1::2], strict=True)), rng.normal(size=6))
+    rated = RatedPairs("mine", tuple(zip(names[::2], names[1::2], strict=True)), rng.normal(size=6))
     turned = matrix @ np.linalg.qr(rng.normal(size=(5, 5)))[0] * rng.uniform(0.5, 3, size=(12, 1))
-    first, second = similarity(Vectors(names, matrix), asked), similarity(Vectors(names, turned), asked)
+    first, second = similarity(Vectors(names, matrix), rated), similarity(Vectors(names, turned), rated)
     assert first.value == pytest.approx(second.value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations import LinearProjection, Span
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
@@ -78,7 +78,8 @@ def test_kept_words_are_matched_in_the_spelling_of_the_vocabulary() -> None:
 
 def test_the_report_names_rank_and_losses() -> None:
     v, _, _ = world()
-    report = Span().fit(v, Concept("g", {"f": ["p0"], "m": ["p1"]}, [*S, ("p0", "nowhere")])).report
+    with pytest.warns(EvenhandWarning, match="lost: p0/nowhere"):
+        report = Span().fit(v, Concept("g", {"f": ["p0"], "m": ["p1"]}, [*S, ("p0", "nowhere")])).report
     assert report["rank_removed"] == 5
     assert report["words_missing"] == ["nowhere"]
     assert 0 < report["variance_kept"] < 1

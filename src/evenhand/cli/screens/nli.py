@@ -23,9 +23,7 @@ def show_models(models: list[dict[str, Any]]) -> None:
         accuracies = [model["dev_accuracy"], *(test["accuracy"] for test in model["test"])]
         cells = (f"{accuracy:.1%}" for accuracy in accuracies)
         table.add_row(escape(model["file"]), str(model["seed"]), str(model["epoch"]), *cells)
-    show(
-        table, "[dim]Accuracy. The dev accuracy is optimistic, because it selected the epoch. Chance is about 33 %.[/]"
-    )
+    show(table, "[dim]Accuracy. That on dev is optimistic, because it selected the epoch. Chance is about 33 %.[/]")
 
 
 def show_accuracy(name: str, result: Accuracy) -> None:
@@ -39,9 +37,10 @@ def show_accuracy(name: str, result: Accuracy) -> None:
     for label, counts in zip(result.labels, result.confusion.tolist(), strict=True):
         share = result.by_label[label]
         table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
+    interval = escape(f"[{low:.1%}, {high:.1%}]")
     show(
-        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] \\[{low:.1%}, {high:.1%}] "
-        f"of {result.n:,} pairs{escape(describe_skipped(result.skipped))}",
+        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] {interval} of "
+        f"{result.n:,} pairs{escape(describe_skipped(result.skipped))}",
         table,
     )
 

@@ -27,7 +27,7 @@ VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that
 MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
 LabelOrder = Annotated[
     str | None,
-    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,contradiction."),
+    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,..."),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 
@@ -44,9 +44,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", help="Folder for models, train.json and the checkpoint.")],
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
-    test_file: Annotated[
-        list[Path] | None, typer.Option("--test", help="Labelled pairs for the final accuracy.")
-    ] = None,
+    test_file: Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")] = None,
     architecture: Annotated[str, typer.Option(help="decomposable or bilstm.")] = "decomposable",
     seeds: Annotated[
         str, typer.Option(help="Number of seeds, or a list: 3,4,7. For one specific seed write `7,`.")
@@ -67,9 +65,7 @@ def train(
     labels: LabelOrder = None,
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
-    stack: Annotated[
-        int | None, typer.Option(help="Models trained at once.", show_default="1 on a CPU, all on a GPU")
-    ] = None,
+    stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="CPU 1, GPU all")] = None,
     dtype: Annotated[str, typer.Option(help="Precision of the model files: float32 or float16.")] = "float32",
     as_json: Json = False,
 ) -> None:
@@ -167,11 +163,11 @@ def _read_pairs(path: Path, labels: str | None, *, one_class: bool = False) -> L
 
 def _check_before_reading(settings: dict[str, Any], out: Path) -> None:
     """Raise an error for invalid settings or an unwritable folder before anything is read or trained."""
-    from evenhand.files import told_as_output
+    from evenhand.files import output_errors
     from evenhand.models.nli.training.settings import NLITrainingSettings
 
     NLITrainingSettings(**{name: value for name, value in settings.items() if name != "stack"})
-    with told_as_output(out), TemporaryDirectory(dir=_nearest_existing(out)):
+    with output_errors(out), TemporaryDirectory(dir=_nearest_existing(out)):
         pass
 
 

@@ -19,7 +19,7 @@ from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Source
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.files import told_as_output
+from evenhand.files import output_errors
 from evenhand.progress import Progress
 
 BLOCK = 1 << 20  # tokens
@@ -80,7 +80,7 @@ def tokenise_to_file(
         plan = CountingPlan({}, None, None, tokeniser)
         vocabulary = Vocabulary((END,))
         shards = source.shards()
-        with told_as_output(path), path.open("wb") as out:
+        with output_errors(path), path.open("wb") as out:
             for number, shard in enumerate(shards):
                 if progress:
                     progress(number, len(shards), "reading")

@@ -16,10 +16,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
 
-from evenhand.files import BROKEN_STREAM, ZSTD_SLICE, compression_of
+from evenhand.files import BROKEN_STREAM, compression_of
 
 CHUNK = 1 << 14  # compressed bytes at a time
 OUTPUT = 1 << 20  # decompressed bytes at a time
+# A zstd block of 4 bytes may stand for 128 KB: slices of this size keep the output of one step below 16 MB.
+ZSTD_SLICE = 1 << 8
 OpenStored: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 
 

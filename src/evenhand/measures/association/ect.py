@@ -29,6 +29,7 @@ INFO = Info(
     cites=("dev2019attenuating",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
+    definition=2,
 )
 
 

@@ -33,6 +33,7 @@ INFO = Info(
     queries=(),
     matched_sets=True,
     one_against_rest=True,
+    definition=2,
 )
 
 

@@ -129,16 +129,18 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
         targets: number of target sets that the measure needs; None for any number.
         attributes: number of attribute sets that the measure needs; None for any number.
     """
-    found = find_query(query)
-    for needed, sets, role in ((targets, found.targets, "target"), (attributes, found.attributes, "attribute")):
+    resolved = find_query(query)
+    for needed, sets, role in ((targets, resolved.targets, "target"), (attributes, resolved.attributes, "attribute")):
         if needed is not None and len(sets) != needed:
             raise UsageError(
-                f"this measure needs {needed} {role} set{'s' * (needed > 1)}, {found.name!r} has {len(sets)}",
+                f"this measure needs {needed} {role} set{'s' * (needed > 1)}, {resolved.name!r} has {len(sets)}",
                 hint=f"give a query with {role}s={'(words, other_words)' if needed == 2 else '(words,)'}",
             )
-    first, second = (tuple(locate_set(vectors, words) for words in sets) for sets in (found.targets, found.attributes))
+    first, second = (
+        tuple(locate_set(vectors, words) for words in sets) for sets in (resolved.targets, resolved.attributes)
+    )
     coverage = sum((group.coverage for group in first + second), Coverage(()))
-    return LocatedQuery(found, first, second, coverage)
+    return LocatedQuery(resolved, first, second, coverage)
 
 
 def same_direction(first: Vector64, second: Vector64) -> bool:

@@ -27,6 +27,7 @@ INFO = Info(
     ),
     cites=("manzini2019",),
     queries=("weat-6", "weat-3", "weat-10"),
+    definition=2,
 )
 
 
@@ -98,10 +99,10 @@ def _change(located: LocatedQuery, after: Matrix64, reference: Vectors | None) -
     """Return the mean change from the reference and the paired t-test, where both have the same words."""
     if reference is None:
         return {}
-    before = locate_query(reference, located.query, targets=None, attributes=None)
-    if [group.words for group in before.sets] != [group.words for group in located.sets]:
+    original = locate_query(reference, located.query, targets=None, attributes=None)
+    if [group.words for group in original.sets] != [group.words for group in located.sets]:
         return {"change": {"reason": "the reference has other words of this query"}}
-    changes = (after - _distances(before)).ravel()
+    changes = (after - _distances(original)).ravel()
     if len(changes) < 2 or np.ptp(changes) <= SAME_CHANGE:
         return {"change": {"mean": float(changes.mean())}}
     from scipy.stats import ttest_1samp

@@ -32,6 +32,7 @@ INFO = Info(
     ),
     cites=("ethayarajh2019",),
     queries=("bolukbasi2016-professions",),
+    definition=2,
 )
 
 
@@ -73,18 +74,17 @@ def ripa(
     """
     if relation not in get_args(Relation):
         raise UsageError(f"unknown relation {relation!r}", hint="use pc or mean-of-pairs")
-    wordset, about = as_wordset(words), as_concept(concept)
+    wordset, concept = as_wordset(words), as_concept(concept)
     located = locate_set(vectors, wordset)
-    params = {"relation": relation, "concept": about.name, "case": vectors.case, "min_share": min_share}
-    fields = MeasurementFields("ripa", vectors, wordset.name, params, seed, about.positive, reference=reference)
-    if not len(about.pairs):
-        return fields.undefined(f"concept {about.name!r} has no pairs of words, which RIPA needs", located.coverage)
-    complete = sum(all(vectors.find(word) is not None for word in pair) for pair in about.pairs)
-    pairs_list = ListCoverage(about.pairs.name, complete, len(about.pairs), "pair")
-    if reason := fields.problem([located.as_list(), pairs_list], min_share):
+    params = {"relation": relation, "concept": concept.name, "case": vectors.case, "min_share": min_share}
+    fields = MeasurementFields("ripa", vectors, wordset.name, params, seed, concept.positive, reference=reference)
+    if not len(concept.pairs):
+        return fields.undefined(f"concept {concept.name!r} has no pairs of words, which RIPA needs", located.coverage)
+    lists = (located.as_list(), ListCoverage.of_pairs(vectors, concept.pairs))
+    if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, located.coverage)
     try:
-        contrasts, used = pair_differences(vectors, about.pairs)
+        contrasts, used = pair_differences(vectors, concept.pairs)
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, located.coverage)
     beta = associations(located.rows, contrasts, relation)
@@ -94,12 +94,12 @@ def ripa(
         len(beta),
         located.coverage,
         interval=mean_interval(np.abs(beta), seed=seed),
-        reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {about.name} axis",
+        reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {concept.name} axis",
         items=_items(located, beta, population),
         details={
             "signed_mean": float(beta.mean()),
             "pairs": len(contrasts),
-            "pairs_lost": [list(pair) for pair in about.pairs if pair not in used],
+            "pairs_lost": [list(pair) for pair in concept.pairs if pair not in used],
             "population_mean": population.mean if population else None,
             "interval_over_pairs": list(population.interval) if population and population.interval else None,
             "pair_agreement": population.agreement if population else None,

@@ -31,6 +31,7 @@ INFO = Info(
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
+    definition=2,
 )
 
 

@@ -46,6 +46,7 @@ INFO = Info(
     queries=("weat-3", "weat-10"),
     arity=(None, 2),
     generic=("pleasant-unpleasant",),
+    definition=2,
 )
 
 
@@ -85,8 +86,8 @@ def rnsb(
     if splits < 1:
         raise UsageError(f"splits must be at least 1, got {splits}", hint="use 10 or more: single splits vary a lot")
     source = find_query(sentiment if sentiment is not None else query)
-    found = find_query(query)
-    combined = Query(found.name, found.targets, source.attributes, found.source, concept=found.concept)
+    resolved = find_query(query)
+    combined = Query(resolved.name, resolved.targets, source.attributes, resolved.source, concept=resolved.concept)
     located = locate_query(vectors, combined, targets=None, attributes=2)
     good, bad = located.attributes
     params = {

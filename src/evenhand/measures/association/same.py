@@ -32,6 +32,7 @@ INFO = Info(
     ),
     cites=("schroeder2022",),
     queries=("bolukbasi2016-professions",),
+    definition=2,
 )
 
 
@@ -71,14 +72,20 @@ def same(
     """
     if combine not in get_args(Combine):
         raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
-    wordset, about = as_wordset(words), as_concept(concept)
-    names = [about.positive, *(name for name in about.groups if name != about.positive)]
-    located, groups = locate_set(vectors, wordset), [locate_set(vectors, about.groups[name]) for name in names]
+    wordset, concept = as_wordset(words), as_concept(concept)
+    names = [concept.positive, *(name for name in concept.groups if name != concept.positive)]
+    located, groups = locate_set(vectors, wordset), [locate_set(vectors, concept.groups[name]) for name in names]
     coverage = sum((group.coverage for group in groups), located.coverage)
-    params = {"combine": combine, "concept": about.name, "groups": names, "case": vectors.case, "min_share": min_share}
-    fields = MeasurementFields("same", vectors, wordset.name, params, seed, about.positive, reference=reference)
+    params = {
+        "combine": combine,
+        "concept": concept.name,
+        "groups": names,
+        "case": vectors.case,
+        "min_share": min_share,
+    }
+    fields = MeasurementFields("same", vectors, wordset.name, params, seed, concept.positive, reference=reference)
     if len(names) < 2:
-        return fields.undefined(f"concept {about.name!r} has one group; SAME compares two or more", coverage)
+        return fields.undefined(f"concept {concept.name!r} has one group; SAME compares two or more", coverage)
     lists = [group.as_list() for group in (located, *groups)]
     if reason := fields.problem(lists, min_share) or _equal_means(groups):
         return fields.undefined(reason, coverage)

@@ -36,6 +36,7 @@ INFO = Info(
     queries=("weat-6", "weat-7", "weat-8", "weat-1", "weat-2", "weat-3", "weat-4", "weat-5", "weat-9", "weat-10"),
     arity=(2, 2),
     one_against_rest=True,
+    definition=2,
 )
 
 

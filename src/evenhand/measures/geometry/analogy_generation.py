@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -71,10 +72,9 @@ def generate_analogies(
     >>> [(x, y) for x, y, score in generate_analogies(v)]
     [('queen', 'king')]
     """
-    poles = Poles("pair", (pair[0], pair[1]), (pair[0],), (pair[1],))
-    selection = select_words(
-        vectors, concept=Concept("pair", {"positive": [pair[0]], "negative": [pair[1]]}), restriction=Restriction(first)
-    )
+    concept = Concept("pair", {"positive": [pair[0]], "negative": [pair[1]]})
+    poles = concept_poles(concept, pair)
+    selection = select_words(vectors, concept=concept, restriction=Restriction(first))
     analogies = _search(vectors, selection.rows, poles.axis(vectors, normalise=True).basis[0], k, delta)
     return [
         GeneratedAnalogy(selection.words[x], selection.words[y], float(score))
@@ -128,45 +128,30 @@ def analogy_generation(
         raise UsageError(f"k must be at least 1 and delta between 0 and 2, got k={k} and delta={delta}")
     if score is not None and score not in get_args(AnalogyScore):
         raise UsageError(f"unknown score {score!r}", hint="use strength or neutral-share")
-    results = _measure(vectors, words, k, delta, direction, pair, as_concept(concept), restriction, reference, seed)
-    return results if score is None else results[get_args(AnalogyScore).index(score)]
-
-
-def _measure(
-    vectors: Vectors,
-    words: Words,
-    k: int,
-    delta: float,
-    direction: Direction,
-    pair: Pair | None,
-    about: Concept,
-    restriction: Restriction | None,
-    reference: Vectors | None,
-    seed: int,
-) -> tuple[Measurement, ...]:
-    """Return both scores."""
-    poles = concept_poles(about, pair)
-    selection = select_words(vectors, words, concept=about, restriction=restriction or Restriction(exclude=NOTHING))
-    params = {"concept": about.name, **poles.to_dict(), "k": k, "delta": delta, "direction": direction}
-    strength, neutral = (
-        MeasurementFields(
-            "analogy-generation",
-            vectors,
-            selection.name,
-            {**params, **selection.restriction},
-            seed,
-            about.positive,
-            score=name,
-            reference=reference,
-        )
-        for name in get_args(AnalogyScore)
+    concept = as_concept(concept)
+    poles = concept_poles(concept, pair)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction or Restriction(exclude=NOTHING))
+    params = {
+        "concept": concept.name,
+        **poles.to_dict(),
+        "k": k,
+        "delta": delta,
+        "direction": direction,
+        **selection.restriction,
+    }
+    fields = MeasurementFields(
+        "analogy-generation", vectors, selection.name, params, seed, concept.positive, reference=reference
     )
+    strength, neutral = (replace(fields, score=name) for name in get_args(AnalogyScore))
     source = direction_source(vectors, reference, direction)
 
-    def undefined(reason: str) -> tuple[Measurement, ...]:
-        return tuple(fields.undefined(reason, selection.coverage) for fields in (strength, neutral))
+    def results(first: Measurement, second: Measurement) -> Measurement | tuple[Measurement, ...]:
+        return {"strength": first, "neutral-share": second}[score] if score else (first, second)
 
-    if reason := strength.problem((*selection.lists(), *poles.lists(source))):
+    def undefined(reason: str) -> Measurement | tuple[Measurement, ...]:
+        return results(*(each.undefined(reason, selection.coverage) for each in (strength, neutral)))
+
+    if reason := fields.problem((*selection.lists(), *poles.lists(source))):
         return undefined(reason)
     try:
         axis = poles.axis(source, normalise=True).basis[0]
@@ -179,9 +164,9 @@ def _measure(
     ]
     if not pairs:
         return undefined(f"no two words of {selection.name} are within {delta:g} of each other")
-    return (
+    return results(
         _strength(strength, pairs, scores, poles, selection.coverage),
-        _neutral_share(neutral, pairs, scores, poles, selection.coverage, about),
+        _neutral_share(neutral, pairs, scores, poles, selection.coverage, concept),
     )
 
 

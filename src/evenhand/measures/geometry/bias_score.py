@@ -145,8 +145,7 @@ def direction_lists(vectors: Vectors, concept: Concept, *, how: How = "pairs") -
     """Return the coverage of the words that `concept_direction` learns from."""
     if how == "pair" or not len(concept.pairs):
         return concept_poles(concept).lists(vectors)
-    complete = sum(all(vectors.find(word) is not None for word in pair) for pair in concept.pairs)
-    return (ListCoverage(concept.pairs.name, complete, len(concept.pairs), "pair"),)
+    return (ListCoverage.of_pairs(vectors, concept.pairs),)
 
 
 def direction_source(vectors: Vectors, reference: Vectors | None, direction: Direction) -> Vectors:

@@ -70,6 +70,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 Agreement = Literal["accuracy", "v-measure"]
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors
@@ -123,11 +124,11 @@ def clustering(
         raise UsageError(f"unknown value {value!r}", hint="use accuracy or v-measure")
     if runs < 1 or starts < 1:
         raise UsageError(f"runs and starts must be at least 1, got runs={runs}, starts={starts}")
-    about, before = as_concept(concept), reference or vectors
-    poles = concept_poles(about, pair)
-    selection = select_words(vectors, words, concept=about, restriction=restriction, reference=reference)
+    concept, original = as_concept(concept), reference or vectors
+    poles = concept_poles(concept, pair)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction, reference=reference)
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         **poles.to_dict(),
         "starts": starts,
         "per_side": per_side,
@@ -139,13 +140,13 @@ def clustering(
         **selection.restriction,
     }
     fields = MeasurementFields("clustering", vectors, selection.name, params, seed, reference=reference)
-    if reason := fields.problem((*selection.lists(), *poles.lists(before)), min_share):
+    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
         return fields.undefined(reason, selection.coverage)
     cluster = partial(two_means, normalise=normalise, runs=runs, starts=starts, seed=seed)
     try:
-        biased = select_most_biased(selection, before, poles, score=score, per_side=per_side)
+        biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
         clusters = cluster(biased.selection.matrix(vectors))
-        earlier = None if before is vectors else cluster(as_float64(before.matrix[biased.selection.reference_rows]))
+        earlier = None if original is vectors else cluster(as_float64(original.matrix[biased.selection.reference_rows]))
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
     counts = tables(biased.labels, clusters)

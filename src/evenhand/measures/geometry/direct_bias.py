@@ -38,6 +38,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
+    definition=2,
 )
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
 
@@ -80,21 +81,21 @@ def direct_bias(
 
     What it does not tell you: whether bias is gone, see `evenhand show direct-bias`.
     """
-    about = as_concept(concept)
+    concept = as_concept(concept)
     if not c >= 0:
         raise UsageError(f"c must not be negative, got {c}")
     source = direction_source(vectors, reference, direction)
-    selection = select_words(vectors, words, concept=about, restriction=restriction)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction)
     learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    params = {"c": c, "concept": about.name, "min_share": min_share, **learned, **selection.restriction}
+    params = {"c": c, "concept": concept.name, "min_share": min_share, **learned, **selection.restriction}
     fields = MeasurementFields(
-        "direct-bias", vectors, selection.name, params, seed, about.positive, reference=reference
+        "direct-bias", vectors, selection.name, params, seed, concept.positive, reference=reference
     )
-    lists = (*selection.lists(), *(() if subspace else direction_lists(source, about, how=how)))
+    lists = (*selection.lists(), *(() if subspace else direction_lists(source, concept, how=how)))
     if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, selection.coverage)
     try:
-        axis = subspace or concept_direction(source, about, how=how)
+        axis = subspace or concept_direction(source, concept, how=how)
         cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
@@ -105,7 +106,7 @@ def direct_bias(
         len(lengths),
         selection.coverage,
         interval=mean_interval(lengths, seed=seed),
-        reading=_reading(value, c, about.name),
+        reading=_reading(value, c, concept.name),
         items=word_items(selection.words, cosines[:, 0]),
         details={
             "random_level": float(np.sqrt(2 / (np.pi * vectors.dim))),

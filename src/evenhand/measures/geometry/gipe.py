@@ -39,6 +39,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 SAMPLE = 5_000  # words whose neighbours are searched in a default run: a few seconds on a laptop
 
@@ -92,14 +93,14 @@ def gipe(
     """
     if unvisited not in (0, 1):
         raise UsageError(f"unvisited, the weight of a word without incoming edges, must be 1 or 0, got {unvisited!r}")
-    about, before = as_concept(concept), reference or vectors
+    concept, original = as_concept(concept), reference or vectors
     selection, candidates = (
-        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
     learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         "smallest": smallest,
         "theta": theta,
         "k": k,
@@ -111,14 +112,14 @@ def gipe(
         **candidates.restriction,
     }
     fields = MeasurementFields("gipe", vectors, selection.name, params, seed, reference=reference)
-    lists = (*selection.lists(), *(() if subspace else direction_lists(before, about, how=how)))
+    lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
     if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, selection.coverage)
     sources = selection.sample(sample, seed=seed)
     try:
-        axis = subspace or concept_direction(before, about, how=how)
+        axis = subspace or concept_direction(original, concept, how=how)
         graph = neighbour_graph(vectors, sources, candidates, k=k)
-        betas = edge_betas(graph, before, sources, candidates, axis, smallest=smallest)
+        betas = edge_betas(graph, original, sources, candidates, axis, smallest=smallest)
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
     illicit = betas > theta
@@ -132,7 +133,7 @@ def gipe(
         len(eta),
         selection.coverage,
         interval=weighted_mean_interval(eta, gamma, seed=seed),
-        reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {about.name}",
+        reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {concept.name}",
         items=word_items(sources.words, eta, weight=gamma.tolist()),
         details={
             "unweighted": float(eta.mean()),

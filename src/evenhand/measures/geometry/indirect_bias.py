@@ -40,6 +40,7 @@ INFO = Info(
     cites=("bolukbasi2016",),
     queries=(),  # no published list of pairs; proximity-bias and gipe measure it over whole neighbourhoods
     family="geometry",
+    definition=2,
 )
 SMALLEST = 1e-6  # below this w.v and the length of w' are rounding of float32 vectors, and beta is a quotient of noise
 
@@ -79,19 +80,19 @@ def indirect_bias(
     What it does not tell you: whether that share is unjust. See `evenhand show indirect-bias`.
     """
     wanted = find_pairs(pairs) if isinstance(pairs, str | Pairs) else Pairs("pairs", pairs)
-    about, source = as_concept(concept), direction_source(vectors, reference, direction)
-    selection = select_words(vectors, dict.fromkeys(wanted.first + wanted.second), concept=about)
+    concept, source = as_concept(concept), direction_source(vectors, reference, direction)
+    selection = select_words(vectors, dict.fromkeys(wanted.first + wanted.second), concept=concept)
     index = {word: row for row, word in enumerate(selection.words)}
     complete = [(w, v) for w, v in wanted if w in index and v in index]
     learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    params = {"concept": about.name, "smallest": smallest, "min_share": min_share, **learned}
+    params = {"concept": concept.name, "smallest": smallest, "min_share": min_share, **learned}
     fields = MeasurementFields("indirect-bias", vectors, wanted.name, params, seed, reference=reference)
     pairs_list = ListCoverage(wanted.name, len(complete), len(wanted), "pair")
-    lists = (pairs_list, *(() if subspace else direction_lists(source, about, how=how)))
+    lists = (pairs_list, *(() if subspace else direction_lists(source, concept, how=how)))
     if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, selection.coverage)
     try:
-        axis = subspace or concept_direction(source, about, how=how)
+        axis = subspace or concept_direction(source, concept, how=how)
         unit = unit_rows(selection.matrix(vectors))
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
@@ -107,7 +108,7 @@ def indirect_bias(
         len(defined),
         selection.coverage,
         interval=mean_interval(defined, seed=seed),
-        reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {about.name} direction",
+        reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {concept.name} direction",
         items=items,
         details={
             "asked": len(wanted),

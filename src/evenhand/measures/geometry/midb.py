@@ -36,6 +36,7 @@ INFO = Info(
     cites=("dawkins2021",),
     queries=(VOCABULARY,),
     family="geometry",
+    definition=2,
 )
 
 
@@ -77,11 +78,11 @@ def midb(
 
     What it does not tell you: whether those directions are about the concept. See `evenhand show midb`.
     """
-    about = as_concept(concept)
+    concept = as_concept(concept)
     source = direction_source(vectors, reference, direction)
-    selection = select_words(vectors, words, concept=about, restriction=restriction)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction)
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         "d": d,
         "centre": centre,
         "signed": signed,
@@ -89,14 +90,14 @@ def midb(
         "min_share": min_share,
         **selection.restriction,
     }
-    fields = MeasurementFields("midb", vectors, selection.name, params, seed, about.positive, reference=reference)
-    if about.positive not in about.names or len(about.names) < 2:
-        reason = f"concept {about.name!r} has no first names of two groups, which MIDB compares"
+    fields = MeasurementFields("midb", vectors, selection.name, params, seed, concept.positive, reference=reference)
+    if concept.positive not in concept.names or len(concept.names) < 2:
+        reason = f"concept {concept.name!r} has no first names of two groups, which MIDB compares"
         return fields.undefined(reason, selection.coverage)
-    positive, rest = _name_lists(about)
-    names = source.locate(positive)[1], source.locate(rest)[1]
-    sides = zip((about.positive, REST), names, strict=True)
-    lists = (ListCoverage.of_words(f"{about.name} names, {side}", coverage) for side, coverage in sides)
+    positive, rest = _name_lists(concept)
+    names = source.locate(positive, own_case=True)[1], source.locate(rest, own_case=True)[1]
+    sides = zip((concept.positive, REST), names, strict=True)
+    lists = (ListCoverage.of_words(f"{concept.name} names, {side}", coverage) for side, coverage in sides)
     if reason := fields.problem((*selection.lists(), *lists), min_share):
         return fields.undefined(reason, selection.coverage)
     try:
@@ -114,8 +115,8 @@ def midb(
         reading=f"the first direction has cosine {cosine:.2f} with the mean name difference",
         items=word_items(selection.words, values),
         details={
-            "centred": _variant(rows, learned[True], source, about),
-            "uncentred": _variant(rows, learned[False], source, about),
+            "centred": _variant(rows, learned[True], source, concept),
+            "uncentred": _variant(rows, learned[False], source, concept),
             "names": {"asked": both.asked, "found": len(both.found), "missing": list(both.missing)},
             "sizes": dict(selection.sizes),
         },

@@ -34,6 +34,7 @@ INFO = Info(
     queries=(VOCABULARY, "bolukbasi2016-professions"),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 Statistic = Literal["pearson", "spearman"]
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
@@ -82,14 +83,14 @@ def neighbours(
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    about, before = as_concept(concept), reference or vectors
-    poles = concept_poles(about, pair)
+    concept, original = as_concept(concept), reference or vectors
+    poles = concept_poles(concept, pair)
     selection, candidates = (
-        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         "k": k,
         "sample": sample,
         "pool": candidates.name,
@@ -99,13 +100,15 @@ def neighbours(
         **poles.to_dict(),
         **candidates.restriction,
     }
-    fields = MeasurementFields("neighbours", vectors, selection.name, params, seed, about.positive, reference=reference)
-    if reason := fields.problem((*selection.lists(), *poles.lists(before)), min_share):
+    fields = MeasurementFields(
+        "neighbours", vectors, selection.name, params, seed, concept.positive, reference=reference
+    )
+    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
         return fields.undefined(reason, selection.coverage)
     sources = selection.sample(sample, seed=seed)
     try:
-        bias = bias_scores(before, sources.reference_rows, poles, score=score)
-        positive = bias_scores(before, candidates.reference_rows, poles, score=score) > 0
+        bias = bias_scores(original, sources.reference_rows, poles, score=score)
+        positive = bias_scores(original, candidates.reference_rows, poles, score=score) > 0
         graph = neighbour_graph(vectors, sources, candidates, k=k)
         shares = positive[graph.neighbours].mean(axis=1)
         values = {name: _correlation(name, bias, shares) for name in CORRELATIONS}

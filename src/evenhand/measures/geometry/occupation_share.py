@@ -31,6 +31,7 @@ INFO = Info(
     queries=("occupations-share-of-women",),
     family="geometry",
     concepts=("gender",),
+    definition=2,
 )
 Statistic = Literal["pearson", "spearman"]
 
@@ -72,11 +73,11 @@ def occupation_share(
     """
     if statistic not in get_args(Statistic):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
-    wordset, about = find_wordset(words), as_concept(concept)
-    numbers, poles = _numbers(wordset, column), concept_poles(about, pair)
+    wordset, concept = find_wordset(words), as_concept(concept)
+    numbers, poles = _numbers(wordset, column), concept_poles(concept, pair)
     rows, coverage = vectors.locate(wordset)
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         **poles.to_dict(),
         "score": score,
         "statistic": statistic,
@@ -84,7 +85,7 @@ def occupation_share(
         "min_share": min_share,
     }
     fields = MeasurementFields(
-        "occupation-share", vectors, wordset.name, params, seed, about.positive, reference=reference
+        "occupation-share", vectors, wordset.name, params, seed, concept.positive, reference=reference
     )
     lists = (ListCoverage.of_words(wordset.name, coverage), *poles.lists(vectors))
     if reason := fields.problem(lists, min_share):

@@ -32,6 +32,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 
 
@@ -74,9 +75,9 @@ def proximity_bias(
 
     What it does not tell you: which neighbours a reader would call unjust. See `evenhand show proximity-bias`.
     """
-    about, before = as_concept(concept), reference or vectors
+    concept, original = as_concept(concept), reference or vectors
     selection, candidates = (
-        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
     learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
@@ -85,19 +86,19 @@ def proximity_bias(
         "k": k,
         "pool": candidates.name,
         "smallest": smallest,
-        "concept": about.name,
+        "concept": concept.name,
         "min_share": min_share,
         **learned,
         **candidates.restriction,
     }
     fields = MeasurementFields("proximity-bias", vectors, selection.name, params, seed, reference=reference)
-    lists = (*selection.lists(), *(() if subspace else direction_lists(before, about, how=how)))
+    lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
     if reason := fields.problem(lists, min_share):
         return fields.undefined(reason, selection.coverage)
     try:
-        axis = subspace or concept_direction(before, about, how=how)
+        axis = subspace or concept_direction(original, concept, how=how)
         graph = neighbour_graph(vectors, selection, candidates, k=k)
-        betas = edge_betas(graph, before, selection, candidates, axis, smallest=smallest)
+        betas = edge_betas(graph, original, selection, candidates, axis, smallest=smallest)
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
     eta = proximity(betas > theta)
@@ -106,7 +107,7 @@ def proximity_bias(
         len(eta),
         selection.coverage,
         interval=mean_interval(eta, seed=seed),
-        reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {about.name}",
+        reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {concept.name}",
         items=word_items(selection.words, eta),
         details={
             "k": graph.k,

@@ -50,6 +50,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
+    definition=2,
 )
 
 
@@ -103,11 +104,11 @@ def recoverability(
     settings = classifier_settings(names, options or {})
     if not 0 < train < 1 or repeats < 1:
         raise UsageError(f"train must be between 0 and 1 and repeats at least 1, got {train} and {repeats}")
-    about, before = as_concept(concept), reference or vectors
-    poles = concept_poles(about, pair)
-    selection = select_words(vectors, words, concept=about, restriction=restriction, reference=reference)
+    concept, original = as_concept(concept), reference or vectors
+    poles = concept_poles(concept, pair)
+    selection = select_words(vectors, words, concept=concept, restriction=restriction, reference=reference)
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         **poles.to_dict(),
         "normalise": normalise,
         "settings": settings,
@@ -120,10 +121,10 @@ def recoverability(
         **selection.restriction,
     }
     fields = MeasurementFields("recoverability", vectors, selection.name, params, seed, reference=reference)
-    if reason := fields.problem((*selection.lists(), *poles.lists(before)), min_share):
+    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
         return fields.undefined(reason, selection.coverage)
     try:
-        biased = select_most_biased(selection, before, poles, score=score, per_side=per_side)
+        biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
         rows = biased.selection.matrix(vectors)
         scaled = unit_rows(rows) if normalise else rows
     except (DegenerateError, VocabularyError) as error:

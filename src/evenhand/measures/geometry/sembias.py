@@ -35,6 +35,7 @@ INFO = Info(
     queries=("sembias", "sembias-subset"),
     family="geometry",
     concepts=("gender",),
+    definition=2,
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
 CHOICES = ("definition", "stereotype", "none", "undecided")
@@ -75,38 +76,38 @@ def sembias(
 
     What it does not tell you: anything about words outside its 42 pairs. See `evenhand show sembias`.
     """
-    found, about = find_table(table), as_concept(concept)
-    if "definition" not in found.columns or "stereotype" not in found.columns:
+    table_rows, concept = find_table(table), as_concept(concept)
+    if "definition" not in table_rows.columns or "stereotype" not in table_rows.columns:
         raise UsageError(
-            f"table {found.name!r} needs columns definition and stereotype, it has {', '.join(found.columns)}",
+            f"table {table_rows.name!r} needs columns definition and stereotype, has {', '.join(table_rows.columns)}",
             hint="use the table sembias, or one with these columns and cells like doctor:nurse",
         )
-    source, poles = direction_source(vectors, reference, direction), concept_poles(about, pair)
-    coverage = vectors.locate(word for two in _split_cells(found) for word in two)[1]
+    source, poles = direction_source(vectors, reference, direction), concept_poles(concept, pair)
+    coverage = vectors.locate(word for two in _split_cells(table_rows) for word in two)[1]
     vocabulary = frozenset(coverage.found)
-    complete = [row for row in found if all(word in vocabulary for cell in row for word in cell.split(":"))]
+    complete = [row for row in table_rows if all(word in vocabulary for cell in row for word in cell.split(":"))]
     params = {
-        "concept": about.name,
+        "concept": concept.name,
         **poles.to_dict(),
         "direction": direction,
         "undecided": undecided,
         "min_share": min_share,
     }
-    fields = MeasurementFields("sembias", vectors, found.name, params, seed, reference=reference)
-    rows_list = ListCoverage(found.name, len(complete), len(found), "complete row")
+    fields = MeasurementFields("sembias", vectors, table_rows.name, params, seed, reference=reference)
+    rows_list = ListCoverage(table_rows.name, len(complete), len(table_rows), "complete row")
     if reason := fields.problem((rows_list, *poles.lists(source)), min_share):
         return fields.undefined(reason, coverage)
     try:
         cosines, equal = _cosines(vectors, complete, poles.axis(source, normalise=False))
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, coverage)
-    choices = _choices(cosines, found.columns, undecided)
-    items = _items(complete, found.columns, choices, cosines)
+    choices = _choices(cosines, table_rows.columns, undecided)
+    items = _items(complete, table_rows.columns, choices, cosines)
     if set(choices) == {"undecided"}:
         reason = f"every row is undecided: its two largest cosines differ by less than {undecided:g}"
         return fields.undefined(reason, coverage, items=items)
     hits = np.array([choice == "definition" for choice in choices], dtype=np.float64)
-    clusters = [[row[found.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
+    clusters = [[row[table_rows.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
     first, second = poles.names
     return fields.measurement(
         float(hits.mean()),
@@ -117,8 +118,8 @@ def sembias(
         items=items,
         details={
             **{name: choices.count(name) / len(choices) for name in CHOICES},
-            "rows": len(found),
-            "lost_rows": len(found) - len(complete),
+            "rows": len(table_rows),
+            "lost_rows": len(table_rows) - len(complete),
             "equal_pairs": equal,
         },
     )

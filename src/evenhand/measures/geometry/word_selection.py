@@ -75,10 +75,10 @@ def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restric
     """Return the restricted vocabulary V_t of these vectors."""
     considered = vectors.words[: restriction.first]
     plain = [word for word in considered if len(word) <= restriction.longest and is_plain(word)]
-    excluded = frozenset(restriction.excluded(concept))
-    if restriction.exclude is None and not len(concept.specific):
-        # Names of groups are cased in lists and often not in vocabularies.
-        excluded |= {spelling for word in excluded if (spelling := vectors.find(word)) is not None}
+    # A specific list matches by its own case; the words of a concept's groups are looked up like any others.
+    own_case = restriction.exclude is not None or len(concept.specific) > 0
+    rows, _ = vectors.locate(restriction.excluded(concept), own_case=own_case)
+    excluded = frozenset(vectors.words[row] for row in rows.tolist())
     remaining = tuple(word for word in plain if word not in excluded)
     sizes = {"considered": len(considered), "plain": len(plain), "kept": len(remaining)}
     return RestrictedVocabulary(remaining, sizes)
@@ -144,18 +144,18 @@ def select_words(
     reference: Vectors | None = None,
 ) -> WordSelection:
     """Return the words of a list, or the restricted vocabulary; a word that the reference lacks counts as missing."""
-    before = reference or vectors
+    original = reference or vectors
     if isinstance(words, str) and words == VOCABULARY:
         rules = restriction or Restriction()
         vocabulary = restrict_vocabulary(vectors, concept, rules)
         name, sizes, recorded = VOCABULARY, vocabulary.sizes, rules.to_dict(concept)
         rows, coverage = vectors.locate(vocabulary.words, case="exact")
-        reference_rows, both = before.locate(vocabulary.words, case="exact")
+        reference_rows, both = original.locate(vocabulary.words, case="exact")
     else:
         listed = as_wordset(words)
         name, sizes, recorded = listed.name, {"asked": len(listed)}, {}
         rows, coverage = vectors.locate(listed)
-        reference_rows, both = before.locate(coverage.found)
+        reference_rows, both = original.locate(coverage.found)
     in_both = np.isin(coverage.found, both.found) if both.missing else np.ones(len(rows), dtype=bool)
     combined = Coverage(both.found, coverage.missing + both.missing, {**coverage.respelt, **both.respelt})
     sizes = {**sizes, "used": len(both.found)}

@@ -38,7 +38,9 @@ class EnsembleProbe:
         if self.scores is None:
             return {}
         spreads = {name: spread.to_dict() for name, spread in self.scores.scores.items()}
-        return {"scores": spreads, "controls": self.scores.controls, "interval_over": list(self.scores.interval_over)}
+        details = {"scores": spreads, "controls": self.scores.controls}
+        alarm = {"not_interpretable": self.scores.warning} if self.scores.warning else {}
+        return details | {"interval_over": list(self.scores.interval_over)} | alarm
 
 
 def as_ensemble(model: InferenceView) -> NLIEnsemble:
@@ -70,4 +72,4 @@ def probe_ensemble(
         return EnsembleProbe(None, error.message, fields)
     fields["params"] |= {"draws": DRAWS, "models": [result.model for result in scores.results]}
     fields["params"]["surface"] = asdict(asked.surface)
-    return EnsembleProbe(scores, "", fields | {"note": ensemble.note})
+    return EnsembleProbe(scores, "", fields | {"note": "; ".join(filter(None, (scores.warning, ensemble.note)))})

@@ -51,6 +51,7 @@ INFO = Info(
     queries=(),
     available=available,
     family="quality",
+    definition=2,
 )
 
 

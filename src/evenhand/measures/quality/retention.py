@@ -29,6 +29,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="quality",
     needs_reference=True,
+    definition=2,
 )
 
 
@@ -63,12 +64,12 @@ def retention(
 
     What it does not tell you: whether the neighbours that changed were worth keeping.
     """
-    about = as_concept(concept)
+    concept = as_concept(concept)
     selection, pool = (
-        select_words(vectors, each, concept=about, restriction=restriction, reference=reference)
+        select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, VOCABULARY)
     )
-    params = {"k": k, "sample": sample, "concept": about.name, "min_share": min_share, **pool.restriction}
+    params = {"k": k, "sample": sample, "concept": concept.name, "min_share": min_share, **pool.restriction}
     fields = MeasurementFields("retention", vectors, selection.name, params, seed, reference=reference)
     if reason := fields.problem(selection.lists(), min_share):
         return fields.undefined(reason, selection.coverage)
@@ -76,8 +77,8 @@ def retention(
         return fields.undefined(f"{len(pool)} words are too few for {k} neighbours", selection.coverage)
     drawn = selection.sample(sample, seed=seed)
     now = _neighbours(vectors, drawn.rows, pool.rows, k)
-    before = _neighbours(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
-    shares = _shared(now, before)
+    original = _neighbours(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
+    shares = _shared(now, original)
     return fields.measurement(
         float(shares.mean()),
         len(drawn),

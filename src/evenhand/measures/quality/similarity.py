@@ -46,6 +46,7 @@ INFO = Info(
     queries=(),
     available=available,
     family="quality",
+    definition=2,
 )
 
 

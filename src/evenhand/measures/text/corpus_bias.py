@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.corpus import CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
-from evenhand.errors import VocabularyError
+from evenhand.errors import DegenerateError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage
@@ -68,7 +68,7 @@ def corpus_bias(
         result = corpus_bias_scores(
             list(text.paths), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.options
         )
-    except VocabularyError as error:
+    except (VocabularyError, DegenerateError) as error:
         return tuple(
             undefined("corpus-bias", error.message, Coverage(()), score=score, **fields) for score in ("mu", "sigma")
         )

@@ -193,7 +193,7 @@ def agreement(rows: Matrix, sides: Rows, *, seed: int = 0) -> float:
 def _neutral_rows(v: Vectors, concept: Concept) -> Rows:
     """Return the rows of frequent, lower-case, plain words that are not about the concept."""
     groups = [word for group in concept.groups.values() for word in group]
-    about = {*concept.specific, *groups, *(word for pair in concept.pairs for word in pair)}
+    about = {*v.matching(concept.specific), *groups, *(word for pair in concept.pairs for word in pair)}
     rows = [row for row, word in enumerate(v.words[:FREQUENT]) if _is_plain(word) and word not in about]
     return np.array(rows, dtype=np.int64)
 

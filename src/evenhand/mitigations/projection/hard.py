@@ -150,9 +150,11 @@ def exempt_words(v: Vectors, concept: Concept, selector: Selector | None = None)
     """Return the words that rightly carry the concept: by a rule, its specific words, or its groups and pairs."""
     if selector is not None:
         return selector(v, concept)
+    if len(concept.specific):
+        return v.matching(concept.specific)
     groups = [word for group in concept.groups.values() for word in group]
-    words = concept.specific if len(concept.specific) else [*groups, *(word for pair in concept.pairs for word in pair)]
-    return frozenset(spelling for word in words if (spelling := v.find(word)) is not None)
+    rows, _ = v.locate([*groups, *(word for pair in concept.pairs for word in pair)])
+    return frozenset(v.words[row] for row in rows.tolist())
 
 
 def counterparts(pairs: Iterable[tuple[str, str]]) -> WordSets:

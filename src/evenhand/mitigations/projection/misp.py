@@ -96,7 +96,7 @@ class MISP(Mitigation):
     def _learn(self, v: Vectors, concept: Concept) -> tuple[Subspace, dict[str, object]]:
         lists = self._lists(concept)
         for name, words in lists.items():
-            _require_coverage(v.locate(words)[1], f"{name!r} of {concept.name!r}", v)
+            _require_coverage(v.locate(words, own_case=True)[1], f"{name!r} of {concept.name!r}", v)
         learned = self._subspace(v, lists, self.centre)
         details: dict[str, object] = {
             "concept": concept.name,
@@ -164,7 +164,10 @@ def between_groups(
     These diagonalise the mean over pairs of groups of Cov(i) + Cov(j) [+ d d', d the difference of their means], as
     `names` does for two groups. Centring is within each pair of groups, since the order of a pair is arbitrary.
     """
-    located = [word_rows(v, words, what=f"the list {name!r}", normalise=normalise) for name, words in lists.items()]
+    located = [
+        word_rows(v, words, what=f"the list {name!r}", normalise=normalise, own_case=True)
+        for name, words in lists.items()
+    ]
     rows = [group for group, _ in located]
     means = [group.mean(axis=0) for group in rows]
     within = [(group - mean) * np.sqrt(2 / (len(rows) * len(group))) for group, mean in zip(rows, means, strict=True)]

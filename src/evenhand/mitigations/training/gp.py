@@ -173,7 +173,7 @@ class GP(Mitigation):
             concept,
             per_class=STEREOTYPES_PER_SIDE,
             neutral=NEUTRAL_WORDS,
-            excluded=listed_words(concept),
+            excluded=sorted(listed_words(v, concept)),
             seed=self.seed,
         )
         most, least = labelled.rows[labelled.y < 2], labelled.rows[labelled.y == 2]

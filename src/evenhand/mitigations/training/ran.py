@@ -128,7 +128,7 @@ class RAN(Mitigation):
 
     def _rows(self, v: Vectors, concept: Concept) -> tuple[Rows, Coverage]:
         if self.change is None:
-            rows = np.setdiff1d(plain_rows(v, self.vocabulary), v.locate(listed_words(concept))[0])
+            rows = np.setdiff1d(plain_rows(v, self.vocabulary), [v.index[word] for word in listed_words(v, concept)])
             coverage = Coverage(tuple(v.words[int(row)] for row in rows))
         else:
             located, coverage = v.locate(self.change)
@@ -174,11 +174,16 @@ class RAN(Mitigation):
         return result
 
 
-def listed_words(concept: Concept) -> tuple[str, ...]:
-    """Return every word that the concept lists: groups, names, pairs, equalising pairs and specific words."""
-    groups = [word for lists in (concept.groups, concept.names) for words in lists.values() for word in words]
+def listed_words(v: Vectors, concept: Concept) -> frozenset[str]:
+    """Return the vocabulary words that the concept lists: groups, names, pairs, equalising pairs and specific words.
+
+    Names and specific words match by their own case.
+    """
+    groups = [word for words in concept.groups.values() for word in words]
     paired = [word for pairs in (concept.pairs, concept.equalize) for pair in pairs for word in pair]
-    return tuple(dict.fromkeys([*groups, *paired, *concept.specific]))
+    rows, _ = v.locate([*groups, *paired])
+    general = frozenset(v.words[row] for row in rows.tolist())
+    return general.union(v.matching(concept.specific), *(v.matching(words) for words in concept.names.values()))
 
 
 def indirect(dots: Floats, first: Floats, second: Floats) -> Matrix64:

@@ -69,12 +69,12 @@ def train(
     """
     check_seed(seed)
     settings = settings or LMSettings()
-    place = torch_device(device)
+    target = torch_device(device)
     # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.
-    supported = ("float32",) if place.type == "cpu" else ("float32", "bfloat16")
-    dtype = torch_dtype(resolve_precision(precision, place, supported=supported))
+    supported = ("float32",) if target.type == "cpu" else ("float32", "bfloat16")
+    dtype = torch_dtype(resolve_precision(precision, target, supported=supported))
     path = Path(checkpoint) if checkpoint is not None else None
-    state = TrainingState(corpus, settings, seed=seed, device=place, dtype=dtype, term=regulariser)
+    state = TrainingState(corpus, settings, seed=seed, device=target, dtype=dtype, term=regulariser)
     identity = _identity(corpus, state, regulariser)
     if path and path.exists():
         resume(state, path, identity)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import FormatError, UsageError, shown
+from evenhand.errors import FormatError, UsageError, counted, shown
 from evenhand.files import bare_name, existing
 from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.text_rows import SHOWN, json_objects, open_text
@@ -135,7 +135,7 @@ def require_several_labels(pairs: LabelledPairs) -> None:
     if len(present := np.unique(pairs.labels)) < 2:
         only = next(label for label, index in INDICES.items() if index in present)
         raise FormatError(
-            f"{pairs.source}: all {len(pairs):,} pairs are labelled {only!r}",
+            f"{pairs.source}: the only label of its {counted(len(pairs), 'pair')} is {only!r}",
             hint="training needs pairs of every label; check whether the file is complete",
         )
 

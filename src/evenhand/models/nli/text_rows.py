@@ -22,11 +22,10 @@ def open_text(path: Path) -> Iterator[IO[str]]:
     """Open a file as UTF-8 text, decompressed if its name says so.
 
     Raises:
-        FormatError: If it is not a regular file, not UTF-8, or a table that cannot be parsed.
+        InputMissingError: If it is not a readable file.
+        FormatError: If it is not UTF-8, or a table that cannot be parsed.
     """
-    if not existing(path).is_file():
-        raise FormatError(f"{path}: not a regular file", hint="write the records to a file first")
-    with open_bytes(path) as stream:
+    with open_bytes(existing(path)) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
             yield text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,13 +13,14 @@ from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 
 Case = Literal["auto", "exact", "lower", "any"]
+SPECIAL_SHARE = 0.001  # of a lower-case vocabulary: tokens such as UNK and PAD
 
-# The spellings tried for a word, in order. "auto" is the default because published lists are cased ("Mary", "Emily")
-# and the vocabulary of GloVe is not; in a cased vocabulary the exact spelling takes precedence.
+# The spellings tried for a word, in order. Published lists are cased ("Mary", "Emily") and the vocabulary of GloVe is
+# not; other lists are lower-case ("mary") and the vocabulary of GoogleNews has "Mary" only.
 SPELLINGS: dict[str, tuple[Callable[[str], str], ...]] = {
     "exact": (str,),
     "lower": (str.lower,),
-    "auto": (str, str.lower),
+    "auto": (str, str.lower, str.title, str.upper),
     "any": (str, str.lower, str.title, str.upper),
 }
 
@@ -77,12 +79,45 @@ def spellings(case: str) -> tuple[Callable[[str], str], ...]:
     return SPELLINGS[case]
 
 
-def locate(words: Iterable[str], index: Mapping[str, int], case: Case = "auto") -> tuple[Rows, Coverage]:
-    """Return the row indices of the words found, in order and without repeats, and the coverage."""
+def find_own_case(words: Iterable[str], index: Mapping[str, int], *, lower_case_only: bool) -> dict[str, str | None]:
+    """Return the vocabulary's spelling of each word of a list whose capitals matter, or None.
+
+    First names and lists of concept-specific words match by their own case: Grace is a name and grace is not, and
+    COUPLE in a list that was found in a cased vocabulary says nothing about couple. In a lower-case vocabulary such
+    words are lower-cased, unless the list itself distinguishes case, as one with both He and he does.
+    """
+    distinct = dict.fromkeys(words)
+    distinguishes = any(word != word.lower() and word.lower() in distinct for word in distinct)
+    case: Case = "exact" if distinguishes or not lower_case_only else "auto"
+    return {word: find(word, index, case) for word in distinct}
+
+
+def is_lower_case(words: Sequence[str]) -> bool:
+    """Return True for a vocabulary without capitals, except for a few special tokens such as UNK."""
+    most = int(SPECIAL_SHARE * len(words))
+    cased = (word for word in words if word.isalpha() and word != word.lower())
+    return len(list(islice(cased, most + 1))) <= most
+
+
+def locate(
+    words: Iterable[str],
+    index: Mapping[str, int],
+    case: Case = "auto",
+    *,
+    own_case: bool = False,
+    lower_case_only: bool = False,
+) -> tuple[Rows, Coverage]:
+    """Return the row indices of the words found, in order and without repeats, and the coverage.
+
+    `own_case` applies `find_own_case` under the policy "auto"; other policies are explicit and keep their meaning.
+    """
     if isinstance(words, str):
         raise UsageError(f"expected a list of words, got the string {words[:40]!r}", hint="give a list of words")
     distinct = tuple(dict.fromkeys(words))
-    spelling = {word: find(word, index, case) for word in distinct}
+    if own_case and case == "auto":
+        spelling = find_own_case(distinct, index, lower_case_only=lower_case_only)
+    else:
+        spelling = {word: find(word, index, case) for word in distinct}
     found = tuple(word for word in distinct if spelling[word] is not None)
     rows = np.array([index[str(spelling[word])] for word in found], dtype=np.int64)
     missing = tuple(word for word in distinct if spelling[word] is None)

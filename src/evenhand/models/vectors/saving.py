@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, FormatError, UsageError
-from evenhand.files import keep_mode, partial_name, replacing, sweep_partials, told_as_output
+from evenhand.files import keep_mode, output_errors, partial_name, replacing, sweep_partials
 from evenhand.models.vectors import history
 from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.formats import format_for_writing, get
@@ -48,7 +48,7 @@ def complete_interrupted(path: Path) -> None:
     """Complete a save of this file that was interrupted after all its files were written."""
     target = Path(os.path.realpath(path))
     if _commit_folder(target).is_dir():
-        with told_as_output(path):
+        with output_errors(path):
             _move_into_place(target, path.parent)
 
 
@@ -57,7 +57,7 @@ def _staging(path: Path) -> Iterator[Path]:
     """Yield the file name inside a hidden folder beside the target; move its files into place on success."""
     target = Path(os.path.realpath(path))  # a link is kept
     folder = target.with_name(partial_name(target))
-    with told_as_output(path):
+    with output_errors(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         folder.mkdir(parents=True)
@@ -65,7 +65,7 @@ def _staging(path: Path) -> Iterator[Path]:
         complete_interrupted(path)
     try:
         yield folder / path.name
-        with told_as_output(path):
+        with output_errors(path):
             _publish(folder / path.name, target, path.parent)
     except EvenhandError as error:  # it names the file in the hidden folder
         message = error.message.replace(printable(str(folder)), str(path.parent))

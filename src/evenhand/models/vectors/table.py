@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
 History: TypeAlias = tuple[Record, ...]
-COMPUTED = ("index", "norms", "unit")  # cached properties, cheaper to recompute than to pickle
+COMPUTED = ("index", "norms", "unit", "is_lower_case")  # cached properties, cheaper to recompute than to pickle
 
 
 class Vectors:
@@ -105,6 +105,11 @@ class Vectors:
         return {word: row for row, word in enumerate(self.words)}
 
     @cached_property
+    def is_lower_case(self) -> bool:
+        """True for a vocabulary without capitals, except for a few special tokens."""
+        return lookup.is_lower_case(self.words)
+
+    @cached_property
     def norms(self) -> Vector64:
         """Euclidean norm of each row."""
         return np.asarray(read_only(row_norms(self.matrix)), dtype=np.float64)
@@ -147,13 +152,29 @@ class Vectors:
         """Return the spelling of a word in the vocabulary under the case policy, or None."""
         return lookup.find(word, self.index, self.case)
 
-    def locate(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Rows, Coverage]:
-        """Return the row indices of the words that are in the vocabulary, and the coverage."""
-        return lookup.locate(words, self.index, case or self.case)
+    def locate(
+        self, words: Iterable[str], *, case: Case | None = None, own_case: bool = False
+    ) -> tuple[Rows, Coverage]:
+        """Return the row indices of the words that are in the vocabulary, and the coverage.
 
-    def take(self, words: Iterable[str], *, case: Case | None = None) -> tuple[Matrix64, Coverage]:
+        The case policy (`case`, by default that of the table) says which spellings of a word are tried, in this order:
+        "auto" and "any" the exact one, lower-case, title-case and upper-case; "exact" and "lower" only that one. Names
+        and lists of concept-specific words match by their own case (`own_case`), see `lookup.find_own_case`.
+        """
+        policy = case or self.case
+        lower_case_only = own_case and policy == "auto" and self.is_lower_case
+        return lookup.locate(words, self.index, policy, own_case=own_case, lower_case_only=lower_case_only)
+
+    def matching(self, words: Iterable[str]) -> frozenset[str]:
+        """Return the vocabulary words that a list of names or of concept-specific words matches, by own case."""
+        rows, _ = self.locate(words, own_case=True)
+        return frozenset(self.words[row] for row in rows.tolist())
+
+    def take(
+        self, words: Iterable[str], *, case: Case | None = None, own_case: bool = False
+    ) -> tuple[Matrix64, Coverage]:
         """Return the vectors of the words that are in the vocabulary, in double precision, and the coverage."""
-        rows, coverage = self.locate(words, case=case)
+        rows, coverage = self.locate(words, case=case, own_case=own_case)
         return self.matrix[rows].astype(np.float64), coverage
 
     def composed(self, words: Iterable[str]) -> Vectors:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from evenhand.errors import UsageError
-from evenhand.files import bare_name, compression_of, partial_name, replacing, told_as_output, writing
+from evenhand.files import bare_name, compression_of, output_errors, partial_name, replacing, writing
 from evenhand.words.probes.probe import Probe
 from evenhand.words.probes.rows import ROWS_AT_ONCE, PairTable, columns, records, tables
 
@@ -34,7 +34,7 @@ def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[PairTable
             written += len(table["index"])
             yield pl.DataFrame(table, schema=schema)
 
-    with told_as_output(path), replacing(path) as partial:
+    with output_errors(path), replacing(path) as partial:
         register_io_source(frames, schema=schema).sink_parquet(partial)
     return written
 
@@ -122,12 +122,12 @@ def _complete_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder beside the target that replaces it on success and is removed on failure."""
     target = Path(os.path.realpath(folder))
     partial = target.with_name(partial_name(target))
-    with told_as_output(folder):
+    with output_errors(folder):
         _require_own_folder(target)
         (partial / "data").mkdir(parents=True)
     try:
         yield partial
-        with told_as_output(folder):
+        with output_errors(folder):
             _publish(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -177,8 +177,8 @@ def card(probe: Probe, count: int, *, sample: int | None, seed: int) -> str:
         "and `hypothesis_word` the differing words, `group` the group of people they belong to. The other columns are "
         "the slots of the templates.",
         "```python\nfrom datasets import load_dataset\n\npairs = load_dataset('this/folder', split='test')\n```",
-        "What it does not tell you: anything about people outside the word lists, nor whether a model with the "
-        "expected answers is unbiased elsewhere.",
+        "What it does not tell you: anything about people outside the word lists, nor whether a model with these "
+        "answers is unbiased elsewhere.",
         *_source(probe),
     ]
     return _front_matter(probe, count) + "\n" + "\n\n".join(filter(None, paragraphs)) + "\n"

@@ -38,7 +38,7 @@ class Filler:
 
 
 def groups_of(fillers: Sequence[Filler]) -> dict[str, tuple[int, ...]]:
-    """Return the indices of each group's fillers, in order of first appearance, without those that have no group."""
+    """Return the indices of each group's fillers, in order of appearance, without fillers that have no group."""
     groups: dict[str, list[int]] = {}
     for index, filler in enumerate(fillers):
         if filler.group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,7 @@ from evenhand.words.probes.probe import Points, Probe
 
 ROWS_AT_ONCE = 20_000
 FIXED = ("index", "premise", "hypothesis", "expected", "premise_word", "hypothesis_word", "group")
-PairTable = dict[str, list[int] | list[str]]
+PairTable = dict[str, Sequence[int | str]]
 
 
 def columns(probe: Probe) -> tuple[str, ...]:

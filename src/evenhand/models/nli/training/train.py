@@ -33,7 +33,7 @@ DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class StackMember:
     """One model to train: the vectors it reads and its seed."""
 
     vectors: Vectors
@@ -126,7 +126,7 @@ def _settings(options: dict[str, Any]) -> NLITrainingSettings:
 
 
 def _train_stack(
-    members: Sequence[Member],
+    members: Sequence[StackMember],
     data: Sequence[EncodedPairs],
     settings: NLITrainingSettings,
     sources: DataSources,
@@ -154,7 +154,7 @@ def _train_stack(
     ]
 
 
-def _result(stack: Stack, index: int, member: Member, record: dict[str, object]) -> TrainedNLI:
+def _result(stack: Stack, index: int, member: StackMember, record: dict[str, object]) -> TrainedNLI:
     settings, stopping = stack.settings, stack.stopping
     model = stack.network.model_class.from_arrays(
         {**stack.network.arrays(index), "oov": member.spare},
@@ -168,7 +168,7 @@ def _result(stack: Stack, index: int, member: Member, record: dict[str, object])
 
 
 def _batches(
-    members: Sequence[Member], data: Sequence[EncodedPairs], settings: NLITrainingSettings
+    members: Sequence[StackMember], data: Sequence[EncodedPairs], settings: NLITrainingSettings
 ) -> tuple[TrainingBatches, TrainingBatches]:
     """Put the pairs on the device, with one copy of each table that the members read."""
     distinct = {member.sha256: member.table for member in members}
@@ -184,17 +184,19 @@ def _batches(
     )
 
 
-def _members(members: Sequence[tuple[Vectors, int]], rows: Rows, settings: NLITrainingSettings) -> list[Member]:
+def _members(members: Sequence[tuple[Vectors, int]], rows: Rows, settings: NLITrainingSettings) -> list[StackMember]:
     tables: dict[int, tuple[Matrix, Matrix, str]] = {}
     for vectors, _ in members:
         if id(vectors) not in tables:
             spare = spare_vectors(vectors, rows, settings.spare)
             words = table(vectors, rows, spare, normalise=settings.normalise)
             tables[id(vectors)] = spare, words, digest(words)
-    return [Member(vectors, seed, *tables[id(vectors)]) for vectors, seed in members]
+    return [StackMember(vectors, seed, *tables[id(vectors)]) for vectors, seed in members]
 
 
-def _fingerprint(members: Sequence[Member], settings: NLITrainingSettings, sources: DataSources) -> dict[str, object]:
+def _fingerprint(
+    members: Sequence[StackMember], settings: NLITrainingSettings, sources: DataSources
+) -> dict[str, object]:
     """Return what must be the same to resume from a checkpoint; the number of epochs may grow."""
     fixed = replace(settings, epochs=1).to_dict()
     fixed |= {"train": sources["train"]["sha256"], "dev": sources["dev"]["sha256"]}
@@ -236,7 +238,7 @@ def _check_inputs(pairs: LabelledPairs, dev: LabelledPairs, members: Sequence[tu
 
 
 def manifest(
-    settings: NLITrainingSettings, member: Member, sources: DataSources, seconds: float, stack: int
+    settings: NLITrainingSettings, member: StackMember, sources: DataSources, seconds: float, stack: int
 ) -> dict[str, object]:
     """Return data, vectors, settings, versions and device of one member."""
     return {
