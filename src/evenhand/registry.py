@@ -70,6 +70,10 @@ class Registry(Generic[T]):
         registered = sorted(self._objects, key=self._position)
         return [*registered, *(name for name in self._entry_points() if name not in self._objects)]
 
+    def values(self) -> list[T]:
+        """Return every object, in the order of `ids`."""
+        return [self.get(id) for id in self.ids()]
+
     def __contains__(self, id: object) -> bool:
         return id in self._objects or id in self.ids()
 

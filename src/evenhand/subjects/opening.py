@@ -12,7 +12,7 @@ from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, Subject
 
-SCHEMES = ("hf", "corpus", "vectors", "nli", "lm", "encoder", "gguf")
+SCHEMES = ("hf", "gguf")  # beside the ids of the kinds of subject
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
 ACCEPTED = "a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, corpus:PATH"
 
@@ -69,7 +69,7 @@ def parse_address(text: str) -> Address:
     if not text.strip():
         raise UsageError("the address is empty", hint=f"name {ACCEPTED}")
     head, colon, tail = text.partition(":")
-    scheme, rest = (head, tail) if colon and head in SCHEMES else ("", text)
+    scheme, rest = (head, tail) if colon and (head in SCHEMES or head in SUBJECTS) else ("", text)
     entry = data.catalog().get(rest) if not Path(rest).exists() else None
     if entry is None or entry.kind == "vectors":  # vectors are fetched by the loader, which names what is missing
         return Address(text, scheme, rest, Path(rest).expanduser(), entry.kind if entry else "")
@@ -80,7 +80,7 @@ def parse_address(text: str) -> Address:
 
 
 def kind_of_address(address: Address) -> type[Subject]:
-    """Return the kind of subject that an address is."""
+    """Return the kind of subject that an address names in front of its colon, or is recognised as."""
     if address.scheme and address.scheme != "hf":
         return SUBJECTS.get({"gguf": "lm"}.get(address.scheme, address.scheme))
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}

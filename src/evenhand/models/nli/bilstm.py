@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from evenhand.errors import FormatError
 from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend, backend
 from evenhand.models.nli.decomposable import apply_layers
-from evenhand.models.nli.over_vectors import ModelOverVectors
+from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors
 from evenhand.models.nli.protocol import LABELS, Grid
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
@@ -26,6 +27,7 @@ FORWARD, BACKWARD = 0, 1  # the two directions
 Arrays = dict[str, Matrix]
 
 
+@NLI_MODELS.register(KIND)
 class BiLSTM(ModelOverVectors):
     """Decomposable attention over the states of a bidirectional LSTM, so that word order matters.
 
@@ -37,6 +39,9 @@ class BiLSTM(ModelOverVectors):
     References:
         Dev, Li, Phillips & Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI.
     """
+
+    kind: ClassVar[str] = KIND
+    needs_torch: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -81,10 +86,9 @@ class BiLSTM(ModelOverVectors):
 
         return evaluate(self, probe)
 
-    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
-        """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
-        config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
-        return model_file.write(Path(path), kind=KIND, arrays=self.arrays, config={**config, **about}, dtype=dtype)
+    def file_arrays(self) -> Arrays:
+        """Return the weights by their names in the model file."""
+        return self.arrays
 
     @classmethod
     def load(

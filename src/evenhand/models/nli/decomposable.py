@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError
 from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend, backend
-from evenhand.models.nli.over_vectors import ModelOverVectors
+from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
@@ -30,12 +30,15 @@ DISTANCES = 2 * FARTHEST + 1
 DeviceLayers = tuple[tuple[Array, Array], tuple[Array, Array]]  # two layers, each a matrix and a bias
 
 
+@NLI_MODELS.register(KIND)
 class DecomposableAttention(ModelOverVectors):
     """Attend, compare, aggregate. Word order matters only if the weights have intra-sentence attention.
 
     `backend_name` is numpy, torch or torch:cuda; the formulas are the same. For `lower` and `normalise` see the base
     class.
     """
+
+    kind: ClassVar[str] = KIND
 
     def __init__(
         self,
@@ -78,11 +81,9 @@ class DecomposableAttention(ModelOverVectors):
 
         return pairwise_grids(self, probe) if self.weights.intra else evaluate(self, probe)
 
-    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
-        """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
-        config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
-        arrays = self.weights.arrays()
-        return model_file.write(Path(path), kind=KIND, arrays=arrays, config={**config, **about}, dtype=dtype)
+    def file_arrays(self) -> dict[str, Matrix]:
+        """Return the weights by their names in the model file."""
+        return self.weights.arrays()
 
     @classmethod
     def load(

@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike
 
 from evenhand.errors import FormatError
 from evenhand.models.device import resolve_device
-from evenhand.models.nli import bilstm, decomposable
 from evenhand.models.nli.model_file import ModelFile, errors_name, lookup_options, read
-from evenhand.models.nli.over_vectors import ModelOverVectors
+from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors
 from evenhand.models.vectors import Vectors
-
-KINDS = (decomposable.KIND, bilstm.KIND)
 
 
 def load(
@@ -54,13 +51,11 @@ def from_arrays(
     device: str = "auto",
 ) -> ModelOverVectors:
     """Build a model of a kind from arrays named as in its file."""
-    if kind == decomposable.KIND:
-        model = decomposable.DecomposableAttention.from_arrays
-        return model(arrays, vectors, lower=lower, normalise=normalise, name=name, device=backend_name(device))
-    if kind == bilstm.KIND:
-        device = backend_name(device, numpy=False)
-        return bilstm.BiLSTM.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
-    raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(KINDS)}")
+    if kind not in NLI_MODELS:
+        raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(NLI_MODELS.ids())}")
+    model = NLI_MODELS.get(kind)
+    device = backend_name(device, numpy=not model.needs_torch)
+    return model.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
 
 
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:

@@ -6,20 +6,26 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix
 from evenhand.errors import UsageError
+from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.nli.tokens import Lookup, table, tokens
 from evenhand.models.vectors import Vectors
+from evenhand.registry import Registry
 
 
 class ModelOverVectors:
-    """An NLI model over word vectors; a subclass implements the forward pass, `_probabilities`.
+    """An NLI model over word vectors.
+
+    A subclass registers itself in `NLI_MODELS` under its `kind`, and implements the forward pass (`_probabilities`),
+    `from_arrays` and `file_arrays`.
 
     Args:
         oov: Vectors for out-of-vocabulary words, one row each.
@@ -29,6 +35,10 @@ class ModelOverVectors:
         backend: Where the arrays live.
         name: The name of the model.
     """
+
+    kind: ClassVar[str]
+    """The kind of model that its file names."""
+    needs_torch: ClassVar[bool] = False
 
     def __init__(
         self, oov: Matrix, vectors: Vectors, *, lower: bool, normalise: bool, backend: ArrayBackend, name: str
@@ -58,6 +68,12 @@ class ModelOverVectors:
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
         """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
+        config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
+        arrays = self.file_arrays()
+        return model_file.write(Path(path), kind=self.kind, arrays=arrays, config={**config, **about}, dtype=dtype)
+
+    def file_arrays(self) -> Mapping[str, Matrix]:
+        """Return the weights by their names in the model file, `oov` included."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, object]:
@@ -99,3 +115,9 @@ class ModelOverVectors:
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
         """Return (pairs, 3) probabilities for token vectors of shape (pairs, length, dim)."""
         raise NotImplementedError
+
+
+# The models of the package are registered when `evenhand.models.nli` is imported.
+NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
+    "kind of NLI model", ("evenhand.models.nli.training.networks",), group="evenhand.nli_models"
+)

@@ -40,7 +40,6 @@ class NLITrainingSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", canonical_precision(self.precision))
         for kind, name, names in (
-            ("architecture", self.architecture, ARCHITECTURES.ids()),
             ("optimiser", self.optimiser, OPTIMISERS),
             ("precision", self.precision, ("auto", *PRECISIONS)),
         ):
@@ -56,13 +55,7 @@ class NLITrainingSettings:
                 "dropout must be in [0, 1) and weight_decay not negative, got "
                 f"dropout={self.dropout} and weight_decay={self.weight_decay}"
             )
-        if self.architecture == "bilstm" and self.hidden % 2:
-            raise UsageError(
-                f"hidden must be even for a BiLSTM, whose two directions share it, got {self.hidden}",
-                hint=f"use hidden={self.hidden + 1}",
-            )
-        if self.intra_attention and self.architecture != "decomposable":
-            raise UsageError(f"intra_attention applies to decomposable attention only, not to {self.architecture!r}")
+        ARCHITECTURES.get(self.architecture).check_settings(self)
 
     def resolve(self) -> NLITrainingSettings:
         """Return settings in which `auto` is replaced by the device and the precision of this machine."""

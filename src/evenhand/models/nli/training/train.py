@@ -135,11 +135,9 @@ def _train_stack(
 ) -> list[TrainedNLI]:
     start, seeds = time.perf_counter(), [member.seed for member in members]
     architecture = ARCHITECTURES.get(settings.architecture)
-    options: dict[str, Any] = {"dropout": settings.dropout}
-    options |= {"intra_attention": True} if settings.intra_attention else {}
     gpus = [torch.device(settings.device)] if torch.device(settings.device).type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
-        network = architecture(len(members), members[0].vectors.dim, settings.hidden, **options)
+        network = architecture(len(members), members[0].vectors.dim, settings.hidden, **architecture.options(settings))
         stack = Stack(network, settings, seeds)
         run(
             stack,

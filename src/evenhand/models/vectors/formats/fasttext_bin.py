@@ -16,7 +16,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
 from evenhand.models.vectors.formats.rows import GrowingMatrix
 from evenhand.models.vectors.formats.subwords import Ngrams, SubwordComposer, mean_vectors
 
@@ -46,6 +46,11 @@ class _Header:
         unused = self.version == 11 and MODELS[self.model] == "supervised"
         some = max(self.shortest, 1) <= self.longest and self.bucket > 0 and not unused
         return Ngrams(self.shortest, self.longest, self.bucket, self.words) if some else None
+
+
+def is_fasttext_binary(start: bytes) -> bool:
+    """Return whether a file starts as fastText binary models do."""
+    return start.startswith(MAGIC.to_bytes(4, "little"))
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
@@ -236,3 +241,16 @@ class Cursor:
             f"{self.path}, byte {self.position:,}: {why}",
             hint="fetch the file again, or name another --format",
         )
+
+
+register_format(
+    Format(
+        "fasttext-bin",
+        "fastText binary, with sub-words",
+        (".ft.bin",),
+        read,
+        matches=is_fasttext_binary,
+        cached=False,
+        why_not_written="it holds sub-word weights that a table of words does not have",
+    )
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
+from evenhand.registry import Registry
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import Vectors
@@ -72,18 +72,43 @@ Reader = Callable[[Path, ReadOptions], Parsed]
 Writer = Callable[["Vectors", Path], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Format:
-    """A supported file format."""
+    """A supported file format.
+
+    Args:
+        id: kebab-case name, stable.
+        title: name for tables and messages.
+        suffixes: endings of file names in this format, without those of compression.
+        read: reads a file.
+        write: writes vectors; None for a format that can only be read.
+        matches: whether the first bytes of a file are in this format; None if they do not tell.
+        cached: whether the parsed file is stored, so that the next load is fast; not for memory-mapped formats.
+        why_not_written: the reason, where `write` is None.
+        holds_history: whether the file holds the history of the vectors; if not, a separate file is written.
+    """
 
     id: str
     title: str
     suffixes: tuple[str, ...]
     read: Reader
     write: Writer | None = None
-    cached: bool = True  # False for memory-mapped formats
+    matches: Callable[[bytes], bool] | None = None
+    cached: bool = True
     why_not_written: str = ""
-    holds_history: bool = False  # if not, a separate file is written
+    holds_history: bool = False
+
+    def __repr__(self) -> str:
+        return f"Format({self.id!r}, read by {self.read.__module__}.{self.read.__qualname__})"
+
+
+FORMATS: Registry[Format] = Registry("vector format", (__package__,), group="evenhand.formats")
+
+
+def register_format(format: Format) -> Format:
+    """Add a format to those that are read and written; call it in the module that defines the reader."""
+    FORMATS.add(format.id, format)
+    return format
 
 
 SNIFFED_BYTES = 4096
@@ -103,15 +128,13 @@ FOREIGN: dict[bytes, tuple[str, str]] = {
     b"<html>": ("an HTML page, possibly instead of a download", "fetch the file again"),
     b"version https://git-lfs": ("a git-lfs pointer, not the file itself", "run git lfs pull"),
 }
-FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
-HEADER_LINE = re.compile(rb"\d{1,11}[ \t]\d{1,11}\s*?\n")
 
 
 def refuse_foreign(start: bytes, path: Path) -> None:
     """Raise `FormatError` if the file is empty or not a vector file."""
     if not start:
         raise FormatError(f"{path}: the file is empty", hint="fetch it again")
-    if by_content(start) == "safetensors":  # it starts with a length, which can equal a magic number
+    if by_content(start):  # a safetensors file starts with a length, which can equal a magic number below
         return
     for magic, (what, hint) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
@@ -120,15 +143,6 @@ def refuse_foreign(start: bytes, path: Path) -> None:
         raise FormatError(f"{path}: {PICKLE}", hint=PICKLE_HINT)
 
 
-def by_content(start: bytes) -> str | None:
-    """Return the format id detected from the first bytes, or None."""
-    if start.startswith(FASTTEXT_MAGIC):
-        return "fasttext-bin"
-    if start.startswith(b"\x93NUMPY"):
-        return "npy"
-    if start.startswith(b"PAR1"):
-        return "parquet-npy"
-    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= 100_000_000:
-        return "safetensors"
-    # Text contains no NUL byte; 4 KB of float32 numbers nearly always do.
-    return "word2vec-bin" if b"\0" in start and HEADER_LINE.match(start) else None
+def by_content(start: bytes) -> Format | None:
+    """Return the format detected from the first bytes, or None."""
+    return next((format for format in FORMATS.values() if format.matches and format.matches(start)), None)

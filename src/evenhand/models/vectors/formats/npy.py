@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import polars as pl
 
 from evenhand.arrays import Matrix
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import compression_of, existing, open_bytes, writing
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions, check_expansion
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, check_expansion, register_format
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, words_of_file
 from evenhand.models.vectors.table import Vectors
 
@@ -34,6 +33,16 @@ BROKEN_HEADER = (
 )
 
 
+def is_npy(start: bytes) -> bool:
+    """Return whether a file starts as .npy files do."""
+    return start.startswith(b"\x93NUMPY")
+
+
+def is_parquet(start: bytes) -> bool:
+    """Return whether a file starts as parquet files do."""
+    return start.startswith(b"PAR1")
+
+
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read matrix and vocabulary; the matrix is memory-mapped unless compressed. Object arrays are refused."""
     return Parsed(read_vocabulary(path, options), _matrix(path))
@@ -43,7 +52,7 @@ def _matrix(path: Path) -> Matrix:
     try:
         with open_bytes(path) as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy warns about headers written by Python 2
-            if not stream.read(6) == b"\x93NUMPY":
+            if not is_npy(stream.read(6)):
                 raise ValueError("the magic number is missing")
             if not compression_of(path):
                 return np.lib.format.open_memmap(path, mode="r")
@@ -94,6 +103,8 @@ def write(vectors: Vectors, path: Path) -> None:
 
 def read_parquet(path: Path, options: ReadOptions) -> Parsed:
     """Read a parquet column of words and the .npy matrix in the same folder (layout of the kumo packages)."""
+    import polars as pl  # takes 0.25 s
+
     matrices = sorted(path.parent.glob("*.npy"))
     if len(matrices) != 1:
         raise InputMissingError(
@@ -108,3 +119,17 @@ def read_parquet(path: Path, options: ReadOptions) -> Parsed:
     if len(columns) != 1 or frame[columns[0]].null_count():
         raise FormatError(f"{path}: expected one column of words without nulls, found {columns}", hint="fetch it again")
     return Parsed(frame[columns[0]].to_list(), _matrix(matrices[0]))
+
+
+register_format(Format("npy", "numpy matrix + vocabulary", (".npy",), read, write, is_npy, cached=False))
+register_format(
+    Format(
+        "parquet-npy",
+        "parquet words + numpy matrix",
+        (".parquet",),
+        read_parquet,
+        matches=is_parquet,
+        cached=False,
+        why_not_written="it is the layout of other packages",
+    )
+)

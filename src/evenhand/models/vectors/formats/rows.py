@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
@@ -69,6 +68,8 @@ def _wrong_length(line: bytes, layout: Layout, number: int) -> FormatError:
 
 
 def _parse_regular(block: bytes, layout: Layout, out: Matrix) -> list[str] | None:
+    import polars as pl  # takes 0.25 s
+
     numbers = {f"{i}": pl.Float32 for i in range(layout.dim)}
     tail = {"tail": pl.String} if layout.trailing else {}
     if block.startswith(BYTE_ORDER_MARK):

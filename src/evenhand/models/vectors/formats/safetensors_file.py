@@ -18,7 +18,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions, check_expansion
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, check_expansion, register_format
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
 from evenhand.models.vectors.history import as_json, history_from, source_from
 from evenhand.models.vectors.table import Vectors
@@ -28,6 +28,11 @@ LAYOUT = "evenhand-vectors-1"
 DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I32": "<i4", "I64": "<i8"}
 ROWS_AT_ONCE = 20_000
 LONGEST_HEADER = 100_000_000  # as in the safetensors package
+
+
+def is_safetensors(start: bytes) -> bool:
+    """Return whether a file starts with a plausible header length and a JSON object."""
+    return start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= LONGEST_HEADER
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
@@ -147,3 +152,17 @@ def write_stream(
     for block in blocks:
         out.write(np.ascontiguousarray(block, DTYPES[dtype]).data)
     out.write(vocabulary)
+
+
+register_format(
+    Format(
+        "safetensors",
+        "evenhand safetensors",
+        (".safetensors",),
+        read,
+        write,
+        is_safetensors,
+        cached=False,
+        holds_history=True,
+    )
+)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError, VocabularyError
@@ -111,6 +110,8 @@ def mean_vectors(
 
 
 def _block_means(words: Sequence[bytes], own_rows: Rows, table: Matrix, ngrams: Ngrams) -> tuple[Matrix, Rows]:
+    from scipy import sparse
+
     owners, rows = ngram_rows(words, ngrams)
     with_row = np.flatnonzero(own_rows >= 0)
     owners, rows = np.concatenate([with_row, owners]), np.concatenate([own_rows[with_row], rows])

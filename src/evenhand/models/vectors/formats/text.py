@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import polars as pl
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats import rows as blocks
-from evenhand.models.vectors.formats.format import MAX_RECORD, Parsed, ReadOptions, record_too_long
+from evenhand.models.vectors.formats.format import (
+    MAX_RECORD,
+    Format,
+    Parsed,
+    ReadOptions,
+    record_too_long,
+    register_format,
+)
 from evenhand.models.vectors.formats.layout import Header, Layout, has_more_numbers, infer, split_header
 from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, GrowingMatrix, parse_block
 from evenhand.models.vectors.table import Vectors
@@ -123,6 +129,8 @@ def _write(vectors: Vectors, path: Path, *, header: bytes) -> None:
 
 def _lines(vectors: Vectors, start: int) -> bytes:
     rows = np.ascontiguousarray(vectors.matrix[start : start + WRITE_ROWS])
+    import polars as pl  # takes 0.25 s
+
     words = pl.Series("word", vectors.words[start : start + WRITE_ROWS], dtype=pl.String)
     frame = pl.from_numpy(rows).insert_column(0, words)
     text: str = frame.write_csv(None, include_header=False, separator=" ", quote_style="never")
@@ -149,3 +157,8 @@ def _refuse_ambiguous(written: bytes, dim: int, path: Path) -> None:
             f"{path}: the first words contain spaces, tabs or a byte order mark, so the file could not be read back",
             hint="write .safetensors",
         )
+
+
+register_format(Format("glove", "GloVe text", (".txt",), read, write_glove))
+register_format(Format("word2vec", "word2vec text, with header", (".w2v", ".w2v.txt"), read, write_word2vec))
+register_format(Format("fasttext", "fastText text", (".vec",), read, write_word2vec))

@@ -14,7 +14,7 @@ from typing import IO
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
 from evenhand.models.vectors.formats import rows as blocks
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions, record_too_long
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, record_too_long, register_format
 from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
 from evenhand.models.vectors.formats.rows import GrowingMatrix, parse_block
 
@@ -99,3 +99,8 @@ def _word(key: bytes, layout: Layout, number: int) -> str:
             f"{layout.path}, entry {number:,}: the key {key[:60]!r} is not a JSON string ({error})",
             hint="fetch the file again, or use encoding_errors='replace' if the keys are not valid UTF-8",
         ) from error
+
+
+register_format(
+    Format("wink", "JSON of the wink packages", (".json",), read, why_not_written="it is the layout of other packages")
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import IO
 
@@ -10,12 +11,21 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats.format import Parsed, ReadOptions
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
 from evenhand.models.vectors.formats.rows import GrowingMatrix
 from evenhand.models.vectors.table import Vectors
 
 CHUNK = 16 << 20
+HEADER_LINE = re.compile(rb"\d{1,11}[ \t]\d{1,11}\s*?\n")
 LONGEST_WORD = 1 << 16
+
+
+def is_word2vec_binary(start: bytes) -> bool:
+    """Return whether a header line is followed by bytes that are not text.
+
+    Text contains no NUL byte; 4 KB of float32 numbers nearly always do.
+    """
+    return b"\0" in start and HEADER_LINE.match(start) is not None
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
@@ -127,3 +137,6 @@ def write(vectors: Vectors, path: Path) -> None:
         out.write(f"{len(vectors)} {vectors.dim}\n".encode())
         for word, row in zip(vectors.words, vectors.matrix, strict=True):
             out.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
+
+
+register_format(Format("word2vec-bin", "word2vec binary", (".bin",), read, write, is_word2vec_binary))

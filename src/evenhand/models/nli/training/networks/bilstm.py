@@ -6,10 +6,13 @@ calling its recurrent kernels for each member takes 20 times as long. For the mo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 
 from evenhand.arrays import Matrix
+from evenhand.errors import UsageError
 from evenhand.models.nli.bilstm import BiLSTM, lstm_step
 from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.training.networks.stacked import (
@@ -20,6 +23,9 @@ from evenhand.models.nli.training.networks.stacked import (
     Tensor,
     member_array,
 )
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.training.settings import NLITrainingSettings
 
 NULL_SD = 0.05  # standard deviation of the null token's vector, as of every random vector in the authors' code
 
@@ -37,6 +43,16 @@ class BiLSTMNetwork(StackedNetwork):
         self.aggregate = StackedMLP(members, 2 * hidden, hidden, dropout)
         self.output = StackedLinear(members, hidden, len(LABELS))
         self.null = nn.Parameter(torch.zeros(members, dim), requires_grad=False)
+
+    @classmethod
+    def check_settings(cls, settings: NLITrainingSettings) -> None:
+        """Require an even width."""
+        super().check_settings(settings)
+        if settings.hidden % 2:
+            raise UsageError(
+                f"hidden must be even for a BiLSTM, whose two directions share it, got {settings.hidden}",
+                hint=f"use hidden={settings.hidden + 1}",
+            )
 
     def forward(self, premise: Tensor, hypothesis: Tensor, in_premise: Tensor, in_hypothesis: Tensor) -> Tensor:
         """Return (members, pairs, 3) logits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import nn
 
@@ -18,6 +20,9 @@ from evenhand.models.nli.training.networks.stacked import (
     member_array,
     sum_tokens,
 )
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.training.settings import NLITrainingSettings
 
 
 @ARCHITECTURES.register("decomposable")
@@ -38,6 +43,15 @@ class DecomposableNetwork(StackedNetwork):
         self.compare = StackedMLP(members, 2 * width, hidden, dropout)
         self.aggregate = StackedMLP(members, 2 * hidden, hidden, dropout)
         self.output = StackedLinear(members, hidden, len(LABELS))
+
+    @classmethod
+    def check_settings(cls, settings: NLITrainingSettings) -> None:
+        """Accept all settings."""
+
+    @classmethod
+    def options(cls, settings: NLITrainingSettings) -> dict[str, Any]:
+        """Return the options of every architecture, and intra-attention."""
+        return super().options(settings) | {"intra_attention": settings.intra_attention}
 
     def forward(self, premise: Tensor, hypothesis: Tensor, in_premise: Tensor, in_hypothesis: Tensor) -> Tensor:
         """Return (members, pairs, 3) logits."""

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from evenhand.arrays import Matrix
+from evenhand.errors import UsageError
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.registry import Registry
+
+if TYPE_CHECKING:
+    from evenhand.models.nli.training.settings import NLITrainingSettings
 
 Tensor = Any  # torch is not typed here
 
@@ -64,6 +68,19 @@ class StackedNetwork(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.members, self.dim, self.hidden = members, dim, hidden
 
+    @classmethod
+    def check_settings(cls, settings: NLITrainingSettings) -> None:
+        """Raise `UsageError` if this architecture cannot be trained with the settings."""
+        if settings.intra_attention:
+            raise UsageError(
+                f"intra_attention applies to decomposable attention only, not to {settings.architecture!r}"
+            )
+
+    @classmethod
+    def options(cls, settings: NLITrainingSettings) -> dict[str, Any]:
+        """Return the keyword arguments of the constructor beside members, dim and hidden."""
+        return {"dropout": settings.dropout}
+
     def forward(self, premise: Tensor, hypothesis: Tensor, in_premise: Tensor, in_hypothesis: Tensor) -> Tensor:
         """Return (members, pairs, 3) logits in the order of LABELS.
 
@@ -108,4 +125,6 @@ def member_array(parameter: Tensor, member: int) -> Matrix:
     return np.array(parameter[member].detach().float().cpu().numpy())
 
 
-ARCHITECTURES: Registry[type[StackedNetwork]] = Registry("architecture", ("evenhand.models.nli.training.networks",))
+ARCHITECTURES: Registry[type[StackedNetwork]] = Registry(
+    "architecture", ("evenhand.models.nli.training.networks",), group="evenhand.architectures"
+)
