@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evenhand import data
-from evenhand.data import Entry, File
+from evenhand.data import CatalogEntry, File
 from evenhand.data import local_copies as places
 from evenhand.data import packages as registries
 from evenhand.data.fetch import is_offline, obtain
@@ -21,7 +21,7 @@ from evenhand.errors import EvenhandWarning, FetchError, UnknownNameError, Usage
 
 TEXT = b"word\t1\n" * 500
 MakeFile = Callable[[str, bytes], File]
-MakeEntry = Callable[..., Entry]
+MakeEntry = Callable[..., CatalogEntry]
 
 
 @pytest.fixture

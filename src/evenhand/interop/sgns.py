@@ -14,7 +14,7 @@ from evenhand.arrays import Matrix
 from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
 from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import ReadArguments, Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
@@ -62,7 +62,7 @@ class SGNS:
 
 
 def train_sgns(
-    paths: Paths | Source,
+    paths: Paths | TextSource,
     dim: int = 300,
     *,
     window: int = 5,

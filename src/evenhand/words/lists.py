@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from evenhand.words.source import Source
-from evenhand.words.toml_table import Entry
+from evenhand.words.toml_table import TomlTable
 from evenhand.words.wordset import Pairs, WordSet, checked_pairs, checked_words
 
 Item = TypeVar("Item", str, tuple[str, str])
@@ -15,7 +15,7 @@ Item = TypeVar("Item", str, tuple[str, str])
 class Shelf(Protocol):
     """Resolves the references of a record to other records."""
 
-    def source_of(self, entry: Entry) -> Source | None:
+    def source_of(self, entry: TomlTable) -> Source | None:
         """Return the source that an entry names, or the only source of its file."""
 
     def words(self, reference: str) -> WordSet:
@@ -35,7 +35,7 @@ def only_reference(value: object) -> str:
     return reference_in(value[0]) if isinstance(value, list) and len(value) == 1 else ""
 
 
-def word_list(entry: Entry, key: str, shelf: Shelf) -> tuple[str, ...]:
+def word_list(entry: TomlTable, key: str, shelf: Shelf) -> tuple[str, ...]:
     """Return the words under a key, with included lists expanded.
 
     A repeated word or surrounding white space is an error unless the list is marked `verbatim`; an included list adds
@@ -49,13 +49,13 @@ def word_list(entry: Entry, key: str, shelf: Shelf) -> tuple[str, ...]:
     return _collect(entry, key, shelf.words, parse)
 
 
-def pair_list(entry: Entry, key: str, shelf: Shelf) -> tuple[tuple[str, str], ...]:
+def pair_list(entry: TomlTable, key: str, shelf: Shelf) -> tuple[tuple[str, str], ...]:
     """Return the pairs under a key, with the same rules as `word_list`."""
     return _collect(entry, key, shelf.pairs, lambda item: checked_pairs([item], what="the list")[0])
 
 
 def _collect(
-    entry: Entry, key: str, include: Callable[[str], Iterable[Item]], parse: Callable[[Any], Item]
+    entry: TomlTable, key: str, include: Callable[[str], Iterable[Item]], parse: Callable[[Any], Item]
 ) -> tuple[Item, ...]:
     verbatim = entry.flag("verbatim")
     items: list[Item] = []
@@ -74,7 +74,7 @@ def _collect(
     return tuple(items)
 
 
-def _check_item(entry: Entry, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
+def _check_item(entry: TomlTable, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
     remedy = "or add verbatim = true to keep the list as published"
     if repeated:
         raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")

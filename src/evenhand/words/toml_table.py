@@ -15,7 +15,7 @@ _PLAIN = {str: "a string", bool: "true or false", int: "an integer", list: "a li
 
 
 @dataclass(frozen=True)
-class Entry:
+class TomlTable:
     """A table of a document and its key path."""
 
     document: Document
@@ -90,6 +90,6 @@ class Entry:
                 raise self.error(key, f"must contain strings, got {shown(item)}")
         return self.items(key)
 
-    def child(self, key: str) -> Entry:
+    def child(self, key: str) -> TomlTable:
         """Return the table under a key; empty if absent."""
-        return Entry(self.document, (*self.keys, key), self.value(key, dict, {}))
+        return TomlTable(self.document, (*self.keys, key), self.value(key, dict, {}))

@@ -20,7 +20,7 @@ from evenhand.corpus.counting.tokenise import Tokeniser
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.counting.windows import Decay, FixedWindow
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Shard, Source
+from evenhand.corpus.readers.source import Shard, TextSource
 from evenhand.engines import Engine, LocalEngine
 from evenhand.progress import Progress
 
@@ -137,14 +137,14 @@ class CountingPlan:
 
 
 def token_ids(
-    source: Source, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
+    source: TextSource, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
 ) -> Iterator[Rows]:
     """Yield a shard of the corpus as arrays of token ids."""
     for piece in cut(source.fragments(shard, read_log), plan.piece):
         yield vocabulary.ids(plan.tokeniser(piece))
 
 
-def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:
+def count_shard(source: TextSource, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:
     """Count one shard of a corpus; this is the job of a worker."""
     vocabulary, kernel = Vocabulary((END, *plan.group_words)), plan.kernel()
     read_log = ReadLog(source.skip_bad)
@@ -185,7 +185,7 @@ def _sums(plan: CountingPlan, dtype: type[np.int64] | type[np.float64], first_fo
 
 
 def count(
-    source: Source, plan: CountingPlan, *, engine: Engine | None = None, progress: Progress | None = None
+    source: TextSource, plan: CountingPlan, *, engine: Engine | None = None, progress: Progress | None = None
 ) -> Counts:
     """Count every shard and merge the counts in order.
 
@@ -204,5 +204,5 @@ def with_progress(parts: Iterator[T], total: int, description: str, progress: Pr
         yield next(parts)
 
 
-def _count_numbered(source: Source, plan: CountingPlan, job: tuple[int, Shard]) -> Counts:
+def _count_numbered(source: TextSource, plan: CountingPlan, job: tuple[int, Shard]) -> Counts:
     return count_shard(source, job[1], plan, first_fold=job[0])
