@@ -1,4 +1,4 @@
-"""The tables of the papers beside ours: one file per paper or figure, each function returns a `Table` of plain cells.
+"""The tables of the papers beside ours: one file per paper or figure, each returning a table of plain cells.
 
 The numbers come from `measures` and `mitigations`, never from here; printing them belongs to `cli`.
 """
