@@ -13,10 +13,9 @@ from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
 from evenhand.words import Concept
-from evenhand.words.document import read_document
-from evenhand.words.generic import SEPARATOR
+from evenhand.words.catalog import SEPARATOR
+from evenhand.words.document import TomlTable, read_document
 from evenhand.words.probes import probe
-from evenhand.words.toml_table import TomlTable
 
 DEFAULT_METHODS = ("linear", "span")
 FALLBACK_METHODS = ("leace",)  # needs groups only, where the others need pairs

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from evenhand.data import local_copies
 from evenhand.data.catalog import CatalogEntry, DownloadSource, File, get
-from evenhand.data.digest import is_intact, sha256_of
-from evenhand.data.local_copies import LocalCopy
+from evenhand.data.local_copies import LocalCopy, is_intact, sha256_of
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import warnings
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evenhand.data.catalog import CatalogEntry, get
+from evenhand.data.catalog import CatalogEntry, File, get
 from evenhand.errors import EvenhandWarning, FetchError
 from evenhand.files import cache_folder
 
@@ -117,3 +118,29 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         if sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def is_intact(path: Path, expected: File) -> bool:
+    """Return True if size and SHA-256 agree with the catalog, as far as they are known."""
+    return not _difference(path, expected)
+
+
+def check(path: Path, expected: File) -> None:
+    """Raise `FetchError` if size or SHA-256 differ from the catalog."""
+    if why := _difference(path, expected):
+        raise FetchError(f"{expected.name}: {why}")
+
+
+def _difference(path: Path, expected: File) -> str:
+    size = path.stat().st_size
+    if expected.size and size != expected.size:
+        return f"has {size:,} bytes, expected {expected.size:,}"
+    if expected.sha256 and (actual := sha256_of(path)) != expected.sha256:
+        return f"its sha256 is {actual}, expected {expected.sha256}"
+    return ""

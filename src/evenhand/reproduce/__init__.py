@@ -16,7 +16,7 @@ from evenhand.reproduce.table import PaperTable
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
 
-__all__ = ["PAPERS", "Reproduction", "Table", "compute", "papers", "tables"]
+__all__ = ["PAPERS", "PaperTable", "Reproduction", "compute", "papers", "tables"]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import Any
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.words.builders import BUILDERS, build_source
-from evenhand.words.document import Document, read_document
+from evenhand.words.document import Document, TomlTable, read_document
 from evenhand.words.source import Source
-from evenhand.words.toml_table import TomlTable
 from evenhand.words.wordset import Pairs, WordSet
 
 KINDS = tuple(kind for kind in BUILDERS if kind != "source")

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import Table
+from evenhand.corpus.counting.accumulators import FoldCounts, Table
 from evenhand.corpus.counting.count import count
-from evenhand.corpus.counting.document_folds import FoldCounts
 from evenhand.corpus.options import CorpusOptions
 from evenhand.corpus.readers.source import TextSource
 from evenhand.corpus.scores.beta import ENOUGH as ENOUGH_WORDS

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64
 from evenhand.corpus.counting.accumulators import Sums, Table
-from evenhand.corpus.counting.count import CountingPlan, token_ids, with_progress
-from evenhand.corpus.counting.label_log import LabelLog, LabelSequence
+from evenhand.corpus.counting.count import CountingPlan, LabelLog, LabelSequence, token_ids, with_progress
 from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.counting.token_block import Labels, blocks
 from evenhand.corpus.counting.vocabulary import Vocabulary

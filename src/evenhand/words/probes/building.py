@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from evenhand.errors import UsageError, shown
-from evenhand.words.builders import build_template
-from evenhand.words.lists import Shelf, reference_in, word_list
+from evenhand.words.builders import Shelf, build_template, reference_in, word_list
+from evenhand.words.document import TomlTable
 from evenhand.words.probes.fillers import WORD, Filler
 from evenhand.words.probes.probe import Label, Probe
 from evenhand.words.probes.surface import CHOICES, Surface
 from evenhand.words.template import Template
-from evenhand.words.toml_table import TomlTable
 
 KEYS = (
     "templates",

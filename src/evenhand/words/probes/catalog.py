@@ -9,12 +9,11 @@ from pathlib import Path
 
 from evenhand.errors import UsageError, shown, unknown_name
 from evenhand.words import catalog
-from evenhand.words.document import SUFFIXES, Document, read_document
+from evenhand.words.document import SUFFIXES, Document, TomlTable, read_document
 from evenhand.words.library import Library
 from evenhand.words.probes.building import KEYS, build_probe
 from evenhand.words.probes.probe import Probe
 from evenhand.words.template import Template
-from evenhand.words.toml_table import TomlTable
 
 SHIPPED = Path(__file__).with_name("probes.toml")
 VARIANT = "+"
