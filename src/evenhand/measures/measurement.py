@@ -50,6 +50,11 @@ class Measurement:
         name = name if self.query else self.measure
         return f"{name}:{self.score}" if self.score else name
 
+    @property
+    def not_interpretable(self) -> str:
+        """Reason why the value is not a score of bias, such as failed controls; empty if it is one."""
+        return str(self.details.get("not_interpretable", ""))
+
     def __repr__(self) -> str:
         return f"Measurement({self.label!r}, {self.summary()})"
 
@@ -73,6 +78,8 @@ class Measurement:
             parts[0] += f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
         if self.p_value is not None:
             parts.append(f"p = {self.p_value:.3g}")
+        if self.not_interpretable:
+            parts.append("not interpretable")
         lost = len(self.coverage.missing)
         return ", ".join([*parts, f"n = {self.n:,}", *([f"{lost:,} words missing"] if lost else [])])
 

@@ -32,7 +32,7 @@ def cell(measurement: Measurement) -> str:
     if measurement.status != "ok":
         return "[dim]undefined[/]"
     value = f"[bold]{numbers.number(measurement.value)}[/]"
-    rest = [numbers.interval(measurement), numbers.p_value(measurement)]
+    rest = [numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement)]
     return "\n".join([value, *(f"[dim]{escape(line)}[/]" for line in rest if line)])
 
 
