@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.models.vectors import Coverage
+from evenhand.printable import escape_html, escape_markup
 
 Status = Literal["ok", "undefined"]
 
@@ -59,15 +60,12 @@ class Measurement:
         return f"Measurement({self.label!r}, {self.summary()})"
 
     def __rich__(self) -> str:
-        from rich.markup import escape
-
-        return f"[bold]{escape(self.label)}[/] {escape(self.summary())}"
+        return f"[bold]{escape_markup(self.label)}[/] {escape_markup(self.summary())}"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        reading = f"<br><small>{escape(self.reading or self.reason)}</small>" if self.reading or self.reason else ""
-        return f"<p><b>{escape(self.label)}</b> {escape(self.summary())}{reading}</p>"
+        text = self.reading or self.reason
+        reading = f"<br><small>{escape_html(text)}</small>" if text else ""
+        return f"<p><b>{escape_html(self.label)}</b> {escape_html(self.summary())}{reading}</p>"
 
     def summary(self) -> str:
         """Return value, interval, p-value, size and losses as one line."""

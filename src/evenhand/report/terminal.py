@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evenhand.audit import Audit, Ranking, RowChange, rank
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
+from evenhand.printable import escape_markup as escape
 from evenhand.report import numbers
 from evenhand.report.tables import Row, by_family
 
@@ -18,13 +19,6 @@ NOTE = (
     "95 % intervals are over words (inference: over words and training seeds). p-values are not corrected for the "
     "number of tests."
 )
-
-
-def escape(text: str) -> str:
-    """Escape text that rich must not read as markup."""
-    from rich.markup import escape as escape_markup
-
-    return escape_markup(text)
 
 
 def cell(measurement: Measurement) -> str:

@@ -24,7 +24,7 @@ from evenhand.cli.options import (
     Vocabulary,
     open_subjects,
 )
-from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def audit(
     if as_json:
         show_json(record.to_dict())
     else:
-        from evenhand.report.terminal import audit_tables, escape
+        from evenhand.report.terminal import audit_tables
 
         names = ", ".join(f"{subject.name} ({subject.title})" for subject in opened)
         show(f"[bold]{escape(names)}[/], concept {escape(record.concept)}, seed {record.seed}", "")
