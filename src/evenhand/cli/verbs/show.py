@@ -19,7 +19,7 @@ def show(
     ],
     as_json: Json = False,
 ) -> None:
-    """Tell all about one measure, method, probe, model, word list or data set."""
+    """Show details of a measure, method, probe, model, word list or data set."""
     record = _find(name)
     if as_json:
         show_json(record)
