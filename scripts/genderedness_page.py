@@ -17,10 +17,9 @@ from typing import Any
 
 from evenhand.audit.manifest import manifest
 from evenhand.corpus import Cooccurrence, cooccurrence
-from evenhand.data.digest import sha256_of
+from evenhand.data.local_copies import sha256_of
 from evenhand.files import cache_folder, write_text
-from evenhand.interop.reconstruction import reconstruction
-from evenhand.interop.sgns import SGNS, train_sgns
+from evenhand.interop.sgns import SGNS, reconstruction, train_sgns
 from evenhand.models.vectors import Vectors
 from evenhand.report import numbers
 from evenhand.reproduce.genderedness import GenderednessSettings

@@ -474,3 +474,17 @@ def test_records_are_pleasant_to_hold(audit: eh.Audit) -> None:
     console.print(audit)
     console.print(measurement)
     assert "weat-6" in console.export_text()
+
+
+def test_the_record_follows_the_published_schema(audit: eh.Audit) -> None:
+    from importlib import resources
+
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((resources.files("evenhand.audit") / "schema.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+    record = json.loads(json.dumps(audit.to_dict()))
+    assert list(validator.iter_errors(record)) == []
+    record["results"][0]["label"] = "weat, six"
+    record["results"][1]["value"] = None
+    assert len(list(validator.iter_errors(record))) == 2

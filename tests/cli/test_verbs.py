@@ -132,7 +132,7 @@ def test_debias_and_compare(small: Path, tmp_path: Path) -> None:
     assert after.history[0]["method"] == "linear"
     assert np.allclose(eh.VectorMap.load(fitted)(eh.Vectors.load(small)).matrix, after.matrix)
     rows = json.loads(run("compare", small, out, "--measure", "direct-bias", "--json").stdout)["rows"]
-    assert rows[0]["label"] == "direct-bias, old direction"
+    assert rows[0]["label"] == "direct-bias:old-direction"
 
 
 @pytest.mark.parametrize(

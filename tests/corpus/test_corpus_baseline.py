@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from evenhand import corpus
-from evenhand.corpus.counting.label_log import LabelLog, LabelLogger
+from evenhand.corpus.counting.count import LabelLog, LabelLogger
 from evenhand.corpus.counting.token_block import TokenBlock
 from evenhand.corpus.scores.shuffled_baseline import PermutedLabels, draw_relabellings
 

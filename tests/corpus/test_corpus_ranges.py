@@ -13,7 +13,7 @@ from evenhand import corpus
 from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers import Corpus, ReadLog
 from evenhand.corpus.readers import source as source_module
-from evenhand.corpus.readers.text import Span, span_lines, split_file
+from evenhand.corpus.readers.text import ByteSpan, span_lines, split_file
 from evenhand.errors import FormatError
 
 GROUPS = {"f": ["she"], "m": ["he"]}
@@ -42,8 +42,8 @@ def test_a_line_belongs_to_the_piece_in_which_it_begins():
 
 
 def test_pieces_are_of_equal_size():
-    assert split_file("f", 10, 4) == [Span("f", 0, 3), Span("f", 3, 6), Span("f", 6, 10)]
-    assert split_file("f", 4, 4) == [Span("f")]
+    assert split_file("f", 10, 4) == [ByteSpan("f", 0, 3), ByteSpan("f", 3, 6), ByteSpan("f", 6, 10)]
+    assert split_file("f", 4, 4) == [ByteSpan("f")]
 
 
 def documents(path, **options):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.data import Entry, File
+from evenhand.data import CatalogEntry, File
 from evenhand.data.catalog import parse
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -113,9 +113,9 @@ def file_of(name: str, content: bytes) -> File:
     return File(name, hashlib.sha256(content).hexdigest(), len(content))
 
 
-def entry_of(*files: File, sources: tuple[str, ...] = (), **more: str | bool) -> Entry:
+def entry_of(*files: File, sources: tuple[str, ...] = (), **more: str | bool) -> CatalogEntry:
     facts = {"title": "A set", "kind": "corpus", "licence": "CC0-1.0", "citation": "nobody"}
-    return Entry(id="a-set", files=files, sources=tuple(map(parse, sources)), **{**facts, **more})  # type: ignore[arg-type]
+    return CatalogEntry(id="a-set", files=files, sources=tuple(map(parse, sources)), **{**facts, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -124,5 +124,5 @@ def make_file() -> Callable[[str, bytes], File]:
 
 
 @pytest.fixture
-def make_entry() -> Callable[..., Entry]:
+def make_entry() -> Callable[..., CatalogEntry]:
     return entry_of

@@ -80,7 +80,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         extract(tmp_path / "p", {"a.txt": Wanted(tmp_path / "a.txt", File("a.txt"))})
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "p", "w") as zipped:
         zipped.mkdir("a.txt")
     with pytest.raises(FetchError, match="link or a folder"):
@@ -125,14 +125,14 @@ def test_a_member_far_larger_than_expected_is_cut_short(
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 broken", gzip.compress(b"no tar", mtime=0)])
-def test_what_is_no_archive_is_told(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_archive_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "p.whl").write_bytes(content)
     with pytest.raises(FetchError, match=r"p\.whl"):
         extract(tmp_path / "p.whl", {"a": Wanted(tmp_path / "a", File("a"))})
 
 
 @pytest.mark.parametrize("make", [make_tar, make_zip])
-def test_a_cut_archive_is_told_and_leaves_nothing(tmp_path: Path, make: Callable[..., Path]) -> None:
+def test_a_cut_archive_is_reported_and_leaves_nothing(tmp_path: Path, make: Callable[..., Path]) -> None:
     packed = make(tmp_path / "p", {"a.txt": random.Random(0).randbytes(50_000)})
     packed.write_bytes(packed.read_bytes()[:20_000])
     with pytest.raises(FetchError, match="could not be unpacked"):

@@ -7,7 +7,7 @@ import pytest
 from evenhand import data
 from evenhand.data import local_copies as places
 from evenhand.data.catalog import KINDS, read
-from evenhand.data.digest import is_intact
+from evenhand.data.local_copies import is_intact
 from evenhand.errors import FormatError, UnknownNameError
 
 ENTRIES = list(data.catalog().values())

@@ -83,7 +83,7 @@ def test_a_redirect_to_another_scheme_is_refused(web: Any, target: Path, expecte
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_truncated_body_is_no_file(web: Any, target: Path, expected: File, known: bool) -> None:
+def test_a_truncated_body_is_not_a_file(web: Any, target: Path, expected: File, known: bool) -> None:
     web.serve("/a.bin", BODY[:1000], length=len(BODY))
     with pytest.raises(FetchError, match=r"stopped after 1,000 of 512,000 bytes"):
         download(web.url("/a.bin"), target, expected=expected if known else File("a.bin"))
@@ -102,7 +102,7 @@ def test_a_body_cut_without_a_stated_length_fails_its_check(web: Any, target: Pa
     assert not list(target.parent.iterdir())
 
 
-def test_a_broken_chunked_body_is_no_file(web: Any, target: Path, expected: File) -> None:
+def test_a_broken_chunked_body_is_not_a_file(web: Any, target: Path, expected: File) -> None:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
@@ -162,7 +162,7 @@ def stall_after(web: Any, beginning: bytes) -> Callable[[BaseHTTPRequestHandler]
 
 
 @pytest.mark.parametrize("status", [404, 403, 500, 503])
-def test_an_error_status_is_told(web: Any, target: Path, expected: File, status: int) -> None:
+def test_an_error_status_is_reported(web: Any, target: Path, expected: File, status: int) -> None:
     web.routes["/a.bin"] = lambda handler: handler.send_error(status)
     with pytest.raises(FetchError, match=f"answered {status}"):
         download(web.url("/a.bin"), target, expected=expected)

@@ -32,14 +32,14 @@ def test_no_registry_is_named() -> None:
     assert not any("://" in word or "index" in word for word in registries.pip_command(WHEEL))
 
 
-def test_a_python_without_pip_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_pip_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(FetchError, match="no pip") as caught:
         registries.pip_command(WHEEL)
     assert "ensurepip" in caught.value.hint
 
 
-def test_a_machine_without_npm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_npm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(FetchError, match="npm is not installed") as caught:
         registries.npm_command(parse("npm:a@1!b"))
@@ -66,7 +66,7 @@ def test_what_a_complaint_says(output: str, told: str) -> None:
     assert registries.error_line(output).endswith(told)
 
 
-def test_a_command_that_cannot_start_is_told(tmp_path: Path) -> None:
+def test_a_command_that_cannot_start_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match="could not be started"):
         registries.run([str(tmp_path / "no-such-program")], tmp_path)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.data.catalog import Source, is_plain_path, parse
+from evenhand.data.catalog import DownloadSource, is_plain_path, parse
 from evenhand.errors import FormatError
 
 LETTERS = string.ascii_lowercase + string.digits
@@ -22,14 +22,14 @@ member = (
 @given(name=name, version=version, member=member)
 def test_a_pypi_spec_survives_the_round_trip(name: str, version: str, member: str) -> None:
     spec = f"pypi:{name}=={version}!{member}"
-    assert parse(spec) == Source("pypi", name, version, member)
+    assert parse(spec) == DownloadSource("pypi", name, version, member)
     assert str(parse(spec)) == spec
 
 
 @given(scope=st.sampled_from(["", "@org/"]), name=name, version=version, member=member)
 def test_an_npm_spec_survives_the_round_trip(scope: str, name: str, version: str, member: str) -> None:
     spec = f"npm:{scope}{name}@{version}!{member}"
-    assert parse(spec) == Source("npm", scope + name, version, member)
+    assert parse(spec) == DownloadSource("npm", scope + name, version, member)
     assert str(parse(spec)) == spec
 
 
@@ -60,8 +60,8 @@ def test_a_package_name_never_becomes_an_option(text: str) -> None:
 
 
 def test_web_addresses_with_and_without_a_member() -> None:
-    assert parse("https://host/a.txt") == Source("web", "https://host/a.txt")
-    assert parse("https://host/a.zip!in/b.txt") == Source("web", "https://host/a.zip", "", "in/b.txt")
+    assert parse("https://host/a.txt") == DownloadSource("web", "https://host/a.txt")
+    assert parse("https://host/a.zip!in/b.txt") == DownloadSource("web", "https://host/a.zip", "", "in/b.txt")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evenhand import data
-from evenhand.data import Entry, File
+from evenhand.data import CatalogEntry, File
 from evenhand.data import local_copies as places
 from evenhand.data import packages as registries
 from evenhand.data.fetch import is_offline, obtain
@@ -21,7 +21,7 @@ from evenhand.errors import EvenhandWarning, FetchError, UnknownNameError, Usage
 
 TEXT = b"word\t1\n" * 500
 MakeFile = Callable[[str, bytes], File]
-MakeEntry = Callable[..., Entry]
+MakeEntry = Callable[..., CatalogEntry]
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_two_at_once_download_once(web: Any, a_file: File, make_entry: MakeEntry
     assert len(web.seen) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_reported(
     a_file: File, make_entry: MakeEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -306,7 +306,7 @@ def test_a_cache_that_cannot_be_written_is_told(
     assert "EVENHAND_CACHE" in caught.value.hint
 
 
-def test_a_senseless_timeout_is_no_failure_of_the_source(
+def test_a_senseless_timeout_is_not_a_failure_of_the_source(
     a_file: File, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENHAND_TIMEOUT", "never")

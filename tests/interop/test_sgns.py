@@ -21,8 +21,7 @@ from evenhand.errors import DegenerateError, FormatError, InputMissingError, Mis
 from evenhand.models.vectors import Vectors
 
 pytest.importorskip("gensim")
-from evenhand.interop.reconstruction import reconstruction
-from evenhand.interop.sgns import CONTEXTS, SGNS, WORDS, train_sgns
+from evenhand.interop.sgns import CONTEXTS, SGNS, WORDS, reconstruction, train_sgns
 
 SEA, FARM = ["ship", "wave", "sail", "port"], ["cow", "barn", "corn", "plough"]
 

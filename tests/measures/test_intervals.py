@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.measures import intervals
-from evenhand.measures.intervals import mean_interval, weighted_mean_interval, word_interval
+from evenhand.measures import fields as intervals
+from evenhand.measures.fields import mean_interval, weighted_mean_interval, word_interval
 from evenhand.stats import bootstrap
 
 

@@ -124,7 +124,7 @@ def test_only_the_vocabulary_has_vectors_until_words_are_composed(small: Path) -
     assert more.composed(["éa"]).words[-2:] == ("ba", "éa")
 
 
-def test_lone_brackets_are_no_ngrams() -> None:
+def test_lone_brackets_are_not_ngrams() -> None:
     owners, rows = ngram_rows([b"ab", b"</s>", b"\xc3\xa9"], Ngrams(1, 1, 1000, 10))
     assert owners.tolist() == [0, 0, 2]
     assert rows.tolist() == [10 + fnv1a_signed(part.encode()) % 1000 for part in "abé"]
@@ -197,7 +197,7 @@ def test_without_ngrams_there_is_nothing_to_compose_from(tmp_path: Path) -> None
     np.testing.assert_array_equal(parsed.matrix, small_rows(2, 0))
 
 
-def test_labels_are_no_words(tmp_path: Path) -> None:
+def test_labels_are_not_words(tmp_path: Path) -> None:
     path = tmp_path / "classifier.bin"
     path.write_bytes(model_bytes([b"ab"], small_rows(1), model=3, labels=(b"__label__x", b"__label__y")))
     parsed = read(path, ReadOptions())
@@ -236,7 +236,7 @@ def test_a_word_without_ngrams_cannot_be_composed(tmp_path: Path, word: str) -> 
         read(path, ReadOptions()).compose(["abcd", word])  # type: ignore[misc]
 
 
-def test_not_a_number_among_the_ngram_rows_is_no_vector(tmp_path: Path) -> None:
+def test_not_a_number_among_the_ngram_rows_is_refused(tmp_path: Path) -> None:
     rows = small_rows(1)
     rows[1:] = np.uint32(0x7F800001).view(np.float32)  # a signalling NaN, which even a cast warns about
     path = tmp_path / "nan.bin"
@@ -278,7 +278,7 @@ def test_sizes_are_checked_before_memory_is_spent(tmp_path: Path) -> None:
         read(packed, ReadOptions())
 
 
-def test_a_word_without_end_is_no_word(tmp_path: Path) -> None:
+def test_a_word_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "endless.bin"
     path.write_bytes(SMALL[:92] + b"x" * 300_000)
     with pytest.raises(FormatError, match="dictionary entry 1 of 3 has no end"):

@@ -178,7 +178,7 @@ def test_nan_in_a_mapped_matrix_is_found_by_row(tmp_path: Path) -> None:
         Vectors.load(tmp_path / "x.npy")
 
 
-def test_duplicates_keep_the_first_row_and_are_told(tmp_path: Path) -> None:
+def test_duplicates_keep_the_first_row_and_are_reported(tmp_path: Path) -> None:
     (tmp_path / "x.vec").write_text("4 1\na 1\nb 2\na 3\nb 4\n")
     with pytest.warns(EvenhandWarning, match=r"x\.vec: 2 rows repeat an earlier word.*line 4 \('a'\)"):
         made = Vectors.load(tmp_path / "x.vec")
@@ -186,7 +186,7 @@ def test_duplicates_keep_the_first_row_and_are_told(tmp_path: Path) -> None:
     assert made.matrix.tolist() == [[1], [2]]
 
 
-def test_a_zero_row_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_zero_row_is_kept_and_reported(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("a 1 2\nz 0 -0\n")
     with pytest.warns(EvenhandWarning, match=r"x\.txt: 1 rows are all zero, the first at line 2 \('z'\).*cosine"):
         assert Vectors.load(tmp_path / "x.txt").words == ("a", "z")
@@ -216,7 +216,7 @@ def test_a_folder_a_pipe_and_a_device(tmp_path: Path) -> None:
             Vectors.load(endless)
 
 
-def test_an_unwritable_target_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_unwritable_target_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     made = Vectors(["a"], [[1.0]])
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.txt").mkdir()

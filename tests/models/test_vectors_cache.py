@@ -95,7 +95,7 @@ def test_a_file_changed_a_moment_ago_is_hashed_again(path: Path, own_cache: Path
 
 
 @pytest.mark.parametrize("note", ["", "{", "[1]", "{}", '{"identity": null}', "\udcff", "[" * 99_999])
-def test_a_damaged_note_of_a_hash_is_no_matter(
+def test_a_damaged_note_of_a_hash_is_ignored(
     note: str, path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(monkeypatch)
@@ -153,7 +153,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "v.txt"]
 
 
-def test_notes_are_told_again_from_the_cache(tmp_path: Path, reads: list[Path]) -> None:
+def test_notes_are_reported_again_from_the_cache(tmp_path: Path, reads: list[Path]) -> None:
     path = write(tmp_path / "v.txt", "a 1 2\na 3 4\nz 0 0\n")
     for _ in range(2):
         with pytest.warns(EvenhandWarning) as told:
@@ -163,7 +163,7 @@ def test_notes_are_told_again_from_the_cache(tmp_path: Path, reads: list[Path]) 
     assert len(reads) == 1
 
 
-def test_notes_of_an_earlier_file_are_kept_but_not_told_again(tmp_path: Path) -> None:
+def test_notes_of_an_earlier_file_are_kept_but_not_reported_again(tmp_path: Path) -> None:
     made = quiet_load(write(tmp_path / "v.txt", "a 1 2\na 3 4\nb 5 6\n"))
     again = Vectors.load(made.save(tmp_path / "v.safetensors"))
     assert len(again.source["notes"]) == 1

@@ -52,7 +52,7 @@ def test_saving_again_replaces_or_removes_the_history(suffix: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"layout": "evenhand-history-1"}', "[" * 99_999, "\udcff"])
-def test_a_damaged_history_is_left_out_and_told(content: str, tmp_path: Path) -> None:
+def test_a_damaged_history_is_left_out_and_reported(content: str, tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     beside(path).write_bytes(content.encode(errors="surrogateescape"))
     with pytest.warns(EvenhandWarning, match=r"x\.txt\.history\.json was ignored.*remove it"):
@@ -60,7 +60,7 @@ def test_a_damaged_history_is_left_out_and_told(content: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("steps", [None, {}, [1]])
-def test_a_history_that_is_no_list_of_steps_is_left_out_and_told(steps: object, tmp_path: Path) -> None:
+def test_a_history_that_is_not_a_list_of_steps_is_left_out_and_reported(steps: object, tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     account = json.loads(beside(path).read_text())
     beside(path).write_text(json.dumps({**account, "history": steps}))
@@ -68,7 +68,7 @@ def test_a_history_that_is_no_list_of_steps_is_left_out_and_told(steps: object, 
         assert Vectors.load(path).history == ()
 
 
-def test_the_history_of_another_file_is_left_out_and_told(tmp_path: Path) -> None:
+def test_the_history_of_another_file_is_left_out_and_reported(tmp_path: Path) -> None:
     path = DONE.save(tmp_path / "x.txt")
     path.write_text("he 9 2\nshe 3 4.5\n")
     with pytest.warns(EvenhandWarning, match=r"describes a different version of x\.txt"):

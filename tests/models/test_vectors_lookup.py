@@ -37,7 +37,7 @@ WORDS = st.lists(st.sampled_from(["mary", "Mary", "MARY", "john", "John", "usa",
 
 
 @given(WORDS, st.sampled_from(["auto", "exact", "lower", "any"]))
-def test_every_word_asked_is_found_or_missing_once(words: list[str], case: str) -> None:
+def test_every_word_is_found_or_missing_once(words: list[str], case: str) -> None:
     rows, coverage = locate(words, INDEX, case)
     assert len(rows) == len(coverage.found)
     assert sorted((*coverage.found, *coverage.missing)) == sorted(set(words))

@@ -140,7 +140,7 @@ def test_gensim_gives_the_same_answers_on_the_embedded_vectors(positive: list[st
         np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], rtol=tolerance)
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
+def test_an_invalid_query_is_refused() -> None:
     with pytest.raises(VocabularyError, match="'knight'"):
         V.most_similar("knight")
     with pytest.raises(UsageError, match="0 positive words"):

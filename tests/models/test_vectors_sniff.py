@@ -40,7 +40,7 @@ def test_the_content_tells_whatever_the_name(suffix: str, name: str, tmp_path: P
     assert same_bits(quiet_load(tmp_path / name, **options), V)
 
 
-def test_a_text_file_is_told_from_a_binary_one_of_the_same_header(tmp_path: Path) -> None:
+def test_a_text_file_is_distinguished_from_a_binary_one_of_the_same_header(tmp_path: Path) -> None:
     text, binary = V.save(tmp_path / "a.vec").read_bytes(), V.save(tmp_path / "a.bin").read_bytes()
     assert text.partition(b"\n")[0] == binary.partition(b"\n")[0]
     (tmp_path / "b.vec").write_bytes(binary)
@@ -74,7 +74,7 @@ TEXT = b"a 1 2\n"
         ("x.txt", b"version https://git-lfs.github.com/spec/v1\noid", "git-lfs"),
     ],
 )
-def test_what_is_no_vector_file_is_named(name: str, content: bytes, why: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_named(name: str, content: bytes, why: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FormatError, match=why) as caught:
         Vectors.load(tmp_path / name)

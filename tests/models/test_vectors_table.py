@@ -90,7 +90,7 @@ def test_equality_is_words_and_numbers() -> None:
         ("ab", [[1.0], [2.0]], "single string"),
     ],
 )
-def test_what_is_no_vectors_is_refused(words: list[str], matrix: list[list[float]], why: str) -> None:
+def test_invalid_vectors_are_refused(words: list[str], matrix: list[list[float]], why: str) -> None:
     with pytest.raises(FormatError, match=why):
         Vectors(words, matrix)
 
@@ -113,7 +113,7 @@ def test_a_missing_word_is_named_with_the_nearest_spelling() -> None:
     assert caught.value.exit_code == 4
 
 
-def test_take_gives_doubles_in_the_order_asked_and_an_account() -> None:
+def test_take_gives_doubles_in_order_and_the_coverage() -> None:
     rows, coverage = V.take(["She", "nobody", "he", "he"])
     assert rows.dtype == np.float64
     np.testing.assert_array_equal(rows, [[3, 4], [1, 0]])

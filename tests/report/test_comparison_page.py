@@ -10,8 +10,7 @@ from evenhand.cli.verbs.corpus import sub_app
 from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
 from evenhand.report import charts
-from evenhand.report.charts.scatter import bias_scatter, shown_points
-from evenhand.report.comparison_page import comparison_page
+from evenhand.report.comparison_page import bias_scatter, comparison_page, shown_points
 
 GROUPS = {"female": ["she"], "male": ["he"]}
 

@@ -21,7 +21,7 @@ from evenhand.reproduce.dawkins2021 import (
     table_5,
     table_6,
 )
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 
 
 def test_table_5_follows_from_table_6() -> None:
@@ -60,13 +60,13 @@ def test_every_column_names_a_measure_that_takes_its_settings() -> None:
 def test_only_pairs_with_some_columns_and_undefined_cells_left_out() -> None:
     rng = np.random.default_rng(0)
     rows = [(f"e{i}", float(x), 1.0, None if i == 0 else float(2 * x)) for i, x in enumerate(rng.normal(size=6))]
-    table = Table("mine", ("embedding", "a", "flat", "E"), tuple(rows))
+    table = PaperTable("mine", ("embedding", "a", "flat", "E"), tuple(rows))
     got = {(row[0], row[1]): row for row in correlations(table, with_=["E"]).rows}
     assert set(got) == {("a", "E"), ("flat", "E")}
     assert got["a", "E"][2:4] == (5, pytest.approx(1))
     assert got["flat", "E"][3] is None
     assert got["a", "E"][-1] is None
-    few = Table("few", table.columns, table.rows[:4])
+    few = PaperTable("few", table.columns, table.rows[:4])
     assert {row[3] for row in correlations(few, with_=["E"]).rows} == {None}
     with pytest.raises(UsageError, match="no column 'F'"):
         correlations(table, with_=["F"])

@@ -53,7 +53,7 @@ def test_the_stricter_promise_costs_more(p):
 
 
 @pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])
-def test_what_is_no_p_value_is_named(adjust):
+def test_an_invalid_p_value_is_named(adjust):
     for wrong in (1.5, -0.1, float("nan")):
         with pytest.raises(UsageError, match=str(wrong)):
             adjust([0.5, wrong])

@@ -91,7 +91,7 @@ def test_p_is_uniform_over_all_relabelings():
     assert sorted(p) == pytest.approx([k / 20 for k in range(1, 21)])
 
 
-def test_values_with_a_large_common_part_are_still_told_apart():
+def test_values_with_a_large_common_part_are_still_distinguished():
     x, y = np.array([4.0, 3.0]) * 1e-9 + 1, np.array([2.0, 1.0]) * 1e-9 + 1
     assert permutation_test(x, y).p_value == pytest.approx(1 / 6)
 

@@ -63,7 +63,7 @@ def test_records_hash_and_pickle():
         (7, "got 7"),
     ],
 )
-def test_what_is_no_list_of_words_is_refused(words, said):
+def test_an_invalid_list_of_words_is_refused(words, said):
     with pytest.raises(UsageError, match=said):
         WordSet("jobs", words)
 
@@ -77,7 +77,7 @@ def test_what_is_no_list_of_words_is_refused(words, said):
         ("ab", "got 'ab'"),
     ],
 )
-def test_what_is_no_list_of_pairs_is_refused(pairs, said):
+def test_an_invalid_list_of_pairs_is_refused(pairs, said):
     with pytest.raises(UsageError, match=said):
         Pairs("gender", pairs)
 

@@ -13,10 +13,9 @@ from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
 from evenhand.words import Concept
-from evenhand.words.document import read_document
-from evenhand.words.generic import SEPARATOR
+from evenhand.words.catalog import SEPARATOR
+from evenhand.words.document import TomlTable, read_document
 from evenhand.words.probes import probe
-from evenhand.words.toml_table import Entry
 
 DEFAULT_METHODS = ("linear", "span")
 FALLBACK_METHODS = ("leace",)  # needs groups only, where the others need pairs
@@ -132,10 +131,12 @@ class Plan:
     def read(cls, path: str | Path) -> Plan:
         """Read a plan file; every unknown name in it is an error that says where."""
         document = read_document(Path(path))
-        top = Entry(document, (), document.data)
+        top = TomlTable(document, (), document.data)
         top.only("subjects", "methods", "concept", "seed", "skip_failing", "question")
         items = top.items("question")
-        questions = [_question(Entry(document, ("question", str(n)), item)) for n, item in enumerate(items, start=1)]
+        questions = [
+            _question(TomlTable(document, ("question", str(n)), item)) for n, item in enumerate(items, start=1)
+        ]
         with top.at("concept"):
             about = words.concept(top.text("concept", "gender"))
         methods = tuple(top.texts("methods")) if top.table.get("methods") else ()
@@ -260,7 +261,7 @@ def _questions(info: Info, concept: Concept, queries: Iterable[str], full_probes
     ]
 
 
-def _question(entry: Entry) -> Question:
+def _question(entry: TomlTable) -> Question:
     entry.only("measure", "query", "options", "variant", "only_query")
     with entry.at("measure"):
         info = measures.info(entry.text("measure"))

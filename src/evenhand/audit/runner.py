@@ -20,7 +20,7 @@ from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Plan, Question, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
-from evenhand.measures.measurement import undefined
+from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage
 from evenhand.progress import Progress
@@ -117,6 +117,23 @@ def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress 
     seconds = round(time.perf_counter() - started, 3)
     record.update(status="done", seconds=seconds, warnings=notes, skipped={}, cells_computed=len(results))
     return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
+
+
+def record_measured(
+    subject: Subject,
+    measured: Sequence[tuple[Question, Sequence[Measurement]]],
+    concept: Concept,
+    *,
+    seed: int = 0,
+    warnings: Sequence[str] = (),
+) -> Audit:
+    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
+    questions = tuple(question for question, _ in measured)
+    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
+    record = manifest([subject], concept, {}, plan.to_dict())
+    record.update(status="done", seconds=0.0, warnings=list(warnings), skipped={}, cells_computed=len(measured))
+    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
+    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:

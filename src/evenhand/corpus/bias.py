@@ -16,7 +16,7 @@ from evenhand.corpus.counting.tokenise import Tokenizer
 from evenhand.corpus.options import CorpusOptions, Groups
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.read_log import no_words_error
-from evenhand.corpus.readers.source import ReadArguments, Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
 from evenhand.corpus.scores.shuffled_baseline import permuted_means
 from evenhand.corpus.scores.word_scores import FOLDS, UNIT, Scorer
@@ -31,7 +31,7 @@ ENOUGH_HITS = 100  # occurrences of a group's words; with fewer, most scores are
 
 
 def bias(
-    paths: Paths | Source,
+    paths: Paths | TextSource,
     groups: Groups = None,
     *,
     lists: str | Path | None = None,
@@ -97,7 +97,7 @@ def bias(
 
 
 def score_corpus(
-    source: Source, options: CorpusOptions, *, engine: str | Engine = "local", progress: Progress | None = None
+    source: TextSource, options: CorpusOptions, *, engine: str | Engine = "local", progress: Progress | None = None
 ) -> CorpusBias:
     """Score the words of a corpus under the given options."""
     chosen = _choose_draws(source, options)
@@ -122,7 +122,7 @@ def score_corpus(
     return replace(first, against=FrozenMap(others), notes=tuple(notes))
 
 
-def _choose_draws(source: Source, options: CorpusOptions) -> CorpusOptions:
+def _choose_draws(source: TextSource, options: CorpusOptions) -> CorpusOptions:
     """Replace automatic numbers of draws by the default, or by 0 for a text that is too large."""
     affordable = source.size is not None and source.size <= AFFORDABLE
     bootstrap, permutations = (RESAMPLES, LABELLINGS) if affordable else (0, 0)

@@ -14,7 +14,7 @@ from evenhand.corpus.bias import score_corpus
 from evenhand.corpus.counting.tokenise import Tokenizer
 from evenhand.corpus.options import CorpusOptions, Groups
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import ReadArguments, Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores.beta import Beta
 from evenhand.corpus.scores.jackknife import QUANTILE, LeaveOneOut, leave_one_out, slope_error
@@ -97,8 +97,8 @@ class Comparison:
 
 
 def compare(
-    first: Paths | Source,
-    second: Paths | Source,
+    first: Paths | TextSource,
+    second: Paths | TextSource,
     groups: Groups = None,
     *,
     lists: str | Path | None = None,
@@ -128,8 +128,8 @@ def compare(
 
 
 def compare_corpora(
-    first: Source,
-    second: Source,
+    first: TextSource,
+    second: TextSource,
     options: CorpusOptions,
     *,
     engine: str | Engine = "local",

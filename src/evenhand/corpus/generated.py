@@ -15,7 +15,7 @@ from evenhand.corpus.counting.tokenise import Tokenizer
 from evenhand.corpus.counting.vocabulary import ENGLISH, SPECIAL_TOKENS
 from evenhand.corpus.options import CorpusOptions, Groups
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Corpus, Source, Texts
+from evenhand.corpus.readers.source import Corpus, Texts, TextSource
 from evenhand.errors import FormatError
 from evenhand.progress import Progress
 
@@ -32,7 +32,7 @@ LINE_END = "<eos>"  # marks the end of a line in the text of word-level models
 
 
 def against_training(
-    training: Source,
+    training: TextSource,
     samples: Sequence[Sequence[str]],
     groups: Groups = None,
     *,
@@ -97,14 +97,14 @@ def read_samples(path: str | Path) -> list[list[str]]:
     return [words for words in (document.split() for document in text.split(END)) if words]
 
 
-def word_stream(source: Source) -> Iterator[str]:
+def word_stream(source: TextSource) -> Iterator[str]:
     """Yield the whitespace-separated words of a text without line-end tokens, across document ends."""
     for shard in source.shards():
         for piece in cut(source.fragments(shard, ReadLog(source.skip_bad))):
             yield from (word for word in piece.replace(END, " ").split() if word != LINE_END)
 
 
-def same_shape(text: Source, samples: Sequence[Sequence[str]], *, seed: int = 0) -> tuple[Texts, Texts]:
+def same_shape(text: TextSource, samples: Sequence[Sequence[str]], *, seed: int = 0) -> tuple[Texts, Texts]:
     """Return blocks sampled from a text, as many and as long as the samples, and the samples.
 
     If the text has fewer words than the samples, only as many samples are returned as the text has blocks. A block may
@@ -119,7 +119,7 @@ def same_shape(text: Source, samples: Sequence[Sequence[str]], *, seed: int = 0)
     return _as_texts(blocks), _as_texts(cleaned[: len(blocks)])
 
 
-def two_halves(text: Source, samples: Sequence[Sequence[str]], *, seed: int = 0) -> tuple[Texts, Texts]:
+def two_halves(text: TextSource, samples: Sequence[Sequence[str]], *, seed: int = 0) -> tuple[Texts, Texts]:
     """Return two disjoint sets of blocks of one text, each of the shape of the samples if the text is long enough.
 
     Otherwise each is half of the text. A perfect model's text compares with its training text as these two do.

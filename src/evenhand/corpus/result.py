@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,11 +13,14 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
 from evenhand.errors import DegenerateError, UsageError, counted
+from evenhand.printable import printable
 from evenhand.words.wordset import FrozenMap
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
+    from rich.table import Table
+
 
 Order = Literal["evidence", "ratio"]
 
@@ -222,12 +226,9 @@ class CorpusBias:
     def __rich__(self) -> RenderableType:
         from rich.console import Group
 
-        from evenhand.corpus.display import bias_tables
-
         return Group(repr(self), *bias_tables(self, 5))
 
     def _repr_html_(self) -> str:
-        from evenhand.corpus.display import bias_html
 
         return bias_html(self, 10)
 
@@ -253,3 +254,81 @@ class CorpusBias:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {word: row for row, word in enumerate(self.words)}
+
+
+def leading_words(
+    result: CorpusBias, top: int, *, min_occurrences: int = 1, order: Order = "evidence"
+) -> Iterator[tuple[str, CorpusBias, list[str]]]:
+    """Yield for each group its name, the record with its scores, and the words that lean most to it.
+
+    With two groups both sides come from one record, so that the signs stay those of the scores.
+    """
+    if len(result.groups) == 2:
+        sides = [(result.positive, result, top), (result.other, result, -top)]
+    else:
+        sides = [(name, result.for_group(name), top) for name in result.groups]
+    for name, record, k in sides:
+        yield name, record, [word for word, _ in record.top(k, min_occurrences=min_occurrences, order=order)]
+
+
+def word_cells(record: CorpusBias, word: str) -> tuple[str, ...]:
+    """Return the cells of a word: word, score, interval, evidence, count near each group, occurrences."""
+    row, bounds = record.row(word), record.interval(word)
+    near = (_count(record.cooccurrence[group, row]) for group in range(len(record.groups)))
+    return (
+        printable(word),
+        signed(record.values[row]),
+        f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else "",
+        f"{record.evidence[row]:+.1f}",
+        *near,
+        f"{int(record.occurrences[row]):,}",
+    )
+
+
+def columns(record: CorpusBias) -> tuple[str, ...]:
+    """Return the headings of `word_cells`."""
+    return ("word", "bias", "95 % interval", "z", *(f"near {printable(name)}" for name in record.groups), "count")
+
+
+def bias_tables(
+    result: CorpusBias, top: int, *, min_occurrences: int = 1, order: Order = "evidence"
+) -> Iterator[Table]:
+    """Yield a rich table of the leading words of each group."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for name, record, words in leading_words(result, top, min_occurrences=min_occurrences, order=order):
+        table = Table(
+            title=Text(f"leaning {printable(name)}"), title_justify="left", box=None, header_style="dim", pad_edge=False
+        )
+        for heading in columns(record):
+            table.add_column(
+                Text(heading), justify="left" if heading == "word" else "right", overflow="fold", no_wrap=False
+            )
+        for word in words:
+            table.add_row(*map(Text, word_cells(record, word)))
+        yield table
+
+
+def bias_html(result: CorpusBias, top: int) -> str:
+    """Return the leading words of each group as HTML tables."""
+    parts = [f"<p><code>{escape(repr(result))}</code></p>"]
+    for name, record, words in leading_words(result, top):
+        head = "".join(f"<th>{escape(heading)}</th>" for heading in columns(record))
+        rows = (
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in word_cells(record, word)) + "</tr>"
+            for word in words
+        )
+        caption = f"<caption>leaning {escape(printable(name))}</caption>"
+        parts.append(f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>")
+    return "".join(parts)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
+
+
+def signed(value: float) -> str:
+    """Format a score with its sign and two decimals; a rounded zero has no sign."""
+    text = f"{value:+.2f}"
+    return "0.00" if float(text) == 0 else text

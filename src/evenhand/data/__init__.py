@@ -3,8 +3,8 @@
 Word lists are part of the package; see `evenhand.words`.
 """
 
-from evenhand.data.catalog import Entry, File, catalog, get
+from evenhand.data.catalog import CatalogEntry, File, catalog, get
 from evenhand.data.fetch import fetch
 from evenhand.data.local_copies import locate
 
-__all__ = ["Entry", "File", "catalog", "fetch", "get", "locate"]
+__all__ = ["CatalogEntry", "File", "catalog", "fetch", "get", "locate"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from evenhand.data.catalog import File, is_plain_path
-from evenhand.data.digest import check
+from evenhand.data.local_copies import check
 from evenhand.errors import FetchError
 from evenhand.files import replacing
 

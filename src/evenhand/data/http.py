@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from evenhand.data.catalog import File
-from evenhand.data.digest import check
 from evenhand.data.fetch import DownloadProgress, silent
+from evenhand.data.local_copies import check
 from evenhand.errors import FetchError, UsageError
 
 SECONDS_WITHOUT_PROGRESS = 30.0

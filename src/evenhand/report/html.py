@@ -38,7 +38,9 @@ def page(audit: Audit) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=numbers.number, interval=numbers.interval, p_value=numbers.p_value)
+    environment.filters.update(
+        number=numbers.number, interval=numbers.interval, p_value=numbers.p_value, words=numbers.words
+    )
     style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(**_content(audit), style=Markup(style))
 

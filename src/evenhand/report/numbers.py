@@ -43,6 +43,11 @@ def p_value(measurement: Measurement) -> str:
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 
+def words(measurement: Measurement) -> str:
+    """Format words found of words asked; the number of observations where no list of words was asked."""
+    return str(measurement.coverage) if measurement.coverage.asked else f"n {measurement.n:,}"
+
+
 def cell(measurement: Measurement) -> str:
     """Format value, interval and p-value on one line."""
     if measurement.status != "ok":

@@ -80,7 +80,7 @@ def _table(title: str, rows: Iterable[Row], stages: list[str]) -> RenderableType
     table.add_column("words", justify="right", no_wrap=True)
     for row in rows:
         cells = (cell(row.cells[stage]) if stage in row.cells else "" for stage in stages)
-        table.add_row(escape(row.label), row.arrow, *cells, str(row.original.coverage))
+        table.add_row(escape(row.label), row.arrow, *cells, numbers.words(row.original))
     return table
 
 

@@ -1,4 +1,4 @@
-"""The tables of the papers beside ours: one file per paper or figure, each function returns a `Table` of plain cells.
+"""The tables of the papers beside ours: one file per paper or figure, each returning a table of plain cells.
 
 The numbers come from `measures` and `mitigations`, never from here; printing them belongs to `cli`.
 """
@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.errors import UsageError, unknown_name
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
 
-__all__ = ["PAPERS", "Reproduction", "Table", "compute", "papers", "tables"]
+__all__ = ["PAPERS", "PaperTable", "Reproduction", "compute", "papers", "tables"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def tables(paper: str) -> Mapping[str, Reproduction]:
     return PAPERS[paper]
 
 
-def compute(paper: str, table: str, *vectors: Vectors, corpus: Any = None, seed: int = 0, **options: Any) -> Table:
+def compute(paper: str, table: str, *vectors: Vectors, corpus: Any = None, seed: int = 0, **options: Any) -> PaperTable:
     """Compute one table, on the embedded vectors unless others are given.
 
     A table about a text needs `corpus`, files or an id of the catalog; without vectors they are trained on it.
@@ -66,7 +66,7 @@ def compute(paper: str, table: str, *vectors: Vectors, corpus: Any = None, seed:
     wanted = PAPERS[paper][table]
     module, _, name = wanted.function.partition(":")
     function = getattr(import_module(f"{__name__}.{module}"), name)
-    found: Table = function(*_given(wanted, f"table {table} of {paper}", vectors, corpus), seed=seed, **options)
+    found: PaperTable = function(*_given(wanted, f"table {table} of {paper}", vectors, corpus), seed=seed, **options)
     return found
 
 

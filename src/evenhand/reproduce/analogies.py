@@ -17,7 +17,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.selection import ExceptDefined, ExceptListed
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 from evenhand.subspaces import pairs as direction_of_pairs
 from evenhand.words import Pairs
 
@@ -77,7 +77,7 @@ class AnalogySetting:
             raise UsageError(f"at least 2 folds and 1 split are needed, got {self.folds} and {self.splits}")
 
 
-def figure_1(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: int = 0) -> Table:
+def figure_1(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: int = 0) -> PaperTable:
     """Return the analogies preserved at the paper's threshold and at quantiles, next to the published shares."""
     measured = strengths(vectors, setting=setting, seed=seed)
     pooled = np.concatenate([one.before for one in measured])
@@ -91,10 +91,10 @@ def figure_1(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: i
     ]
     columns = ("threshold", "strength", "analogies", "method", "before", "preserved %", "range", "preserved % (paper)")
     title = f"Ethayarajh et al. 2019, figure 1: analogies preserved, {vectors.name}"
-    return Table(title, columns, tuple(rows), NOTES)
+    return PaperTable(title, columns, tuple(rows), NOTES)
 
 
-def curves(vectors: Vectors, *, setting: AnalogySetting | None = None, points: int = 41, seed: int = 0) -> Table:
+def curves(vectors: Vectors, *, setting: AnalogySetting | None = None, points: int = 41, seed: int = 0) -> PaperTable:
     """Return the curves of figure 1: the number of analogies with at least each strength, before and after."""
     measured = strengths(vectors, setting=setting, seed=seed)
     top = max(float(one.before.max()) for one in measured)
@@ -105,7 +105,7 @@ def curves(vectors: Vectors, *, setting: AnalogySetting | None = None, points: i
         for threshold in np.linspace(0, top, points)
     ]
     title = f"Ethayarajh et al. 2019, figure 1: number of analogies by strength, {vectors.name}"
-    return Table(title, ("analogies", "method", "strength", "number"), tuple(rows), NOTES)
+    return PaperTable(title, ("analogies", "method", "strength", "number"), tuple(rows), NOTES)
 
 
 def strengths(vectors: Vectors, *, setting: AnalogySetting | None = None, seed: int = 0) -> tuple[Strengths, Strengths]:

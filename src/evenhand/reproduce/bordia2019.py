@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 
 from evenhand.models.model_files import JSONObject
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 
 STATISTICS = ("mu", "sigma", "beta")
 CONTEXTS = ("fixed", "infinite")
@@ -123,7 +123,7 @@ def _mean_and_sd(values: list[float]) -> dict[str, float | None]:
     return {"mean": statistics.fmean(values), "sd": sd}
 
 
-def sweep_table(rows: list[JSONObject], corpus: str = "") -> Table:
+def sweep_table(rows: list[JSONObject], corpus: str = "") -> PaperTable:
     """Return our rows, followed by the published ones if the corpus is one of the paper's."""
     body: list[tuple[object, ...]] = []
     if rows:
@@ -136,10 +136,10 @@ def sweep_table(rows: list[JSONObject], corpus: str = "") -> Table:
     for strength, *numbers in PUBLISHED.get(corpus, ()):
         label = "training text" if strength is None else f"{strength:g}"
         body.append((f"published {label}", None, *(None if n is None else f"{n:.2f}" for n in numbers)))
-    return Table(f"Bordia & Bowman 2019, {corpus or 'own text'}", COLUMNS, tuple(body), NOTES)
+    return PaperTable(f"Bordia & Bowman 2019, {corpus or 'own text'}", COLUMNS, tuple(body), NOTES)
 
 
-def words_table(rows: list[JSONObject]) -> Table:
+def words_table(rows: list[JSONObject]) -> PaperTable:
     """Return how often the models write group words; means compare only where these counts are alike."""
     first = rows[0]["words"]["training"]
     groups = list(first["groups"])
@@ -148,10 +148,10 @@ def words_table(rows: list[JSONObject]) -> Table:
         counts = [format_value(value, 0) for value in (*text["groups"].values(), text["scored"])]
         body.append((name, *counts, format_value(text["beyond_chance"], 3)))
     columns = ("lambda", *(f"{group} words" for group in groups), "words scored", "fixed mu - shuffled")
-    return Table("Group words in the generated texts", columns, tuple(body), WORDS_NOTES)
+    return PaperTable("Group words in the generated texts", columns, tuple(body), WORDS_NOTES)
 
 
-def markdown(table: Table) -> str:
+def markdown(table: PaperTable) -> str:
     """Return the table as Markdown."""
     rule = [":--", *["--:"] * (len(table.columns) - 1)]
     rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]

@@ -13,7 +13,7 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures import Measurement
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 from evenhand.stats import pearson, spearman
 
 Progress = Callable[[int, int, str], None]
@@ -47,7 +47,7 @@ COLUMNS = {
 }
 HEADINGS = (*COLUMNS, ERROR)
 
-# Table 6 as printed; E is the error on sentences with explicit gender words (table 1). The paper omits DB where a
+# PaperTable 6 as printed; E is the error on sentences with explicit gender words (table 1). The paper omits DB where a
 # method makes she and he almost equal.
 PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "w2v": (0.052, 0.023, 0.933, 0.992, 0.830, 0.134, 0.021, 0.206),
@@ -67,7 +67,7 @@ PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "GloVe.RAN": (0.044, -0.001, 0.419, 0.951, 0.927, 0.011, 0.040, 0.193),
     "GloVe.INLP": (None, -0.001, 0.015, 0.660, 0.198, 0.160, 0.080, 0.167),
 }
-# Table 5, the part above the diagonal, row by row in the order of the headings.
+# PaperTable 5, the part above the diagonal, row by row in the order of the headings.
 PUBLISHED_R: tuple[tuple[float, ...], ...] = (
     (-0.166, 0.694, 0.814, 0.161, -0.045, 0.350, 0.104),
     (-0.145, -0.020, -0.273, 0.005, -0.003, 0.667),
@@ -100,13 +100,13 @@ EXPLAINED = (
 )
 
 
-def published() -> Table:
+def published() -> PaperTable:
     """Return table 6 as printed."""
     rows = tuple((name, *values) for name, values in PUBLISHED.items())
-    return Table("Dawkins 2021, table 6: intrinsic measures and NLI error E", ("embedding", *HEADINGS), rows)
+    return PaperTable("Dawkins 2021, table 6: intrinsic measures and NLI error E", ("embedding", *HEADINGS), rows)
 
 
-def table_5(*, seed: int = 0) -> Table:
+def table_5(*, seed: int = 0) -> PaperTable:
     """Return table 5 recomputed from the printed table 6, with Spearman correlations, intervals and ranges."""
     return correlations(published(), title="Dawkins 2021, table 5, recomputed from its table 6", seed=seed)
 
@@ -118,7 +118,7 @@ def table_6(
     base: str = "GloVe",
     seed: int = 0,
     progress: Progress | None = None,
-) -> Table:
+) -> PaperTable:
     """Return table 6: intrinsic measures of embeddings before and after methods, next to the paper's rows.
 
     Takes about half a minute per row.
@@ -144,7 +144,7 @@ def table_6(
     theirs |= {f"{name}.{method}": f"{base}.{NAMES.get(method, method)}" for name in embeddings for method in methods}
     rows = [(name, *_beside(PUBLISHED.get(theirs[name]), cells)) for name, *cells in ours.rows]
     heads = ("embedding", *(text for name in COLUMNS for text in (f"{name} (paper)", name)))
-    return Table("Dawkins 2021, table 6: intrinsic measures", heads, tuple(rows), (OTHER_VECTORS, *ours.notes))
+    return PaperTable("Dawkins 2021, table 6: intrinsic measures", heads, tuple(rows), (OTHER_VECTORS, *ours.notes))
 
 
 def intrinsic(
@@ -155,7 +155,7 @@ def intrinsic(
     columns: Mapping[str, Column] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Table:
+) -> PaperTable:
     """Return every intrinsic measure of a set of embeddings.
 
     Args:
@@ -179,10 +179,10 @@ def intrinsic(
         notes += [f"{name}: {reason}" for reason in undefined]
         rows.append((name, *cells, *([errors.get(name)] if errors else [])))
     heads = ("embedding", *chosen, *([ERROR] if errors else []))
-    return Table("Intrinsic measures, as in Dawkins 2021, table 6", heads, tuple(rows), tuple(notes))
+    return PaperTable("Intrinsic measures, as in Dawkins 2021, table 6", heads, tuple(rows), tuple(notes))
 
 
-def correlations(table: Table, *, with_: Sequence[str] = (), title: str = "", seed: int = 0) -> Table:
+def correlations(table: PaperTable, *, with_: Sequence[str] = (), title: str = "", seed: int = 0) -> PaperTable:
     """Return Pearson and Spearman correlations of every two columns, each over the embeddings that have both.
 
     Intervals (low, high) are bootstraps over the embeddings; "least" and "most" are the range of Pearson's r when any
@@ -213,7 +213,7 @@ def correlations(table: Table, *, with_: Sequence[str] = (), title: str = "", se
         if not with_ or {first, second} & set(with_)
     ]
     notes = (CAUTION, *(EXPLAINED if printed else ()))
-    return Table(title or f"Correlations: {table.title}", CORRELATION_HEADS, tuple(rows), notes)
+    return PaperTable(title or f"Correlations: {table.title}", CORRELATION_HEADS, tuple(rows), notes)
 
 
 def _measure(

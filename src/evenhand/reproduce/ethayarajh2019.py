@@ -12,11 +12,11 @@ from evenhand import measures
 from evenhand.arrays import Matrix64, unit_rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 from evenhand.words import concept, query
 
 Words = Sequence[str]
-# Table 1 as printed: statistic, effect size, p-value.
+# PaperTable 1 as printed: statistic, effect size, p-value.
 PUBLISHED: Mapping[str, tuple[float, float, float]] = {
     "door-curtain-masculine-feminine": (0.021, 2.0, 0.0),
     "door-curtain-girlish-boyish": (-0.042, -2.0, 0.5),
@@ -46,11 +46,11 @@ class Contrived:
     """Share of all candidate attribute pairs with this outcome."""
 
 
-def table_1(vectors: Vectors, *, seed: int = 0) -> Table:
+def table_1(vectors: Vectors, *, seed: int = 0) -> PaperTable:
     """Return table 1: nine single-word WEATs, whose effect size is 2 or -2 and p 0 or 0.5 for any vectors."""
     rows = tuple(_row(vectors, name, *printed, seed=seed) for name, printed in PUBLISHED.items())
     columns = ("targets", "attributes", "statistic (paper)", "statistic", "effect (paper)", "effect", "p (paper)", "p")
-    return Table(
+    return PaperTable(
         "Ethayarajh et al. 2019, table 1: single-word WEAT",
         columns,
         rows,
@@ -63,7 +63,7 @@ def table_1(vectors: Vectors, *, seed: int = 0) -> Table:
     )
 
 
-def contrived(vectors: Vectors, *, seed: int = 0) -> Table:
+def contrived(vectors: Vectors, *, seed: int = 0) -> PaperTable:
     """Return section 4: attributes that make the first word of each pair look female, and others for the opposite."""
     female, male = candidates(vectors)
     rows = []
@@ -72,7 +72,7 @@ def contrived(vectors: Vectors, *, seed: int = 0) -> Table:
             attributes = " / ".join(result.attributes) if result.attributes else None
             rows.append((" / ".join(pair), result.towards, attributes, result.statistic, result.share))
     chance = manipulable_share(vectors, _random_words(vectors, seed), {"female": female, "male": male})
-    return Table(
+    return PaperTable(
         "Ethayarajh et al. 2019, section 4: contrived attributes",
         ("targets", "the first looks", "attributes", "statistic", "share of attribute pairs"),
         tuple(rows),

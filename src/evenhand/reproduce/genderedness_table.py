@@ -18,9 +18,9 @@ from evenhand.reproduce.genderedness import (
     GenderednessSettings,
     compare,
 )
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 
-# Table 2 as printed: genderedness in the corpus, in the embedding space, change of the absolute value.
+# PaperTable 2 as printed: genderedness in the corpus, in the embedding space, change of the absolute value.
 PUBLISHED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     "appropriate": {
         "mom": (-0.163, -0.648, 0.485),
@@ -93,7 +93,7 @@ def table_2(
     seed: int = 0,
     progress: Progress | None = None,
     **training: Any,
-) -> Table:
+) -> PaperTable:
     """Return table 2 for a text and SGNS vectors trained on it.
 
     Args:
@@ -160,7 +160,7 @@ def resolve_corpus(corpus: CorpusArgument) -> tuple[CorpusArgument, dict[str, An
     return (path if path.is_file() else path / entry.file), {**entry.reading, **entry.training}
 
 
-def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -> Table:
+def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -> PaperTable:
     """Return the comparison as the table of the paper, with the published values."""
     groups = comparison.groups
     rows = [row for name in MEANS for row in (*_printed(name, comparison), _mean(name, groups[name], seed))]
@@ -172,7 +172,7 @@ def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -
         *(_tests(name, groups[name], seed) for name in MEANS),
         *NOTES,
     )
-    return Table(
+    return PaperTable(
         f"Ethayarajh et al. 2019, table 2: genderedness in corpus and embedding, {title}", COLUMNS, tuple(rows), notes
     )
 
@@ -256,13 +256,13 @@ def sensitivity(
     settings: GenderednessSettings | None = None,
     others: Mapping[str, tuple[Cooccurrence, Vectors]] | None = None,
     seed: int = 0,
-) -> Table:
+) -> PaperTable:
     """Return the means of the three groups under other settings; `others` are other counts or vectors of the text."""
     base = settings or GenderednessSettings()
     rows = [_row(label, counts, vectors, variant, own_seed) for label, variant, own_seed in variants(base, seed)]
     rows += [_row(label, *sides, base, seed) for label, sides in (others or {}).items()]
     title = "Ethayarajh et al. 2019, table 2: means under other settings"
-    return Table(title, SENSITIVITY_COLUMNS, (_published(), *rows), SENSITIVITY_NOTES)
+    return PaperTable(title, SENSITIVITY_COLUMNS, (_published(), *rows), SENSITIVITY_NOTES)
 
 
 def _published() -> Row:

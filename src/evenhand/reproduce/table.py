@@ -9,7 +9,7 @@ from evenhand.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """Named columns and rows of plain values; None is a cell that is undefined or was not published."""
 
     title: str

@@ -1,7 +1,6 @@
 """Directions and subspaces of a concept estimated from words, their stability, and random controls."""
 
-from evenhand.subspaces.allpairs import names
-from evenhand.subspaces.differences import pair, pairs, span
+from evenhand.subspaces.differences import names, pair, pairs, span
 from evenhand.subspaces.groups import classifier, two_means, words
 from evenhand.subspaces.learning import learn
 from evenhand.subspaces.scree import Stability, gaussian, random_words, stability

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
-from evenhand.subspaces.allpairs import names
-from evenhand.subspaces.differences import pair, pairs, span
+from evenhand.subspaces.differences import names, pair, pairs, span
 from evenhand.subspaces.groups import classifier, two_means, words
 from evenhand.subspaces.subspace import Subspace
 

@@ -9,6 +9,8 @@ from evenhand.words.catalog import (
     as_concept,
     as_wordset,
     concept,
+    concept_query,
+    generic_ids,
     ids,
     listing,
     pairs,
@@ -18,7 +20,6 @@ from evenhand.words.catalog import (
     wordset,
 )
 from evenhand.words.concept import Concept, Recipe
-from evenhand.words.generic import concept_query, generic_ids
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query
 from evenhand.words.source import Source

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 from evenhand.errors import shown
 from evenhand.words.concept import Concept, Recipe
-from evenhand.words.lists import Shelf, only_reference, pair_list, word_list
+from evenhand.words.document import TomlTable
 from evenhand.words.query import Query
 from evenhand.words.source import Source
 from evenhand.words.table import Table
 from evenhand.words.template import Template
-from evenhand.words.toml_table import Entry
-from evenhand.words.wordset import Pairs, Words, WordSet
+from evenhand.words.wordset import Pairs, Words, WordSet, checked_pairs, checked_words
 
 
-def build_source(entry: Entry, shelf: Shelf) -> Source:
+def build_source(entry: TomlTable, shelf: Shelf) -> Source:
     """A source; the only record that refers to nothing else on the shelf."""
     texts = ("title", "authors", "where", "url", "licence", "note")
     entry.only(*texts, "year", "bibtex")
@@ -25,7 +24,7 @@ def build_source(entry: Entry, shelf: Shelf) -> Source:
         return Source(**{key: entry.prose(key) for key in texts}, year=year, bibtex=bibtex)
 
 
-def build_wordset(entry: Entry, shelf: Shelf) -> WordSet:
+def build_wordset(entry: TomlTable, shelf: Shelf) -> WordSet:
     """A word set: plain `words`, or `rows` of a word and its scores under `columns`."""
     entry.only("name", "words", "columns", "rows", "verbatim", "note", "source")
     about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
@@ -37,7 +36,7 @@ def build_wordset(entry: Entry, shelf: Shelf) -> WordSet:
         return WordSet(name, words, scores=scores, **about)
 
 
-def build_pairs(entry: Entry, shelf: Shelf) -> Pairs:
+def build_pairs(entry: TomlTable, shelf: Shelf) -> Pairs:
     """A list of pairs, with the names of its two poles."""
     entry.only("name", "pairs", "poles", "verbatim", "note", "source")
     poles = entry.texts("poles") if "poles" in entry else ("first", "second")
@@ -46,7 +45,7 @@ def build_pairs(entry: Entry, shelf: Shelf) -> Pairs:
         return Pairs(entry.text("name", entry.id), pairs, poles, shelf.source_of(entry), note=note)
 
 
-def build_table(entry: Entry, shelf: Shelf) -> Table:
+def build_table(entry: TomlTable, shelf: Shelf) -> Table:
     """A table; a row is a list, or one text whose cells have blanks between them."""
     entry.only("name", "columns", "rows", "note", "source")
     columns, note = entry.texts("columns"), entry.prose("note")
@@ -55,7 +54,7 @@ def build_table(entry: Entry, shelf: Shelf) -> Table:
         return Table(entry.text("name", entry.id), columns, rows, shelf.source_of(entry), note=note)
 
 
-def build_query(entry: Entry, shelf: Shelf) -> Query:
+def build_query(entry: TomlTable, shelf: Shelf) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
     entry.only("name", "targets", "attributes", "concept", "note", "source")
     sets = {key: _sets(entry, key, shelf) for key in ("targets", "attributes")}
@@ -64,7 +63,7 @@ def build_query(entry: Entry, shelf: Shelf) -> Query:
         return Query(entry.text("name", entry.id), **sets, concept=entry.text("concept", ""), **about)
 
 
-def build_template(entry: Entry, shelf: Shelf) -> Template:
+def build_template(entry: TomlTable, shelf: Shelf) -> Template:
     """A sentence template."""
     entry.only("name", "text", "fillers", "articles", "note", "source")
     fillers, articles = _groups(entry, "fillers", shelf), entry.text("articles", "phonetic")
@@ -73,7 +72,7 @@ def build_template(entry: Entry, shelf: Shelf) -> Template:
         return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, **about)
 
 
-def build_concept(entry: Entry, shelf: Shelf) -> Concept:
+def build_concept(entry: TomlTable, shelf: Shelf) -> Concept:
     """A concept with its groups, pairs, names and recipe."""
     lists = ("groups", "pairs", "names", "equalize", "specific", "neutral")
     entry.only("name", *lists, "positive", "direction", "language", "limits", "source")
@@ -94,7 +93,7 @@ def build_concept(entry: Entry, shelf: Shelf) -> Concept:
         )
 
 
-BUILDERS: dict[str, Callable[[Entry, Shelf], Any]] = {
+BUILDERS: dict[str, Callable[[TomlTable, Shelf], Any]] = {
     "source": build_source,
     "wordset": build_wordset,
     "pairs": build_pairs,
@@ -105,7 +104,7 @@ BUILDERS: dict[str, Callable[[Entry, Shelf], Any]] = {
 }
 
 
-def _scored(entry: Entry) -> tuple[tuple[str, ...], dict[str, tuple[float, ...]]]:
+def _scored(entry: TomlTable) -> tuple[tuple[str, ...], dict[str, tuple[float, ...]]]:
     columns = entry.texts("columns")
     for row in entry.items("rows"):
         numbers = row[1:] if isinstance(row, list) else []
@@ -115,7 +114,7 @@ def _scored(entry: Entry) -> tuple[tuple[str, ...], dict[str, tuple[float, ...]]
     return words, dict(zip(columns, scores, strict=True))
 
 
-def _recipe(entry: Entry, shelf: Shelf) -> Recipe:
+def _recipe(entry: TomlTable, shelf: Shelf) -> Recipe:
     entry.only("how", "words", "k", "centre", "normalise")
     words = word_list(entry, "words", shelf) if entry.table.get("words") else ()
     how: Any = entry.text("how")  # Recipe itself refuses an unknown name
@@ -123,7 +122,7 @@ def _recipe(entry: Entry, shelf: Shelf) -> Recipe:
         return Recipe(how, words, entry.value("k", int, 1), entry.flag("centre"), entry.flag("normalise"))
 
 
-def _group(entry: Entry, key: str, shelf: Shelf) -> Words:
+def _group(entry: TomlTable, key: str, shelf: Shelf) -> Words:
     """A set inside a record: a table of its own, one included list (which brings its source), or a plain list."""
     if isinstance(entry.table[key], dict):
         return build_wordset(entry.child(key), shelf)
@@ -134,21 +133,21 @@ def _group(entry: Entry, key: str, shelf: Shelf) -> Words:
     return words
 
 
-def _groups(entry: Entry, key: str, shelf: Shelf) -> dict[str, Words]:
+def _groups(entry: TomlTable, key: str, shelf: Shelf) -> dict[str, Words]:
     table = entry.child(key)
     return {name: _group(table, name, shelf) for name in table.table}
 
 
-def _sets(entry: Entry, key: str, shelf: Shelf) -> Any:
+def _sets(entry: TomlTable, key: str, shelf: Shelf) -> Any:
     """The sets of a query: named in a table, or a list whose sets are called after their place."""
     if not isinstance(entry.table.get(key), list):
         return _groups(entry, key, shelf)
     numbered = {str(place): item for place, item in enumerate(entry.items(key), start=1)}
-    table = Entry(entry.document, (*entry.keys, key), numbered)
+    table = TomlTable(entry.document, (*entry.keys, key), numbered)
     return tuple(_group(table, name, shelf) for name in numbered)
 
 
-def _pairs(entry: Entry, key: str, shelf: Shelf) -> Pairs | tuple[tuple[str, str], ...]:
+def _pairs(entry: TomlTable, key: str, shelf: Shelf) -> Pairs | tuple[tuple[str, str], ...]:
     if key not in entry:
         return ()
     if isinstance(entry.table[key], dict):
@@ -158,5 +157,78 @@ def _pairs(entry: Entry, key: str, shelf: Shelf) -> Pairs | tuple[tuple[str, str
     return shelf.pairs(reference) if reference else kept
 
 
-def _specific(entry: Entry, shelf: Shelf) -> Words:
+def _specific(entry: TomlTable, shelf: Shelf) -> Words:
     return _group(entry, "specific", shelf) if "specific" in entry else ()
+
+
+Item = TypeVar("Item", str, tuple[str, str])
+
+
+class Shelf(Protocol):
+    """Resolves the references of a record to other records."""
+
+    def source_of(self, entry: TomlTable) -> Source | None:
+        """Return the source that an entry names, or the only source of its file."""
+
+    def words(self, reference: str) -> WordSet:
+        """Return the word set, or the side of a pair list (`id/first`, `id/second`), of a reference."""
+
+    def pairs(self, reference: str) -> Pairs:
+        """Return the pairs of a reference."""
+
+
+def reference_in(item: object) -> str:
+    """Return the id of an item `@id`, or the empty string; `@@word` stands for the word `@word`."""
+    return item[1:] if isinstance(item, str) and item.startswith("@") and not item.startswith("@@") else ""
+
+
+def only_reference(value: object) -> str:
+    """Return the id if a list consists of a single included list, or the empty string."""
+    return reference_in(value[0]) if isinstance(value, list) and len(value) == 1 else ""
+
+
+def word_list(entry: TomlTable, key: str, shelf: Shelf) -> tuple[str, ...]:
+    """Return the words under a key, with included lists expanded.
+
+    A repeated word or surrounding white space is an error unless the list is marked `verbatim`; an included list adds
+    only new words.
+    """
+
+    def parse(item: Any) -> str:
+        word = item[1:] if isinstance(item, str) and item.startswith("@") else item
+        return checked_words([word], what="the list")[0]
+
+    return _collect(entry, key, shelf.words, parse)
+
+
+def pair_list(entry: TomlTable, key: str, shelf: Shelf) -> tuple[tuple[str, str], ...]:
+    """Return the pairs under a key, with the same rules as `word_list`."""
+    return _collect(entry, key, shelf.pairs, lambda item: checked_pairs([item], what="the list")[0])
+
+
+def _collect(
+    entry: TomlTable, key: str, include: Callable[[str], Iterable[Item]], parse: Callable[[Any], Item]
+) -> tuple[Item, ...]:
+    verbatim = entry.flag("verbatim")
+    items: list[Item] = []
+    seen: set[Item] = set()
+    for raw in entry.items(key):
+        with entry.at(key):
+            if reference := reference_in(raw):
+                items += (new := [item for item in dict.fromkeys(include(reference)) if item not in seen])
+                seen.update(new)
+            else:
+                item = parse(raw)
+                if not verbatim:
+                    _check_item(entry, key, item, repeated=item in seen)
+                items.append(item)
+                seen.add(item)
+    return tuple(items)
+
+
+def _check_item(entry: TomlTable, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
+    remedy = "or add verbatim = true to keep the list as published"
+    if repeated:
+        raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")
+    if any(word != word.strip() for word in ((item,) if isinstance(item, str) else item)):
+        raise entry.error(key, f"{item!r} has surrounding white space", hint=f"remove them, {remedy}")

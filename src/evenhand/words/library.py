@@ -9,9 +9,8 @@ from typing import Any
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.words.builders import BUILDERS, build_source
-from evenhand.words.document import Document, read_document
+from evenhand.words.document import Document, TomlTable, read_document
 from evenhand.words.source import Source
-from evenhand.words.toml_table import Entry
 from evenhand.words.wordset import Pairs, WordSet
 
 KINDS = tuple(kind for kind in BUILDERS if kind != "source")
@@ -34,7 +33,7 @@ class Library:
         self.document = document
         self._elsewhere = elsewhere
         self._built: dict[tuple[str, str], Any] = {}
-        top = Entry(document, (), document.data)
+        top = TomlTable(document, (), document.data)
         top.only(*BUILDERS, "probe")
         self.probe_ids = tuple(top.child("probe").table)  # `words.probes` builds them
         self._tables = {kind: top.child(kind) for kind in BUILDERS}
@@ -55,7 +54,7 @@ class Library:
         """Every record of this file, so that every error in it comes to light."""
         return {(kind, name): self.get(kind, name) for kind in BUILDERS for name in self.ids(kind)}
 
-    def source_of(self, entry: Entry) -> Source | None:
+    def source_of(self, entry: TomlTable) -> Source | None:
         """The source that an entry holds or names (here or elsewhere), or the only one of this file."""
         if isinstance(entry.table.get("source"), dict):
             return build_source(entry.child("source"), self)

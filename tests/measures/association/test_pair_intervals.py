@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.measures.association.pair_intervals import Relation, pair_intervals
+from evenhand.measures.association.ripa import Relation, pair_intervals
 
 DIMENSIONS, WORDS = 100, 200
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from evenhand import Concept, Vectors, measures, subspaces
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.measures.association.pair_intervals import relation_weights
-from evenhand.measures.association.ripa import associations
+from evenhand.measures.association.ripa import associations, relation_weights
 
 seeds = st.integers(0, 10_000)
 TWO = Vectors(["she", "he", "w", "u"], [[0.0, 3.0], [0.0, 1.0], [2.0, -5.0], [1.0, 0.5]])

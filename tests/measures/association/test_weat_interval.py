@@ -10,7 +10,7 @@ import pytest
 from scipy.special import nctdtr
 
 from evenhand import Vectors, measures
-from evenhand.measures.association.weat_interval import effect_size_interval, noncentralities
+from evenhand.measures.association.weat import effect_size_interval, noncentralities
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 

@@ -12,12 +12,10 @@ from rich.console import Console
 
 from evenhand.errors import FormatError, UnknownNameError, UsageError
 from evenhand.measures.inference import error, gender_gap, over_seeds, probe, summary
-from evenhand.measures.inference.accumulator import Accumulator
-from evenhand.measures.inference.mab_scores import gap_test
+from evenhand.measures.inference.accumulator import Accumulator, effective_size
 from evenhand.measures.inference.pair_statistics import Columns
 from evenhand.measures.inference.resampling import PhraseWeights
-from evenhand.measures.inference.sampling_error import effective_size
-from evenhand.measures.inference.scores import MIN_CONTROL_ACCURACY, control_warning
+from evenhand.measures.inference.scores import MIN_CONTROL_ACCURACY, control_warning, gap_test
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
 from evenhand.words.probes import Filler, Points, Probe, stratified

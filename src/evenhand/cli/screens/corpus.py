@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def show_bias(result: CorpusBias, top: int, least: int, order: Order) -> None:
     """Show mean, deviation and baseline, and the leading words of each group."""
-    from evenhand.corpus.display import bias_tables
+    from evenhand.corpus.result import bias_tables
 
     spread = f"[bold]mean |bias| {result.mu:.3f}[/]   sd {result.sigma:.3f}   words scored {result.n:,}"
     show(*_describe_text(result), spread, *_describe_baseline(result))
@@ -139,10 +139,12 @@ def _describe_errors(comparison: Comparison) -> str:
 def _moved_table(comparison: Comparison, top: int, least: int) -> Table:
     from rich.table import Table
 
+    from evenhand.corpus.result import signed
+
     table = Table(title="moved most", title_justify="left", box=None, header_style="dim", pad_edge=False)
     for column in ("word", "first", "second", "change"):
         table.add_column(column, justify="left" if column == "word" else "right")
     for point in comparison.moved(top, min_occurrences=least):
         before, after = point["first"], point["second"]
-        table.add_row(escape(point["word"]), f"{before:+.2f}", f"{after:+.2f}", f"{after - before:+.2f}")
+        table.add_row(escape(point["word"]), signed(before), signed(after), signed(after - before))
     return table

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,6 +17,7 @@ from evenhand.printable import escape_markup, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from evenhand.audit import Audit
     from evenhand.progress import Progress
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -44,6 +46,11 @@ def show_plain(text: str) -> None:
 def note(text: str) -> None:
     """Write a line to stderr."""
     typer.echo(printable(text), err=True)
+
+
+def write_record(record: Audit, folder: Path) -> None:
+    """Save an audit and its page, and say where."""
+    note(f"record {record.save(folder)}\nreport {record.to_html(folder / 'report.html')}")
 
 
 def escape(text: str) -> str:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from evenhand.cli.corpus_options import (
+from evenhand.cli.options import (
     MEGABYTE,
+    Address,
     Bootstrap,
     Decay,
     Documents,
     Encoding,
+    EngineOption,
     Field,
     Files,
     FormatOption,
     Groups,
+    Json,
     Least,
     Lower,
     MaxRecord,
@@ -25,6 +28,8 @@ from evenhand.cli.corpus_options import (
     Normalisation,
     OrderOption,
     Permutations,
+    RecordFolder,
+    Seed,
     SkipBad,
     Smoothing,
     SpecialTokens,
@@ -32,16 +37,16 @@ from evenhand.cli.corpus_options import (
     TokenizerOption,
     Top,
     Window,
+    Workers,
+    notes_on_stderr,
 )
-from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
 from evenhand.cli.screens.corpus import note_skipped, show_bias, show_comparison
-from evenhand.cli.screens.terminal import note, progress, show_json
-from evenhand.cli.verbs.corpus_vectors import cooccur, sgns
+from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.engines import open_engine
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 
 if TYPE_CHECKING:
-    from evenhand.corpus import Comparison
+    from evenhand.corpus import Comparison, CorpusBias, CorpusOptions
     from evenhand.corpus.result import Order
 
 
@@ -72,6 +77,7 @@ def bias(
     engine: EngineOption = "local",
     address: Address = None,
     workers: Workers = None,
+    out: RecordFolder = None,
     as_json: Json = False,
 ) -> None:
     """Score every word by the group it co-occurs with more (Bordia & Bowman 2019)."""
@@ -100,6 +106,23 @@ def bias(
         show_json(result.to_dict())
     else:
         show_bias(result, top, least, cast("Order", order))
+    if out:
+        _write_record(files, result, options, out)
+
+
+def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path) -> None:
+    """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
+    from evenhand import words
+    from evenhand.audit import Question
+    from evenhand.audit.runner import record_measured
+    from evenhand.measures.text.corpus_bias import measurements
+    from evenhand.subjects.corpora import CorpusSubject
+
+    concept = words.Concept("groups", {name: list(group) for name, group in options.group_words.items()})
+    subject = CorpusSubject(tuple(files), f"corpus:{' '.join(files)}")
+    fields = {"query": "words", "model": subject.name, "seed": options.seed}
+    rows = [(Question("corpus-bias", "words", only_query=True), measurements(result, fields))]
+    write_record(record_measured(subject, rows, concept, seed=options.seed), out)
 
 
 def compare(
@@ -191,3 +214,100 @@ def _write_page(path: Path, comparison: Comparison, names: tuple[str, str]) -> N
     short = Path(names[0]).name, Path(names[1]).name
     write_comparison({context: comparison}, path, names=names if short[0] == short[1] else short)
     note(f"page: {path}")
+
+
+WindowSize = Annotated[int, typer.Option("--window", help="Words on each side.")]
+MinWordCount = Annotated[int, typer.Option("--min-count", help="Remove rarer words before windows are applied.")]
+
+
+def cooccur(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", help="File for the counts (.safetensors).", show_default=False)],
+    window: WindowSize = 5,
+    weighting: Annotated[str, typer.Option(help="dynamic (as word2vec), harmonic (as GloVe) or flat.")] = "flat",
+    min_count: MinWordCount = 1,
+    tokenizer: TokenizerOption = "words",
+    lower: Lower = None,
+    documents: Documents = "file",
+    field: Field = "text",
+    format: FormatOption = None,
+    encoding_errors: Encoding = "strict",
+    skip_bad: SkipBad = False,
+    max_record: MaxRecord = 128,
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Count which words occur near each other, for PMI, GloVe and GN-GloVe."""
+    from evenhand import corpus
+
+    source = corpus.Corpus(
+        files, documents=documents, field=field, format=format, encoding_errors=encoding_errors, skip_bad=skip_bad,
+        max_record=max_record * MEGABYTE,
+    )  # fmt: skip
+    with (
+        open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
+        progress("co-occurrence") as bar,
+        notes_on_stderr(),
+    ):
+        counts = corpus.cooccurrence(
+            source, window, weighting=weighting, min_count=min_count, tokenizer=tokenizer, lower=lower, engine=opened,
+            progress=bar,
+        )  # fmt: skip
+    if not counts.words:
+        raise DegenerateError(
+            f"{', '.join(files)}: no word was read" + (f" {min_count} times" if min_count > 1 else ""),
+            hint="give more text" + (", or a lower --min-count" if min_count > 1 else "; this one is empty or blank"),
+        )
+    counts.save(out)
+    note_skipped(counts.params)
+    numbers = {"words": len(counts.words), "pairs": int(counts.matrix.nnz), "tokens": int(counts.occurrences.sum())}
+    _show_summary(out, {**numbers, "params": dict(counts.params)}, as_json=as_json)
+
+
+def sgns(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", help="Folder for word and context vectors.", show_default=False)],
+    dim: Annotated[int, typer.Option(help="Dimensions.")] = 300,
+    window: WindowSize = 5,
+    negative: Annotated[int, typer.Option(help="Negative samples for each pair.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Passes over the text.")] = 5,
+    min_count: MinWordCount = 20,
+    sample: Annotated[float, typer.Option(help="Subsample words above this frequency; 0 for none.")] = 0.0,
+    ns_exponent: Annotated[
+        float, typer.Option(help="Exponent of the negative distribution: 0.75 as word2vec, 1 for PMI.")
+    ] = 0.75,
+    workers: Annotated[int, typer.Option(help="Threads; only 1 is reproducible.")] = 1,
+    tokenizer: TokenizerOption = "words",
+    lower: Lower = None,
+    documents: Documents = "file",
+    field: Field = "text",
+    format: FormatOption = None,
+    encoding_errors: Encoding = "strict",
+    skip_bad: SkipBad = False,
+    max_record: MaxRecord = 128,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train word2vec (skip-gram, negative sampling) and save word and context vectors; needs gensim."""
+    from evenhand.interop.sgns import train_sgns
+
+    with progress("sgns") as bar, notes_on_stderr():
+        model = train_sgns(
+            files, dim, window=window, negative=negative, epochs=epochs, min_count=min_count, sample=sample,
+            ns_exponent=ns_exponent, seed=seed, workers=workers, tokenizer=tokenizer, lower=lower, progress=bar,
+            documents=documents, field=field, format=format, encoding_errors=encoding_errors, skip_bad=skip_bad,
+            max_record=max_record * MEGABYTE,
+        )  # fmt: skip
+    model.save(out)
+    note_skipped(model.manifest)
+    numbers = {"words": len(model.words), "dimensions": model.words.dim, "tokens": model.manifest["tokens"]}
+    _show_summary(out, {**numbers, "params": dict(model.params), "manifest": dict(model.manifest)}, as_json=as_json)
+
+
+def _show_summary(out: Path, summary: Mapping[str, object], *, as_json: bool) -> None:
+    if as_json:
+        show_json({"path": str(out), **summary})
+        return
+    show(str(out), *(f"  {name:<12}{value:,}" for name, value in summary.items() if isinstance(value, int)))

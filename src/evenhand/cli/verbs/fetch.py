@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandWarning, FetchError, UsageError
 from evenhand.printable import printable
 
 if TYPE_CHECKING:
-    from evenhand.data import Entry
+    from evenhand.data import CatalogEntry
     from evenhand.data.fetch import DownloadProgress, Fetched
 
 
@@ -68,7 +68,7 @@ def fetch(
 
 def describe(fetched: Fetched) -> dict[str, Any]:
     """Return the result of a download as plain data."""
-    from evenhand.data.digest import sha256_of
+    from evenhand.data.local_copies import sha256_of
 
     entry, copy = fetched.entry, fetched.copy
     files = [{"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in copy.files]
@@ -93,7 +93,7 @@ def _show(result: dict[str, Any]) -> None:
         typer.echo(f"note: {result['id']}: {result['note']}", err=True)
 
 
-def _show_listing(entries: list[Entry], *, as_json: bool) -> None:
+def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
     from evenhand.data.local_copies import find_copy
 
     with _notes():
@@ -111,7 +111,7 @@ def _show_listing(entries: list[Entry], *, as_json: bool) -> None:
         typer.echo(f"{entry.id:<{width}}  {entry.kind:<10}  {_size(entry.size):>9}  {where:<19}  {entry.title}")
 
 
-def _row(entry: Entry, path: str | None) -> dict[str, Any]:
+def _row(entry: CatalogEntry, path: str | None) -> dict[str, Any]:
     facts = {key: getattr(entry, key) for key in ("id", "kind", "title", "licence", "citation", "format", "note")}
     return {**facts, "bytes": entry.size, "sources": [str(source) for source in entry.sources], "path": path}
 

@@ -26,7 +26,7 @@ from evenhand.reproduce.lambda_sweep import (
     term_options,
     train_cell,
 )
-from evenhand.reproduce.table import Table
+from evenhand.reproduce.table import PaperTable
 
 TABLE, RECORD = "table.md", "sweep.json"
 
@@ -112,7 +112,7 @@ def _write(planned: SweepPlan, outcomes: list[SweepOutcome], out: Path) -> JSONO
     return record
 
 
-def _tables(record: JSONObject) -> list[Table]:
+def _tables(record: JSONObject) -> list[PaperTable]:
     table = bordia2019.sweep_table(record["rows"], record["corpus"])
     term = ", ".join(f"{name} {value}" for name, value in record["plan"]["options"])
     lines = [f"The term differs from the printed one: {term}."] if term else []
@@ -127,7 +127,7 @@ def _show(record: JSONObject, out: Path) -> None:
     note(f"written: {out / TABLE}, {out / RECORD}")
 
 
-def _show_table(result: Table) -> None:
+def _show_table(result: PaperTable) -> None:
     from rich.table import Table as RichTable
 
     table = RichTable(title=result.title, title_justify="left", box=None, header_style="dim", pad_edge=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Address, EngineOption, Json, Seed, Workers, notes_on_stderr
-from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.cli.options import Address, EngineOption, Json, RecordFolder, Seed, Workers, notes_on_stderr
+from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -83,10 +83,7 @@ def probe(
             "datasets.load_dataset reads; no model is asked.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Also write an audit record and page here, for check and compare."),
-    ] = None,
+    out: RecordFolder = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -164,7 +161,7 @@ def _write_record(
     size = {"sample": 0 if whole else sample}
     questions = tuple(Question(name, asked.name, size, only_query=True) for name in names)
     record = Audit.run(subjects, plan=Plan(questions, concept=asked.concept or "gender", seed=seed))
-    note(f"record {record.save(out)}\nreport {record.to_html(out / 'report.html')}")
+    write_record(record, out)
 
 
 RELEASED = "released"

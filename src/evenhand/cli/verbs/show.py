@@ -1,9 +1,10 @@
-"""`evenhand show`: all about one measure, method, probe, model, word list or data set."""
+"""`evenhand show`: details of a measure, method, probe, model, word list or data set."""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,12 @@ from evenhand.cli.options import Json
 from evenhand.cli.screens.terminal import escape, show_json, show_plain
 from evenhand.cli.screens.terminal import show as print_out
 from evenhand.errors import unknown_name
+
+if TYPE_CHECKING:
+    from evenhand.measures import Info
+    from evenhand.mitigations import Mitigation
+
+MOST_WORDS = 40  # of a long list, unless --json is given
 
 
 def show(
@@ -42,13 +49,15 @@ def _plain(value: Any) -> str:
         return "\n".join(f"{key}: {_plain(item)}" for key, item in kept.items())
     if isinstance(value, list | tuple):
         joined = [" – ".join(map(str, item)) if isinstance(item, list | tuple) else _plain(item) for item in value]
+        if len(joined) > MOST_WORDS:
+            joined = [*joined[:MOST_WORDS], f"and {len(joined) - MOST_WORDS:,} more (all with --json)"]
         return ("\n" if any("\n" in item for item in joined) else ", ").join(joined)
     return str(value)
 
 
 def _find(name: str) -> dict[str, Any]:
     from evenhand import data, measures, mitigations, words
-    from evenhand.cli.screens.probe_card import models_record, probe_record
+    from evenhand.cli.screens.probe import models_record, probe_record
     from evenhand.subjects.nli_models import EMBEDDED
     from evenhand.words import probes
     from evenhand.words.document import SUFFIXES
@@ -57,7 +66,7 @@ def _find(name: str) -> dict[str, Any]:
         return _measure(measures.info(name))
     methods = {entry.id: entry for entry in mitigations.listing()}
     if name in methods:
-        return {"kind": "method", **asdict(methods[name])}
+        return _method(mitigations.get(name))
     own = name.partition("#")[0].lower().endswith(SUFFIXES)
     if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():
         return probe_record(name)
@@ -77,7 +86,20 @@ def _find(name: str) -> dict[str, Any]:
     raise unknown_name("measure, method, probe, model, word list or data set", name, known)
 
 
-def _measure(info: Any) -> dict[str, Any]:
+def _method(method: type[Mitigation]) -> dict[str, Any]:
+    return {
+        "kind": "method",
+        "id": method.id,
+        "title": method.title,
+        "formula": method.formula,
+        "explanation": inspect.cleandoc(method.__doc__ or "").split("\n\nArgs:")[0].split("\n\n    Args:")[0],
+        "parameters": {f"{p.name} ({p.type}, default {p.default})": p.doc for p in method.parameters()},
+        "what it does not do": method.limits,
+        "bibtex": method.bibtex(),
+    }
+
+
+def _measure(info: Info) -> dict[str, Any]:
     from evenhand.data.citations import bibtex
 
     return {

@@ -18,7 +18,7 @@ from evenhand.corpus.counting.accumulators import SparseMatrix
 from evenhand.corpus.counting.count import CountingPlan, count
 from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
-from evenhand.corpus.readers.source import ReadArguments, Source, as_source
+from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.engines import Engine, open_engine
 from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
 from evenhand.files import existing, writing
@@ -115,7 +115,7 @@ class Cooccurrence:
 
 
 def cooccurrence(
-    paths: Paths | Source,
+    paths: Paths | TextSource,
     window: int = 5,
     *,
     weighting: str = "flat",
@@ -155,7 +155,7 @@ def cooccurrence(
 
 
 def _frequent_words(
-    source: Source, plan: CountingPlan, min_count: int, engine: Engine, progress: Progress | None
+    source: TextSource, plan: CountingPlan, min_count: int, engine: Engine, progress: Progress | None
 ) -> tuple[str, ...]:
     counts = count(source, plan, engine=engine, progress=progress)
     rows = np.flatnonzero(counts.occurrences >= min_count)

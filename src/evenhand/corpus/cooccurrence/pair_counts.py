@@ -16,7 +16,7 @@ from evenhand.corpus.counting.count import CountingPlan, token_ids, with_progres
 from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Shard, Source
+from evenhand.corpus.readers.source import Shard, TextSource
 from evenhand.engines import Engine
 from evenhand.errors import UsageError
 from evenhand.progress import Progress
@@ -57,7 +57,7 @@ class PairCounts:
 
 
 def pair_counts(
-    source: Source,
+    source: TextSource,
     plan: CountingPlan,
     by_distance: Vector64,
     frequent: tuple[str, ...] | None,
@@ -84,7 +84,7 @@ def pair_counts(
 
 
 def _shard_pairs(
-    source: Source, plan: CountingPlan, by_distance: Vector64, frequent: tuple[str, ...] | None, shard: Shard
+    source: TextSource, plan: CountingPlan, by_distance: Vector64, frequent: tuple[str, ...] | None, shard: Shard
 ) -> PairCounts:
     vocabulary, read_log = Vocabulary((END, *(frequent or ()))), ReadLog(source.skip_bad)
     last = np.inf if frequent is None else len(frequent)

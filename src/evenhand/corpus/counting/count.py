@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
-from evenhand.corpus.counting.accumulators import Sums, Table
-from evenhand.corpus.counting.document_folds import FoldCounts, FoldSums, merge_folds
-from evenhand.corpus.counting.label_log import LabelLog, LabelLogger
+from evenhand.corpus.counting.accumulators import FoldCounts, FoldSums, Sums, Table, merge_folds
 from evenhand.corpus.counting.text_stream import END, PIECE, cut
-from evenhand.corpus.counting.token_block import Labels, blocks
+from evenhand.corpus.counting.token_block import Labels, TokenBlock, blocks
 from evenhand.corpus.counting.tokenise import Tokeniser
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.counting.windows import Decay, FixedWindow
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Shard, Source
+from evenhand.corpus.readers.source import Shard, TextSource
 from evenhand.engines import Engine, LocalEngine
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 T = TypeVar("T")
 WHOLE_DOCUMENT = 1 << 62  # tokens of a resampling unit that no document exceeds
@@ -137,14 +136,14 @@ class CountingPlan:
 
 
 def token_ids(
-    source: Source, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
+    source: TextSource, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
 ) -> Iterator[Rows]:
     """Yield a shard of the corpus as arrays of token ids."""
     for piece in cut(source.fragments(shard, read_log), plan.piece):
         yield vocabulary.ids(plan.tokeniser(piece))
 
 
-def count_shard(source: Source, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:
+def count_shard(source: TextSource, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:
     """Count one shard of a corpus; this is the job of a worker."""
     vocabulary, kernel = Vocabulary((END, *plan.group_words)), plan.kernel()
     read_log = ReadLog(source.skip_bad)
@@ -185,7 +184,7 @@ def _sums(plan: CountingPlan, dtype: type[np.int64] | type[np.float64], first_fo
 
 
 def count(
-    source: Source, plan: CountingPlan, *, engine: Engine | None = None, progress: Progress | None = None
+    source: TextSource, plan: CountingPlan, *, engine: Engine | None = None, progress: Progress | None = None
 ) -> Counts:
     """Count every shard and merge the counts in order.
 
@@ -204,5 +203,57 @@ def with_progress(parts: Iterator[T], total: int, description: str, progress: Pr
         yield next(parts)
 
 
-def _count_numbered(source: Source, plan: CountingPlan, job: tuple[int, Shard]) -> Counts:
+def _count_numbered(source: TextSource, plan: CountingPlan, job: tuple[int, Shard]) -> Counts:
     return count_shard(source, job[1], plan, first_fold=job[0])
+
+
+LabelSequence = NDArray[np.int8]  # (hits,)
+
+
+@dataclass(frozen=True)
+class LabelLog:
+    """The label of every hit of a text in order, and the number of hits of each document that has any.
+
+    Takes one byte for each hit.
+    """
+
+    labels: LabelSequence
+    sizes: Rows
+
+    @property
+    def starts(self) -> Rows:
+        """The index of the first hit of each document."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+
+    @classmethod
+    def joined(cls, logs: list[LabelLog]) -> LabelLog:
+        """Join the logs of shards in their order; no document spans two shards."""
+        return cls(np.concatenate([log.labels for log in logs]), np.concatenate([log.sizes for log in logs]))
+
+
+class LabelLogger:
+    """Collects a `LabelLog` from the blocks of one shard."""
+
+    def __init__(self) -> None:
+        self._labels: list[LabelSequence] = [np.empty(0, dtype=np.int8)]
+        self._sizes: list[Rows] = []
+        self._last = -1  # the document of the last hit
+
+    def add(self, block: TokenBlock) -> None:
+        """Add the labels of a block."""
+        if not len(block.hits):
+            return
+        documents, sizes = np.unique(block.document + np.searchsorted(block.ends, block.hits), return_counts=True)
+        sizes = sizes.astype(np.int64)
+        if self._sizes and documents[0] == self._last:
+            self._sizes[-1][-1] += sizes[0]
+            sizes = sizes[1:]
+        if len(sizes):
+            self._sizes.append(sizes)
+        self._labels.append(block.labels[0].astype(np.int8))
+        self._last = int(documents[-1])
+
+    def log(self) -> LabelLog:
+        """Return the collected labels."""
+        sizes = np.concatenate(self._sizes) if self._sizes else np.empty(0, dtype=np.int64)
+        return LabelLog(np.concatenate(self._labels), sizes)

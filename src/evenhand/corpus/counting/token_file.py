@@ -17,7 +17,7 @@ from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.counting.tokenise import Tokeniser
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Source
+from evenhand.corpus.readers.source import TextSource
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import output_errors
 from evenhand.progress import Progress
@@ -69,7 +69,7 @@ class TokenFile:
 
 @contextmanager
 def tokenise_to_file(
-    source: Source, tokeniser: Tokeniser, *, min_count: int = 1, progress: Progress | None = None
+    source: TextSource, tokeniser: Tokeniser, *, min_count: int = 1, progress: Progress | None = None
 ) -> Iterator[TokenFile]:
     """Tokenise a corpus into a temporary file of four bytes per word, which is deleted at the end of the block."""
     if min_count < 1:

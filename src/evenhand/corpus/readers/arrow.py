@@ -16,14 +16,14 @@ from typing import IO
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.records import missing_column
-from evenhand.corpus.readers.text import ReadOptions
+from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import FormatError
 
 WORKER = Path(__file__).with_name("arrow_worker.py")
 HEADER = struct.Struct("<cQ")  # kind of message and its length in bytes
 
 
-def read_arrow(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+def read_arrow(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield the rows of an Arrow file, or of the Arrow stream that Hugging Face data sets write.
 
     The child process holds the whole file in memory.

@@ -12,7 +12,7 @@ from typing import IO
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import ReadOptions, invalid_utf8, text_lines, too_long
+from evenhand.corpus.readers.text import TextOptions, invalid_utf8, text_lines, too_long
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^<>]*>([^<]+)</namespace>')
 TITLE, TITLE_END = "<title>", "</title>"
@@ -38,7 +38,7 @@ LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?|simple")
 NOT_ARTICLES = ("Image", "File", "Category", "Media", "Wikipedia", "Template", "Portal", "Help")
 
 
-def read_mediawiki(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+def read_mediawiki(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield one document for each article, without redirects and pages of other namespaces (talk, templates, ...).
 
     A file that stops inside an article, as enwik8 does, counts up to there. One article is in memory at a time.

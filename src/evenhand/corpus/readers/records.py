@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import ReadOptions, decode, invalid_utf8, limited_lines, text_lines, too_long
+from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, limited_lines, text_lines, too_long
 from evenhand.errors import FormatError, counted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ KINDS = {
 ROWS = 4096  # of a Parquet file at a time
 
 
-def read_jsonl(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+def read_jsonl(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield the text of one JSON object per line; empty lines are skipped."""
     for number, line in enumerate(limited_lines(stream, options.max_record), start=1):
         if line is not None and not line.strip():
@@ -39,7 +39,7 @@ def read_jsonl(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog)
         yield document(text)
 
 
-def _json_text(line: bytes, where: str, options: ReadOptions) -> str:
+def _json_text(line: bytes, where: str, options: TextOptions) -> str:
     try:
         record = json.loads(decode(line, where, options.encoding_errors))
     except FormatError:
@@ -58,7 +58,7 @@ def _json_text(line: bytes, where: str, options: ReadOptions) -> str:
     return text
 
 
-def _without_surrogates(text: str, where: str, options: ReadOptions) -> str:
+def _without_surrogates(text: str, where: str, options: TextOptions) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -92,7 +92,7 @@ class _RowLimit:
         self._length = 0
 
 
-def read_table(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog, *, delimiter: str) -> Iterator[str]:
+def read_table(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog, *, delimiter: str) -> Iterator[str]:
     """Yield the rows of a table with a header line; quoted fields may span several lines."""
     csv.field_size_limit(options.max_record)  # 131,072 characters by default
     with text_lines(stream, name, options, newline="") as lines:
@@ -148,7 +148,7 @@ def _describe_missing(record: object, field: str) -> str:
     return f"no field {field!r} among {', '.join(map(repr, list(record)[:8]))}"
 
 
-def read_parquet(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+def read_parquet(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield the rows of a Parquet file, a few thousand at a time."""
     import polars as pl
 

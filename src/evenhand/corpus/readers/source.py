@@ -17,13 +17,13 @@ from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
 from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
 from evenhand.corpus.readers.records import read_csv, read_jsonl, read_parquet, read_tsv
-from evenhand.corpus.readers.text import BLOCK, MAX_RECORD, ReadOptions, Span, read_text, span_lines, split_file
+from evenhand.corpus.readers.text import BLOCK, MAX_RECORD, ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
 from evenhand.files import compression_of
 
-Shard: TypeAlias = tuple[Span, ...] | tuple[str, ...]
-Reader: TypeAlias = Callable[[IO[bytes], str, ReadOptions, ReadLog], Iterator[str]]
+Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
+Reader: TypeAlias = Callable[[IO[bytes], str, TextOptions, ReadLog], Iterator[str]]
 
 # Bytes on disk that are counted together and merged, on one machine and on a cluster. How a corpus is divided depends
 # on the corpus alone, never on the workers: floating-point sums depend on the order of addition.
@@ -57,7 +57,7 @@ class ReadArguments(TypedDict, total=False):
     max_record: int
 
 
-class Source(Protocol):
+class TextSource(Protocol):
     """Documents in shards, each shard a stream of text."""
 
     @property
@@ -101,7 +101,7 @@ class Corpus:
     """
 
     files: tuple[str, ...]
-    options: ReadOptions
+    options: TextOptions
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Corpus:
                 raise UsageError(f"unknown {name} {value!r}", hint=f"use {', '.join(map(str, choices))}")
         if max_record < 1:
             raise UsageError(f"max_record must be at least 1 byte, got {max_record}")
-        options = ReadOptions(documents, field, format, encoding_errors, skip_bad, max_record)
+        options = TextOptions(documents, field, format, encoding_errors, skip_bad, max_record)
         vars(self).update(files=expand(paths), options=options)
 
     @property
@@ -150,7 +150,7 @@ class Corpus:
         sizes = [size_of(file) for file in self.files]
         total = sum(size.stored or 0 for size in sizes)
         target = min(max(SHARD, total // MOST_SHARDS), LARGEST * SHARD)
-        shards: list[tuple[Span, ...]] = []
+        shards: list[tuple[ByteSpan, ...]] = []
         room = 0
         for file, size in zip(self.files, sizes, strict=True):
             spans = self._spans(file, size, target)
@@ -166,11 +166,11 @@ class Corpus:
                 room = target - stored
         return list(shards)
 
-    def _spans(self, file: str, size: Size, target: int) -> list[Span]:
+    def _spans(self, file: str, size: Size, target: int) -> list[ByteSpan]:
         by_line = self._format(file) == "jsonl" or (self._format(file) == "text" and self.options.documents == "line")
         if by_line and size.divisible and size.stored:
             return split_file(file, size.stored, target)
-        return [Span(file)]
+        return [ByteSpan(file)]
 
     def _format(self, file: str) -> str:
         return self.options.format or SUFFIXES.get(suffix(file), "text")
@@ -178,10 +178,10 @@ class Corpus:
     def fragments(self, shard: Shard, log: ReadLog) -> Iterator[str]:
         """Yield the text of a shard, each document closed by `END`."""
         for span in shard:
-            if isinstance(span, Span):
+            if isinstance(span, ByteSpan):
                 yield from self._read_span(span, log)
 
-    def _read_span(self, span: Span, log: ReadLog) -> Iterator[str]:
+    def _read_span(self, span: ByteSpan, log: ReadLog) -> Iterator[str]:
         format = self._format(span.file)
         # A byte order mark can stand at the start of the file only; elsewhere its bytes are text like any other.
         read: Reader = partial(read_text, at_start=not span.start) if format == "text" else FORMATS[format]
@@ -263,7 +263,7 @@ def _check_surrogates(text: str, number: int) -> None:
 
 
 @contextmanager
-def _open_span(span: Span, *, up_to_damage: bool) -> Iterator[IO[bytes] | None]:
+def _open_span(span: ByteSpan, *, up_to_damage: bool) -> Iterator[IO[bytes] | None]:
     """Open a span; None if no line begins in it, which is not the same as an empty document."""
     with open_stream(span.file) as stream:
         if span.stop is None and up_to_damage and compression_of(Path(span.file)):
@@ -275,7 +275,7 @@ def _open_span(span: Span, *, up_to_damage: bool) -> Iterator[IO[bytes] | None]:
             yield lines if lines.peek(1) else None
 
 
-def as_source(paths: Paths | Source, **reading: Unpack[ReadArguments]) -> Source:
+def as_source(paths: Paths | TextSource, **reading: Unpack[ReadArguments]) -> TextSource:
     """Return the corpus of some paths, or the corpus itself; reading options are for paths only."""
     if isinstance(paths, (str, Path, Iterable)):
         return Corpus(paths, **reading)

@@ -20,7 +20,7 @@ WHITESPACE = tuple(mark for mark in BREAKS if mark != END)
 
 
 @dataclass(frozen=True)
-class ReadOptions:
+class TextOptions:
     """How files are read: what a document is, which field holds its text, and what happens to bad input."""
 
     documents: str = "file"
@@ -42,7 +42,7 @@ def too_long(where: str, limit: int) -> FormatError:
 
 
 def read_text(
-    stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog, *, at_start: bool = True
+    stream: IO[bytes], name: str, options: TextOptions, log: ReadLog, *, at_start: bool = True
 ) -> Iterator[str]:
     """Yield the whole file as one document, or one document per line; at most a few blocks are in memory.
 
@@ -115,7 +115,7 @@ class _LineLimit(io.BufferedIOBase):
 
 
 @contextmanager
-def text_lines(stream: IO[bytes], name: str, options: ReadOptions, *, newline: str) -> Iterator[Iterator[str]]:
+def text_lines(stream: IO[bytes], name: str, options: TextOptions, *, newline: str) -> Iterator[Iterator[str]]:
     """Yield the lines of a stream as text; invalid UTF-8 raises an error at its line, after all lines before it."""
     strict = options.encoding_errors == "strict"
     # A strict wrapper would fail for a whole buffer, including its valid lines.
@@ -177,7 +177,7 @@ def _decode_blocks(stream: IO[bytes], name: str, errors: str, *, at_start: bool)
             return
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """A file, or those of its lines that begin in a range of bytes."""
 
     file: str
@@ -190,11 +190,11 @@ class Span(NamedTuple):
         return f"{self.file} (from byte {self.start:,} on)" if self.start else self.file
 
 
-def split_file(file: str, size: int, at_most: int) -> list[Span]:
+def split_file(file: str, size: int, at_most: int) -> list[ByteSpan]:
     """Return a file in spans of equal size."""
     count = -(-size // at_most)
     ends = [part * size // count for part in range(count + 1)]
-    return [Span(file, *two) for two in pairwise(ends)] if count > 1 else [Span(file)]
+    return [ByteSpan(file, *two) for two in pairwise(ends)] if count > 1 else [ByteSpan(file)]
 
 
 class _Between(io.RawIOBase):
@@ -214,7 +214,7 @@ class _Between(io.RawIOBase):
         return len(data)
 
 
-def span_lines(stream: IO[bytes], span: Span) -> io.BufferedReader:
+def span_lines(stream: IO[bytes], span: ByteSpan) -> io.BufferedReader:
     """Return the whole lines of a span as a stream."""
     stop = span.stop or 0
     begin = _next_line(stream, span.start, stop)

@@ -7,14 +7,14 @@ from typing import IO
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import BLOCK, ReadOptions, decode, too_long
+from evenhand.corpus.readers.text import BLOCK, TextOptions, decode, too_long
 from evenhand.errors import FormatError, counted, shown
 
 HEADER_LINE, HEADER_LINES = 1 << 16, 1000  # longest header line and most lines of a header
 DIGITS = 18  # of a Content-Length
 
 
-def read_warc(stream: IO[bytes], name: str, options: ReadOptions, log: ReadLog) -> Iterator[str]:
+def read_warc(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield one document for each `conversion` record; records of other types (requests, HTML) are not plain text."""
     texts = records = 0
     while headers := _read_headers(stream, name):

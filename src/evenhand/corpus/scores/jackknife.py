@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import Table
+from evenhand.corpus.counting.accumulators import FoldCounts, Table
 from evenhand.corpus.counting.count import count
-from evenhand.corpus.counting.document_folds import FoldCounts
 from evenhand.corpus.options import CorpusOptions
-from evenhand.corpus.readers.source import Source
+from evenhand.corpus.readers.source import TextSource
 from evenhand.corpus.scores.beta import ENOUGH as ENOUGH_WORDS
 from evenhand.corpus.scores.beta import trimmed_line
 from evenhand.corpus.scores.log_ratio import log_ratio, normalising_shift, one_against_rest
@@ -42,7 +41,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    source: Source, options: CorpusOptions, *, engine: Engine | None = None, progress: Progress | None = None
+    source: TextSource, options: CorpusOptions, *, engine: Engine | None = None, progress: Progress | None = None
 ) -> LeaveOneOut:
     """Score a text without each of its folds; documents are assigned to folds in turn."""
     plan = options.plan(folds=FOLDS)

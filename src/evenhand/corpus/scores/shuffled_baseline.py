@@ -28,13 +28,12 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64
 from evenhand.corpus.counting.accumulators import Sums, Table
-from evenhand.corpus.counting.count import CountingPlan, token_ids, with_progress
-from evenhand.corpus.counting.label_log import LabelLog, LabelSequence
+from evenhand.corpus.counting.count import CountingPlan, LabelLog, LabelSequence, token_ids, with_progress
 from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.counting.token_block import Labels, blocks
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.source import Shard, Source
+from evenhand.corpus.readers.source import Shard, TextSource
 from evenhand.corpus.scores.word_scores import Scorer
 from evenhand.engines import Engine, LocalEngine
 from evenhand.errors import DegenerateError
@@ -103,7 +102,7 @@ def _permute_documents(sizes: Rows, rng: np.random.Generator) -> NDArray[np.int3
 
 
 def permuted_means(
-    source: Source, scorer: Scorer, *, engine: Engine | None = None, progress: Progress | None = None
+    source: TextSource, scorer: Scorer, *, engine: Engine | None = None, progress: Progress | None = None
 ) -> Vector64:
     """Return mean |bias| under each relabelling, the scored words chosen anew each time by the same rules.
 
@@ -122,7 +121,7 @@ def permuted_means(
 
 
 def _round(
-    source: Source,
+    source: TextSource,
     scorer: Scorer,
     words: tuple[str, ...],
     log: LabelLog,
@@ -141,7 +140,7 @@ def _round(
 
 
 def _count_relabelled(
-    source: Source,
+    source: TextSource,
     plan: CountingPlan,
     words: tuple[str, ...],
     log: LabelLog,

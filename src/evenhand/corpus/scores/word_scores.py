@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import SparseMatrix, Table
+from evenhand.corpus.counting.accumulators import FoldCounts, SparseMatrix, Table
 from evenhand.corpus.counting.count import CountingPlan, Counts
-from evenhand.corpus.counting.document_folds import FoldCounts
 from evenhand.corpus.counting.vocabulary import are_special_tokens
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores.log_ratio import (

@@ -6,8 +6,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, unit_rows
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE
-from evenhand.measures.intervals import mean_interval
+from evenhand.measures.fields import MIN_SHARE, mean_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

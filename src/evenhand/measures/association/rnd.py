@@ -9,8 +9,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.association.located_query import LocatedQuery, LocatedSet, locate_query
-from evenhand.measures.fields import MIN_SHARE
-from evenhand.measures.intervals import mean_interval
+from evenhand.measures.fields import MIN_SHARE, mean_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -9,8 +9,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE
-from evenhand.measures.intervals import word_interval
+from evenhand.measures.fields import MIN_SHARE, word_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

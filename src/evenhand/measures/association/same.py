@@ -10,8 +10,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import LocatedSet, locate_set, same_direction
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
-from evenhand.measures.intervals import mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

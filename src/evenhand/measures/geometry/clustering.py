@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, word_interval
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
@@ -18,7 +18,6 @@ from evenhand.measures.geometry.word_selection import (
     select_most_biased,
     select_words,
 )
-from evenhand.measures.intervals import word_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -16,7 +16,6 @@ from evenhand.measures.geometry.bias_score import (
     direction_source,
 )
 from evenhand.measures.geometry.word_selection import Restriction, Words, select_words
-from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

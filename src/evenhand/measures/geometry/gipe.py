@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, weighted_mean_interval
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import NeighbourGraph, edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
-from evenhand.measures.intervals import weighted_mean_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

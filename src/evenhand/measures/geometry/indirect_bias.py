@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -18,7 +18,6 @@ from evenhand.measures.geometry.bias_score import (
     direction_source,
 )
 from evenhand.measures.geometry.word_selection import select_words
-from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

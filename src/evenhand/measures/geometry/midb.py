@@ -7,10 +7,9 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, EvenhandError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields, mean_interval
 from evenhand.measures.geometry.bias_score import REST, Direction, concept_poles, direction_source
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
-from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

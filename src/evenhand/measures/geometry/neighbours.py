@@ -8,11 +8,10 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, word_interval
 from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
 from evenhand.measures.geometry.graph import neighbour_graph
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
-from evenhand.measures.intervals import word_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

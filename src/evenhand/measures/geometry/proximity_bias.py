@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
-from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
@@ -20,7 +20,6 @@ from evenhand.measures.geometry.word_selection import (
     select_most_biased,
     select_words,
 )
-from evenhand.measures.intervals import mean_interval
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 from evenhand.registry import lazy_attribute
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference.mab_scores import error, gender_gap
     from evenhand.measures.inference.result import ProbeResult
     from evenhand.measures.inference.run_probe import probe
-    from evenhand.measures.inference.scores import Gap, GroupScores, MarkedBias, Neutrality, Score, Triple
+    from evenhand.measures.inference.scores import (
+        Gap,
+        GroupScores,
+        MarkedBias,
+        Neutrality,
+        Score,
+        Triple,
+        error,
+        gender_gap,
+    )
     from evenhand.measures.inference.seeds import ProbeComparison, SeedsResult, Spread, compare, over_seeds, probe_seeds
     from evenhand.subjects.embedded_nli import embedded, projected
 
 _MODULES = {
-    "mab_scores": ("error", "gender_gap"),
     "result": ("ProbeResult",),
     "run_probe": ("probe",),
-    "scores": ("Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
+    "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
     "seeds": ("ProbeComparison", "SeedsResult", "Spread", "compare", "over_seeds", "probe_seeds"),
 }
 _PUBLIC = {name: f".{module}:{name}" for module, names in _MODULES.items() for name in names} | {

@@ -8,10 +8,9 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError
-from evenhand.measures.inference import mab_scores
-from evenhand.measures.inference.accumulator import Accumulator
+from evenhand.measures.inference import scores as mab_scores
+from evenhand.measures.inference.accumulator import Accumulator, SampleStatistics
 from evenhand.measures.inference.pair_statistics import OFF, divided, threshold_name
-from evenhand.measures.inference.sampling_error import SampleStatistics
 from evenhand.measures.inference.scores import Gap, GroupScores, Interval, MarkedBias, Neutrality, Score
 from evenhand.models.nli import LABELS
 from evenhand.stats import interval, permutation_test

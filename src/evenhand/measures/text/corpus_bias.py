@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.corpus import CorpusBias
+from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.errors import DegenerateError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
@@ -16,6 +19,7 @@ from evenhand.words import Concept, as_concept
 
 PAIRS_OF_PAPER = "bordia2019-cnn-dm"
 PERMUTATIONS = 20
+TOP = 100  # words kept at each end
 INFO = Info(
     id="corpus-bias",
     title="Corpus bias",
@@ -23,8 +27,8 @@ INFO = Info(
     better="lower",
     formula="bias(w) = log [c(w,f) / sum c(.,f)] - log [c(w,m) / sum c(.,m)];  mu = mean |bias|,  sigma = sd of bias",
     reading=(
-        "mu 0: every word occurs with both groups alike. Compare it with the shuffled baseline in the details: small "
-        "texts have a large mu by chance alone."
+        "mu 0: every word occurs with both groups alike. Compare it with the baseline in the details, the same text "
+        "with permuted group labels: small texts have a large mu by chance alone."
     ),
     limits=(
         "Counts nearness, not meaning: 'she is not a nurse' counts as 'she is a nurse'. It depends on the size of the "
@@ -75,22 +79,38 @@ def corpus_bias(
     return measurements(result, fields)
 
 
-def measurements(result: CorpusBias, fields: dict[str, Any]) -> tuple[Measurement, ...]:
-    """Return the measurements of a scored text."""
+def measurements(result: CorpusBias, fields: Mapping[str, Any], *, prefix: str = "") -> tuple[Measurement, ...]:
+    """Return the measurements of a scored text; `prefix` tells scores of several contexts apart."""
     base = result.baseline
-    details: dict[str, Any] = {"tokens": result.tokens, "hits": dict(result.hits)}
+    details: dict[str, Any] = {"tokens": result.tokens, "hits": dict(result.hits), "notes": list(result.notes)}
     if base:
-        details["shuffled_mu"], details["shuffled_interval"] = base.mu, list(base.interval)
-    top = [{"word": word, "value": score} for word, score in result.top(200)]
-    coverage = Coverage(())
+        details |= {"baseline_mu": base.mu, "baseline_interval": list(base.interval)}
+    items = [{"word": word, "value": score} for word, score in (*result.top(TOP), *result.top(-TOP))]
+    ratio = math.exp(result.mu)
+    reading = f"a word is {ratio:.2f} times as likely near one group as near the other, on average over words"
     shared = {**fields, "positive": result.positive, "params": dict(result.params), "details": details}
-    reading = f"a word is {2.718281828**result.mu:.2f} times as likely near one group as near the other, on average"
     mu = Measurement(
-        "corpus-bias", float(result.mu), len(result.scores), coverage, score="mu", reading=reading,
-        p_value=base.p_value if base else None, items=tuple(top), **shared,
+        "corpus-bias", float(result.mu), len(result.scores), Coverage(()), score=f"{prefix}mu", reading=reading,
+        p_value=base.p_value if base else None, items=tuple(items), **shared,
     )  # fmt: skip
     sigma = Measurement(
-        "corpus-bias", float(result.sigma), len(result.scores), coverage, score="sigma",
-        reading="spread of the signed scores", **shared,
+        "corpus-bias", float(result.sigma), len(result.scores), Coverage(()), score=f"{prefix}sigma",
+        reading="standard deviation of the signed scores", **shared,
     )  # fmt: skip
     return mu, sigma
+
+
+def comparison_measurements(
+    comparison: Comparison, fields: Mapping[str, Any], *, prefix: str = ""
+) -> tuple[Measurement, ...]:
+    """Return mu and sigma of the second text with their intervals, and the slope of its scores on the first text's."""
+    own = measurements(comparison.second, fields, prefix=prefix)
+    with_intervals = tuple(
+        replace(measurement, interval=comparison.interval(name))
+        for measurement, name in zip(own, ("mu", "sigma"), strict=True)
+    )
+    slope = Measurement(
+        "corpus-bias", comparison.value("beta"), comparison.beta.words, Coverage(()), score=f"{prefix}beta",
+        interval=comparison.interval("beta"), reading="slope of the scores on those of the first text", **fields,
+    )  # fmt: skip
+    return (*with_intervals, slope)

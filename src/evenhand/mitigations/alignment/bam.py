@@ -11,9 +11,8 @@ import numpy as np
 from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations.maps import Affine, VectorMap
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import listed, word_rows

@@ -10,9 +10,8 @@ import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn

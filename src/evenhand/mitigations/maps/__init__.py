@@ -5,8 +5,7 @@ The methods in the sibling folders fit them.
 
 from evenhand.mitigations.maps.application import apply_blocks
 from evenhand.mitigations.maps.chain import Chain
-from evenhand.mitigations.maps.coordinates import DropCoordinates, RowNormalise
-from evenhand.mitigations.maps.encoder import Encoder
+from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
 from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
 from evenhand.mitigations.maps.rotation import PlaneRotation
 from evenhand.mitigations.maps.vectormap import VectorMap

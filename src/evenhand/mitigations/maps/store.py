@@ -13,8 +13,7 @@ from evenhand.arrays import Matrix64
 from evenhand.errors import EvenhandError, FormatError
 from evenhand.files import existing, writing
 from evenhand.mitigations.maps.chain import Chain
-from evenhand.mitigations.maps.coordinates import DropCoordinates, RowNormalise
-from evenhand.mitigations.maps.encoder import Encoder
+from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
 from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
 from evenhand.mitigations.maps.rotation import PlaneRotation
 from evenhand.mitigations.maps.vectormap import State, VectorMap

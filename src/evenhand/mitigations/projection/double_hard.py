@@ -12,9 +12,8 @@ from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64, unit_r
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.maps.application import BLOCK_VALUES
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair

@@ -11,9 +11,8 @@ import numpy as np
 from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_direction, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_direction, require_groups
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_direction
 from evenhand.mitigations.projection.hard import set_subspace
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_direction
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn

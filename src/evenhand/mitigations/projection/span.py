@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.mitigations.maps import ExceptWords, SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_pairs
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span

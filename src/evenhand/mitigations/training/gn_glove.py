@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate

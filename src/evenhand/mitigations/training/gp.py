@@ -13,9 +13,8 @@ from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
 from evenhand.mitigations.maps.backend import Tensor, Torch
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_pairs, require_two_groups
 from evenhand.mitigations.training.ran import listed_words
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import as_pairs

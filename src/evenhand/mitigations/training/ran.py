@@ -15,9 +15,8 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.labelled_words import plain_rows
 from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import Mitigation, require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.requirements import require_single_direction
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32

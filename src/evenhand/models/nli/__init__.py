@@ -6,11 +6,10 @@ Probes are in `words.probes`, scores in `measures.inference`.
 from typing import TYPE_CHECKING
 
 from evenhand.models.nli.bilstm import BiLSTM
-from evenhand.models.nli.callable_model import CallableModel
 from evenhand.models.nli.decomposable import DecomposableAttention
 from evenhand.models.nli.loading import load
 from evenhand.models.nli.predictions import PredictionsFile
-from evenhand.models.nli.protocol import LABELS, Grid, GridModel, NLIEnsemble, NLIModel, Probabilities
+from evenhand.models.nli.protocol import LABELS, CallableModel, Grid, GridModel, NLIEnsemble, NLIModel, Probabilities
 
 if TYPE_CHECKING:
     from evenhand.models.nli.transformer.model import TransformerNLI

@@ -13,8 +13,8 @@ import numpy as np
 
 from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import bare_name
+from evenhand.models.nli.labelled_pairs import json_objects, open_text
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
-from evenhand.models.nli.text_rows import json_objects, open_text
 from evenhand.words.probes import Points, Probe
 
 Row = Mapping[str, object]

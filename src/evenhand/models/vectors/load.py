@@ -91,7 +91,7 @@ def load(
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
     complete_interrupted(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112  does not raise for a name that is too long
         raise _folder_error(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
         if not existing(path, what="vector file").is_file():

@@ -46,8 +46,10 @@ def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
 
 def complete_interrupted(path: Path) -> None:
     """Complete a save of this file that was interrupted after all its files were written."""
+    if "\0" in str(path):
+        return
     target = Path(os.path.realpath(path))
-    if _commit_folder(target).is_dir():
+    if os.path.isdir(_commit_folder(target)):  # noqa: PTH112  does not raise for a name that is too long
         with output_errors(path):
             _move_into_place(target, path.parent)
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from evenhand.errors import UsageError, shown
-from evenhand.words.builders import build_template
-from evenhand.words.lists import Shelf, reference_in, word_list
+from evenhand.words.builders import Shelf, build_template, reference_in, word_list
+from evenhand.words.document import TomlTable
 from evenhand.words.probes.fillers import WORD, Filler
 from evenhand.words.probes.probe import Label, Probe
 from evenhand.words.probes.surface import CHOICES, Surface
 from evenhand.words.template import Template
-from evenhand.words.toml_table import Entry
 
 KEYS = (
     "templates",
@@ -30,7 +29,7 @@ KEYS = (
 FindTemplate = Callable[[str], Template]
 
 
-def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
+def build_probe(entry: TomlTable, shelf: Shelf, find: FindTemplate) -> Probe:
     """Build a probe from its table: templates, fillers of both sides, the differing slot, the expected label."""
     entry.only(*KEYS, "variants")
     templates = tuple(_templates(entry, shelf, find))
@@ -52,13 +51,13 @@ def build_probe(entry: Entry, shelf: Shelf, find: FindTemplate) -> Probe:
         )
 
 
-def _templates(entry: Entry, shelf: Shelf, find: FindTemplate) -> Iterator[Template]:
+def _templates(entry: TomlTable, shelf: Shelf, find: FindTemplate) -> Iterator[Template]:
     for number, item in enumerate(entry.items("templates"), start=1):
         if name := reference_in(item):
             with entry.at("templates"):
                 yield find(name)
         elif isinstance(item, dict):
-            yield build_template(Entry(entry.document, (*entry.keys, "templates", str(number)), item), shelf)
+            yield build_template(TomlTable(entry.document, (*entry.keys, "templates", str(number)), item), shelf)
         elif isinstance(item, str):
             with entry.at("templates"):
                 yield Template(f"{entry.id}-{number}", item)
@@ -66,12 +65,12 @@ def _templates(entry: Entry, shelf: Shelf, find: FindTemplate) -> Iterator[Templ
             raise entry.error("templates", f"a template must be '@id', a text or a table, got {shown(item)}")
 
 
-def _fillers(entry: Entry, side: str, shelf: Shelf) -> Iterator[Filler]:
+def _fillers(entry: TomlTable, side: str, shelf: Shelf) -> Iterator[Filler]:
     """Yield the fillers of a side; an item is a list of words with shared options, or all items are plain words."""
     values = entry.items(side)
     items = values if all(isinstance(item, dict) for item in values) else [{"words": values}]
     for number, item in enumerate(items, start=1):
-        part = Entry(entry.document, (*entry.keys, side, str(number)), item)
+        part = TomlTable(entry.document, (*entry.keys, side, str(number)), item)
         part.only("words", "frame", "group", "bare", "capital", "verbatim")
         flags = {"bare": part.flag("bare"), "capital": part.flag("capital")}
         with part.at("frame"):
@@ -79,7 +78,7 @@ def _fillers(entry: Entry, side: str, shelf: Shelf) -> Iterator[Filler]:
                 yield Filler(word, part.text("frame", WORD), part.text("group", ""), **flags)
 
 
-def _contrast(entry: Entry) -> tuple[str, str] | None:
+def _contrast(entry: TomlTable) -> tuple[str, str] | None:
     if "contrast" not in entry:
         return None
     names = entry.texts("contrast")
@@ -88,7 +87,7 @@ def _contrast(entry: Entry) -> tuple[str, str] | None:
     return names[0], names[1]
 
 
-def _surface(entry: Entry, templates: tuple[Template, ...]) -> Surface:
+def _surface(entry: TomlTable, templates: tuple[Template, ...]) -> Surface:
     """Return the surface form; articles are those of the templates unless set."""
     table = entry.child("surface")
     table.only(*CHOICES)

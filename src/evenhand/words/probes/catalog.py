@@ -9,12 +9,11 @@ from pathlib import Path
 
 from evenhand.errors import UsageError, shown, unknown_name
 from evenhand.words import catalog
-from evenhand.words.document import SUFFIXES, Document, read_document
+from evenhand.words.document import SUFFIXES, Document, TomlTable, read_document
 from evenhand.words.library import Library
 from evenhand.words.probes.building import KEYS, build_probe
 from evenhand.words.probes.probe import Probe
 from evenhand.words.template import Template
-from evenhand.words.toml_table import Entry
 
 SHIPPED = Path(__file__).with_name("probes.toml")
 VARIANT = "+"
@@ -68,7 +67,7 @@ class _Shelf:
 
     def __init__(self, document: Document) -> None:
         others = {key: value for key, value in document.data.items() if key != "probe"}
-        self.probes = Entry(document, (), document.data).child("probe")
+        self.probes = TomlTable(document, (), document.data).child("probe")
         self.library = Library(replace(document, data=others), catalog._shipped)
 
     def template(self, name: str) -> Template:
@@ -97,7 +96,7 @@ def _build(shelf: _Shelf, reference: str) -> Probe:
         changes = entry.child("variants").child(variant)
         changes.only(*KEYS)
         table |= changes.table
-    built = build_probe(Entry(entry.document, entry.keys, table), shelf.library, shelf.template)
+    built = build_probe(TomlTable(entry.document, entry.keys, table), shelf.library, shelf.template)
     return replace(built, name=reference)
 
 

@@ -21,8 +21,8 @@ from evenhand.models.nli.backend import Array
 from evenhand.models.nli.factorised.decomposable import run_jobs
 from evenhand.models.nli.factorised.layout import Subjects, Tokens, by_length, is_separable
 from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences, SentenceEncoding
+from evenhand.models.nli.over_vectors import Lookup
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
-from evenhand.models.nli.tokens import Lookup
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.models.nli.tokens import Lookup, tokens
+from evenhand.models.nli.over_vectors import Lookup, tokens
 from evenhand.words.probes import Probe
 
 Tokens = tuple[int, ...]

@@ -14,7 +14,7 @@ from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError
 from evenhand.models.nli.training import checkpoint
 from evenhand.models.nli.training.batches import TrainingBatch, TrainingBatches
-from evenhand.models.nli.training.early_stopping import EarlyStopping
+from evenhand.models.nli.training.checkpoint import EarlyStopping
 from evenhand.models.nli.training.networks.stacked import StackedNetwork, Tensor
 from evenhand.models.nli.training.settings import NLITrainingSettings
 

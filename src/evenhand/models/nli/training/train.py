@@ -18,11 +18,9 @@ import torch
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
-from evenhand.models.nli.over_vectors import ModelOverVectors
+from evenhand.models.nli.over_vectors import Lookup, ModelOverVectors, table
 from evenhand.models.nli.protocol import LABELS
-from evenhand.models.nli.tokens import Lookup, table
-from evenhand.models.nli.training.batches import TrainingBatches
-from evenhand.models.nli.training.encoded_pairs import EncodedPairs, compact, digest, spare_vectors
+from evenhand.models.nli.training.batches import EncodedPairs, TrainingBatches, compact, digest, spare_vectors
 from evenhand.models.nli.training.loop import Progress, Stack, run
 from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
 from evenhand.models.nli.training.settings import NLITrainingSettings

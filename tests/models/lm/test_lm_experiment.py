@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "scripts" / "lm_experiment.py"
 LINES = ("he saw the king and his son", "she saw the queen and her daughter", "the man met a woman with N <unk> words")
 

@@ -16,10 +16,13 @@ from evenhand.models.nli.labelled_pairs import LabelledPairs
 
 torch = pytest.importorskip("torch")
 
-from evenhand.models.nli.tokens import Lookup  # noqa: E402
+from evenhand.models.nli.over_vectors import Lookup  # noqa: E402
 from evenhand.models.nli.training import train  # noqa: E402
-from evenhand.models.nli.training.batches import TrainingBatches  # noqa: E402
-from evenhand.models.nli.training.encoded_pairs import EncodedPairs, compact  # noqa: E402
+from evenhand.models.nli.training.batches import (  # noqa: E402
+    EncodedPairs,
+    TrainingBatches,
+    compact,
+)
 from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork  # noqa: E402
 from evenhand.models.nli.training.networks.stacked import StackedLinear  # noqa: E402
 
@@ -356,7 +359,7 @@ def test_a_label_that_never_occurs_is_said():
 
 
 def test_the_examples_of_the_page_run(capsys):
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "nli-models.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "nli-models.md"
     (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(example, page.name, "exec"), {})
     assert "decomposable-seed-1" in capsys.readouterr().out

@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 tokenizers = pytest.importorskip("tokenizers")
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "language-models.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "language-models.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 WORDS = ["<unk>", "she", "he", "her", "him", "saw", "the", "nurse"]
 

@@ -295,7 +295,7 @@ def test_the_whole_probe_on_all_seeds():
 
 
 def test_the_probe_file_of_the_page_is_a_probe(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "nli-models.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "nli-models.md"
     mine = tmp_path / "mine.toml"
     mine.write_text(page.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0], encoding="utf-8")
     done = run("-p", mine, "--surface", "released", "--json")
