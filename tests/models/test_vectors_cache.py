@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from vector_strategies import quiet_load
 from evenhand import Vectors
 from evenhand.errors import EvenhandWarning, FormatError
 from evenhand.models.vectors import cache, load
-from evenhand.models.vectors.formats import text
+from evenhand.models.vectors.formats import FORMATS, text
 
 LONG_AGO = 1_600_000_000
 
@@ -25,7 +26,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         parsed.append(path)
         return plain(path, options)
 
-    monkeypatch.setattr(text, "read", read)
+    for id, format in FORMATS.items():
+        if format.read is plain:
+            monkeypatch.setitem(FORMATS._objects, id, replace(format, read=read))
     return parsed
 
 
