@@ -1,4 +1,4 @@
-"""Compute docs/reproductions/ethayarajh2019.json: table 2 of the paper on WikiText-2 and enwik8, and its sensitivity.
+"""Compute reproductions/ethayarajh2019.json: table 2 of the paper on WikiText-2 and enwik8, and its sensitivity.
 
     EVENHAND_DATA=... python scripts/genderedness_page.py [wikitext-2] [enwik8]
 
@@ -25,7 +25,7 @@ from evenhand.report import numbers
 from evenhand.reproduce.genderedness import GenderednessSettings
 from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, record, resolve_corpus, sensitivity
 
-KEPT = Path(__file__).parents[1] / "docs/reproductions/ethayarajh2019.json"
+KEPT = Path(__file__).parents[1] / "reproductions/ethayarajh2019.json"
 DIM, WINDOW, SEED = 300, 5, 0
 # One choice of the training changed at a time; on the small text only.
 TRAININGS: dict[str, dict[str, Any]] = {

@@ -1,10 +1,10 @@
-"""Write docs/reproductions/intrinsic.md: every intrinsic measure on real vectors, beside published numbers.
+"""Write reproductions/intrinsic.md: every intrinsic measure on real vectors, beside published numbers.
 
     EVENHAND_DATA=... python scripts/intrinsic_page.py
 
 Takes the catalog's GoogleNews subset and GloVe 6B 50-d and 100-d (fetched when they are not here) and the similarity
-and analogy sets of the EVENHAND_DATA folder. Values and manifest are kept beside the page as JSON; the text above and
-below the table is in this file.
+and analogy sets of the EVENHAND_DATA folder. Values and manifest are kept beside the page as JSON; only the table of
+the page is replaced.
 """
 
 import json
@@ -14,7 +14,7 @@ import evenhand as eh
 from evenhand.files import write_text
 from evenhand.report import numbers
 
-PAGE = Path(__file__).parents[1] / "docs/reproductions/intrinsic.md"
+PAGE = Path(__file__).parents[1] / "reproductions/intrinsic.md"
 VECTORS = {
     "GoogleNews 26k": "googlenews-small",
     "GloVe 6B 50-d": "glove-6b-50d-kumo",
@@ -32,7 +32,7 @@ PUBLISHED = {
     "weat-8": "1.24 (GloVe 840B); Caliskan 2017, table 1",
     "weat-9": "1.38 (GloVe 840B); Caliskan 2017, table 1",
     "weat-10": "1.21 (GloVe 840B); Caliskan 2017, table 1",
-    "direct-bias, old direction": "0.08 (GoogleNews, professions); Bolukbasi 2016",
+    "direct-bias:old-direction": "0.08 (GoogleNews, professions); Bolukbasi 2016",
     "midb": "-0.032 (GloVe Wikipedia 300-d); Dawkins 2021, table 6",
     "clustering": "0.999 (GoogleNews); Gonen & Goldberg 2019",
     "recoverability": "1.000 (GloVe), .992 (word2vec); Dawkins 2021, table 6",
@@ -48,67 +48,63 @@ PUBLISHED = {
     "analogy:msr-analogies": ".515 (GloVe 300-d); Dawkins 2021, table 3",
 }
 
-HEAD = """# Intrinsic measures on real vectors
-
-Every measure of the registry with its default queries and seed 0, on three real sets of vectors. A cell holds the
-value, its 95 % interval and the words found of those asked. Made by `scripts/intrinsic_page.py`; all values with their
-manifests are in [intrinsic.json](intrinsic.json).
-"""
-NOTES = """## Why ours and the published numbers differ
-
-- **Other vectors.** Papers use GloVe 840B or Wikipedia GloVe with 300 dimensions, and the whole of GoogleNews. Here
-  are GloVe 6B with 50 and 100 dimensions and the 26,423 most frequent lower-case words of GoogleNews. Fewer dimensions
-  raise every cosine: direct bias of random words is about sqrt(2 / (pi d)), .046 in 300 and .080 in 100 dimensions.
-- **GoogleNews has no first names** in this subset, so WEAT 1, 3, 6 and 10 and MIDB, which rest on names (or, in WEAT
-  1, on rare flowers and insects), are undefined: fewer than half of a set's words are left.
-- **Where the vectors are the same, the numbers are too**: direct bias of professions on GoogleNews .081 (published
-  .08), the neighbour correlation .741 over the whole vocabulary (published .741; the table asks a sample of 2,000
-  words), indirect bias softball/receptionist .672 (published .67).
-- **Lists.** Professions, names and the gender-specific words come from the released lists; names of MIDB are our
-  reconstruction from US birth statistics. SemBias counts only the rows whose words are all there.
-- **GIPE** depends on the pool of neighbours, which the papers do not name; ours is the whole restricted vocabulary.
-- **Analogies** search the first 30,000 words; questions with a lost word are skipped and counted.
-"""
+# WEAT 3 to 5 are about race and WEAT 10 is about age: their rows come from audits of these concepts.
+CONCEPTS = {"gender": (), "race": ("weat", "rnd", "rnsb", "mac", "ect"), "age": ("weat", "rnd", "rnsb", "mac", "ect")}
+START, END = "<!-- table -->", "<!-- end -->"
+Rows = dict[str, eh.Measurement]
 
 
 def main() -> None:
-    """Run the audits, write the values and the page."""
-    audits = {name: eh.Audit.run(eh.Vectors.load(source), methods=[]) for name, source in VECTORS.items()}
-    kept = {name: _kept(audit) for name, audit in audits.items()}
-    write_text(PAGE.with_suffix(".json"), json.dumps(kept, indent=1) + "\n")
-    write_text(PAGE, f"{HEAD}\n{_table(audits)}\n{NOTES}")
+    """Run the audits, write the values, and fill the table of the page."""
+    results = {name: _measure(source) for name, source in VECTORS.items()}
+    values = {name: {"manifest": manifest, "rows": _plain(rows)} for name, (manifest, rows) in results.items()}
+    write_text(PAGE.with_suffix(".json"), json.dumps(values, indent=1) + "\n")
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+    table = _table({name: rows for name, (_, rows) in results.items()})
+    write_text(PAGE, f"{head}{START}\n{table}{END}{rest.partition(END)[2]}")
 
 
-def _kept(audit: eh.Audit) -> dict[str, object]:
-    rows = {
-        result.case.label: {
-            "value": result.measurement.value,
-            "interval": result.measurement.interval,
-            "p": result.measurement.p_value,
-            "words": str(result.measurement.coverage),
-            "reason": result.measurement.reason,
+def _measure(source: str) -> tuple[dict[str, object], Rows]:
+    """Audit one set of vectors for every concept; the manifest is that of the audit of gender."""
+    subject = eh.open(source)
+    rows: Rows = {}
+    manifests = []
+    for concept, measures in CONCEPTS.items():
+        audit = eh.Audit.run(subject, methods=[], concept=concept, measures=measures)
+        manifests.append(dict(audit.manifest))
+        for result in audit.results:
+            m = result.measurement
+            label = m.label if m.measure in CONCEPTS["race"] else result.label
+            rows.setdefault(label, m)
+    return manifests[0], rows
+
+
+def _plain(rows: Rows) -> dict[str, object]:
+    return {
+        label: {
+            "value": m.value,
+            "interval": m.interval,
+            "p": m.p_value,
+            "words": str(m.coverage),
+            "reason": m.reason,
         }
-        for result in audit.results
+        for label, m in rows.items()
     }
-    return {"manifest": dict(audit.manifest), "rows": rows}
 
 
-def _table(audits: dict[str, eh.Audit]) -> str:
-    labels = dict.fromkeys(case.label for audit in audits.values() for case in audit.cases)
-    lines = ["| measure | " + " | ".join(audits) + " | published |", "|---|" + "--:|" * len(audits) + "---|"]
+def _table(rows: dict[str, Rows]) -> str:
+    labels = dict.fromkeys(label for measured in rows.values() for label in measured)
+    lines = ["| measure | " + " | ".join(rows) + " | published |", "|---|" + "--:|" * len(rows) + "---|"]
     for label in labels:
-        cells = [_cell(audit, label) for audit in audits.values()]
+        cells = [_cell(measured.get(label)) for measured in rows.values()]
         lines.append(f"| {label} | " + " | ".join(cells) + f" | {PUBLISHED.get(label, '')} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(audit: eh.Audit, label: str) -> str:
-    if label not in {case.label for case in audit.cases}:
-        return ""
-    found = audit.get(label)
-    if found.status != "ok":
-        return "undefined"
-    return f"{numbers.number(found.value)} {numbers.interval(found)} ({found.coverage})"
+def _cell(m: eh.Measurement | None) -> str:
+    if m is None or m.value is None:
+        return "undefined" if m else ""
+    return f"{numbers.number(m.value)} {numbers.interval(m)} ({m.coverage})"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Score what the language models of lm_experiment.py wrote, and fill the tables of docs/reproductions/bordia2019.md.
+"""Score what the language models of lm_experiment.py wrote, and fill the tables of reproductions/bordia2019.md.
 
     python scripts/lm_pages.py                                  # fill the tables from the kept results
     python scripts/lm_pages.py RUNS --name NAME --data DATA     # score a folder of lm_experiment.py first, and keep it
     python scripts/lm_pages.py --step FILE                      # keep what benchmarks/lm.py printed on that device
 
 The scores are those of `evenhand.corpus.generated.against_training`; the published numbers, means and deviations are
-those of `evenhand.reproduce.bordia2019`. Results are kept in docs/reproductions/bordia2019.json under NAME; what was
+those of `evenhand.reproduce.bordia2019`. Results are kept in reproductions/bordia2019.json under NAME; what was
 kept under it before is replaced. Tables stand between `<!-- table NAME -->` and `<!-- end -->`.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from evenhand.reproduce.bordia2019 import CONTEXTS, PAIRS, PUBLISHED, STATISTICS, format_value, summary
 
-PAGES = Path(__file__).parents[1] / "docs/reproductions"
+PAGES = Path(__file__).parents[1] / "reproductions"
 KEPT, PAGE = PAGES / "bordia2019.json", PAGES / "bordia2019.md"
 SHUFFLES = 20  # labellings for the mean |bias| that chance gives
 TERMS = {"none": "–", "printed": "as printed", "released": "as released"}

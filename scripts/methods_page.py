@@ -1,4 +1,4 @@
-"""Compute the tables of docs/reproductions/methods.md: Dawkins' table 6 on two real sets of vectors, every method.
+"""Compute the tables of reproductions/methods.md: Dawkins' table 6 on two real sets of vectors, every method.
 
     python scripts/methods_page.py
 
@@ -18,7 +18,7 @@ from evenhand.files import write_text
 from evenhand.report import numbers
 from evenhand.reproduce import dawkins2021
 
-KEPT = Path(__file__).parents[1] / "docs/reproductions/methods.json"
+KEPT = Path(__file__).parents[1] / "reproductions/methods.json"
 BASES = {"w2v": ("googlenews-small", None), "GloVe": ("glove-6b-100d-wink", 50_000)}
 METHODS = (
     *("hard", "double-hard", "gp", "bam", "oscar", "ran", "inlp"),  # the paper's

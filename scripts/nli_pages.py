@@ -2,8 +2,8 @@
 
     python scripts/nli_pages.py [RESULTS...]    # RESULTS: .jsonl files and manifests of scripts/nli_experiment.py
 
-Given files are merged into docs/reproductions/nli.json; then every table between `<!-- table NAME -->` and
-`<!-- end -->` in docs/reproductions/dev2019.md and dawkins2021.md is written anew from it.
+Given files are merged into reproductions/nli.json; then every table between `<!-- table NAME -->` and
+`<!-- end -->` in reproductions/dev2019.md and dawkins2021.md is written anew from it.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-PAGES = Path(__file__).parents[1] / "docs/reproductions"
+PAGES = Path(__file__).parents[1] / "reproductions"
 KEPT = PAGES / "nli.json"
 PROBES = {"gender": "gender-occupation", "nationality": "nationality-polarity", "religion": "religion-polarity"}
 SHOWN = {"decomposable": "decomposable attention", "bilstm": "BiLSTM"}

@@ -2,29 +2,33 @@
 
 import json
 import statistics
-import sys
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from evenhand.reproduce.bordia2019 import PUBLISHED
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "docs" / "reproductions"
-sys.path.insert(0, str(ROOT / "scripts"))
-lm_pages = pytest.importorskip("lm_pages")
+PAGES = ROOT / "reproductions"
 KEPT = json.loads((PAGES / "bordia2019.json").read_text())
 PAGE = (PAGES / "bordia2019.md").read_text()
 
 
-def test_tables_come_from_the_kept_results() -> None:
+@pytest.fixture(scope="module")
+def lm_pages(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("lm_pages")
+
+
+def test_tables_come_from_the_kept_results(lm_pages: ModuleType) -> None:
     assert lm_pages.filled(PAGE, KEPT) == PAGE
     assert PAGE.count("<!-- table") == PAGE.count("<!-- end -->") >= 10
 
 
 @pytest.mark.parametrize("corpus", PUBLISHED)
-def test_at_least_four_strengths_and_every_published_one_are_shown(corpus: str) -> None:
+def test_at_least_four_strengths_and_every_published_one_are_shown(corpus: str, lm_pages: ModuleType) -> None:
     ours = list(lm_pages.groups(KEPT, corpus))
     assert len({group.strength for group in ours}) >= 4
     table = lm_pages.results(KEPT, corpus)
@@ -33,13 +37,13 @@ def test_at_least_four_strengths_and_every_published_one_are_shown(corpus: str) 
     assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
-def test_the_smaller_corpus_has_three_seeds_of_four_strengths_in_both_definitions() -> None:
+def test_the_smaller_corpus_has_three_seeds_of_four_strengths_in_both_definitions(lm_pages: ModuleType) -> None:
     three = {(group.definition, group.strength) for group in lm_pages.groups(KEPT, "ptb") if len(group.runs) == 3}
     strengths = (0.01, 0.1, 1.0)
     assert three == {("none", 0.0), *((d, s) for d in ("printed", "released") for s in strengths)}
 
 
-def test_another_experiment_adds_its_rows() -> None:
+def test_another_experiment_adds_its_rows(lm_pages: ModuleType) -> None:
     more = deepcopy(KEPT)
     more["experiments"]["longer"] = KEPT["experiments"]["first"]
     again = [{**run, "experiment": "longer", "epochs": 99} for run in KEPT["runs"] if run["experiment"] == "first"]
@@ -49,7 +53,7 @@ def test_another_experiment_adds_its_rows() -> None:
     assert filled.count("| as printed |") == PAGE.count("| as printed |")
 
 
-def test_differences_are_taken_within_a_seed() -> None:
+def test_differences_are_taken_within_a_seed(lm_pages: ModuleType) -> None:
     base = {"experiment": "e", "corpus": "ptb", "epochs": 1}
     cell = {name: {"value": 1.0} for name in ("mu", "sigma", "beta")}
     runs = []

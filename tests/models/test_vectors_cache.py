@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,16 @@ from vector_strategies import quiet_load
 from evenhand import Vectors
 from evenhand.errors import EvenhandWarning, FormatError
 from evenhand.models.vectors import cache, load
-from evenhand.models.vectors.formats import text
+from evenhand.models.vectors.formats import FORMATS, text
 
 LONG_AGO = 1_600_000_000
+
+
+def replace_reader(monkeypatch: pytest.MonkeyPatch, read: Callable[[Path, object], object]) -> None:
+    """Let the text formats be read by another function."""
+    for format in FORMATS.values():
+        if format.read is text.read:
+            monkeypatch.setitem(FORMATS._objects, format.id, replace(format, read=read))
 
 
 @pytest.fixture
@@ -25,7 +34,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         parsed.append(path)
         return plain(path, options)
 
-    monkeypatch.setattr(text, "read", read)
+    replace_reader(monkeypatch, read)
     return parsed
 
 
@@ -190,7 +199,7 @@ def test_a_file_written_to_while_it_is_parsed_is_not_kept(
         write(path, "a 7 7\nb 7 7\n")
         return parsed
 
-    monkeypatch.setattr(text, "read", read)
+    replace_reader(monkeypatch, read)
     Vectors.load(path)
     assert not entries(own_cache)
 

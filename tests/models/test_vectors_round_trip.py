@@ -113,7 +113,7 @@ def test_no_vectors_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("x", "no suffix of a vector format"), ("x.doc", "no suffix of a vector format"), ("x.json", "cannot be written"), ("x.ft.bin", "sub-word"), ("x.parquet", "can only be read")],
+    [("x", "no suffix of a vector format"), ("x.doc", "no suffix of a vector format"), ("x.json", "cannot be written"), ("x.ft.bin", "sub-word"), ("x.parquet", "cannot be written")],
 )  # fmt: skip
 def test_a_format_that_is_not_written_says_so(name: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=why) as caught:

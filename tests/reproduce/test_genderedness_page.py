@@ -12,7 +12,7 @@ import pytest
 from evenhand.reproduce.genderedness_table import MEANS, PUBLISHED
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/reproductions/ethayarajh2019.md"
+PAGE = ROOT / "reproductions/ethayarajh2019.md"
 KEPT: dict[str, Any] = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
 
 

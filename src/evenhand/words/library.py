@@ -70,7 +70,7 @@ class Library:
             found: WordSet = self._anywhere("wordset", name)
             return found
         if side not in ("first", "second"):
-            raise UsageError(f"'@{reference}' is no list", hint=f"use '@{name}/first' or '@{name}/second'")
+            raise UsageError(f"'@{reference}' is not a list", hint=f"use '@{name}/first' or '@{name}/second'")
         pairs = self.pairs(name)
         return WordSet(name, pairs.first if side == "first" else pairs.second, pairs.source, note=pairs.note)
 

@@ -1,4 +1,4 @@
-"""What the term does by itself under the published optimiser: the arithmetic of docs/reproductions/bordia2019.md.
+"""What the term does by itself under the published optimiser: the arithmetic of reproductions/bordia2019.md.
 
 The optimiser takes steps of rate 30 with gradients clipped to a norm of 0.25, so that no step is longer than 7.5.
 """

@@ -1,4 +1,4 @@
-"""Net neutral: how often a model concludes nothing from who did it (Dev et al. 2020)."""
+"""Net neutral: how often a model draws no conclusion from the group of a person (Dev et al. 2020)."""
 
 from __future__ import annotations
 

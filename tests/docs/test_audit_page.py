@@ -1,0 +1,45 @@
+"""The commands and examples of docs/how-to/audit.md run in the order of the page."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "audit.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(toml|sh|python)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for language, text in BLOCKS:
+        if language == "toml":
+            name = text.partition("\n")[0].removeprefix("# ")
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        elif language == "python":
+            exec(compile(text, "audit.md", "exec"), {})
+        else:
+            for line in text.splitlines():
+                _run(line)
+    assert (tmp_path / "runs/grow/audit.json").is_file()
+    assert (tmp_path / "runs/own/report.html").is_file()
+
+
+def _run(line: str) -> None:
+    arguments = shlex.split(line)
+    result = CliRunner().invoke(app, arguments[1:], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    allowed = (0, 3) if arguments[1] == "check" else (0,)
+    assert result.exit_code in allowed, f"{line}: {result.output}"
+    if arguments[1] == "check":
+        assert "limits hold" in result.stdout
+
+
+def test_the_plan_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = next(text for language, text in BLOCKS if language == "toml" and "own-plan" in text)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own-plan.toml").write_text(text.replace(', "hard.vec"', ""), encoding="utf-8")
+    _run("evenhand audit --plan own-plan.toml --out runs/own")
+    assert "hard.misp" in (tmp_path / "runs/own/audit.json").read_text(encoding="utf-8")
