@@ -295,3 +295,33 @@ def test_shells_can_complete_verbs() -> None:
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "evenhand", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("evenhand ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--format", "pdf"), ("--format", "text"), ("--allow-pickle",), ("--device", "cpu"), ("--labels", "c,n,e")],
+)
+def test_options_that_do_nothing_are_refused(options: tuple[str, ...]) -> None:
+    result = run("measure", "direct-bias", *options)
+    assert result.exit_code == 2
+    assert "does not apply" in result.stderr
+
+
+def test_an_option_of_another_verb_is_named_with_its_verb(tmp_path: Path) -> None:
+    path = tmp_path / "broken.txt"
+    path.write_bytes(b"she 1 2\nh\xff 3 4\nit 5 6\n")
+    hinted = run("measure", "direct-bias", path)
+    assert "--encoding-errors is an option of `evenhand convert`" in hinted.stderr
+    own = run("convert", path, tmp_path / "out.txt")
+    assert "encoding-errors" in own.stderr
+    assert "is an option of" not in own.stderr
+
+
+def test_the_options_of_a_verb_are_read_from_its_signature() -> None:
+    from evenhand.cli.app import VERBS, option_names
+
+    for name, verb in VERBS.items():
+        printed = run(name, "--help").stdout
+        missing = [option for option in option_names(verb) if option not in printed]
+        assert option_names(verb)
+        assert not missing, name

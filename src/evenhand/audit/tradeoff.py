@@ -49,11 +49,12 @@ def cost_note(results: Sequence[Result]) -> str:
         return ""
     rated = [result for result in changed if result.question.measure in RATED]
     if not rated:
-        return f"cost not measured: no {' or '.join(RATED)} was asked for; add --measure {RATED[0]}"
+        return f"cost not measured: no {' or '.join(RATED)} was measured; measure {RATED[0]} too"
     if any(result.measurement.status == "ok" for result in rated):
         return ""
     reasons = dict.fromkeys(result.measurement.reason for result in rated)
-    return f"cost not measured: {'; '.join(reasons)}. Get larger sets with `{TO_FETCH}`, or name a file with --query"
+    own = "or measure similarity with a file of your own"
+    return f"cost not measured: {'; '.join(reasons)}. Get larger sets with `{TO_FETCH}`, {own}"
 
 
 def _beats(one: Tradeoff, other: Tradeoff) -> bool:

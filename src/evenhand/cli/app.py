@@ -6,11 +6,13 @@ import errno
 import functools
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from evenhand import __version__
 from evenhand.cli.verbs.audit import audit
@@ -31,6 +33,8 @@ from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
 INTERRUPTED = 130
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+QUOTED = re.compile(r"`[^`]*`")  # a command of its own
 OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 VERBS: dict[str, Callable[..., None]] = {
     "audit": audit,
@@ -69,7 +73,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except EvenhandError as error:
             if os.environ.get("EVENHAND_DEBUG"):
                 raise
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {error}{_owners_of_options(error.hint, verb)}", err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
             typer.echo(f"{stopped}\ninterrupted" if str(stopped) else "interrupted", err=True)
@@ -85,6 +89,26 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(1) from None
 
     return run
+
+
+def _owners_of_options(hint: str, verb: Callable[..., None]) -> str:
+    """Return which verb has an option that a hint names and this verb lacks; hints come from code of many verbs."""
+    named = OPTION.findall(QUOTED.sub("", hint))
+    missing = [name for name in dict.fromkeys(named) if name not in option_names(verb)]
+    owners = {name: [owner for owner, other in VERBS.items() if name in option_names(other)] for name in missing}
+    return "".join(f"\n  {name} is an option of `evenhand {some[-1]}`" for name, some in owners.items() if some)
+
+
+def option_names(verb: Callable[..., None]) -> set[str]:
+    """Return the options of a verb as they are written, such as --encoding-errors."""
+    names = set()
+    for parameter, hint in get_type_hints(verb, include_extras=True).items():
+        for item in getattr(hint, "__metadata__", ()):
+            if isinstance(item, OptionInfo):
+                declared = [item.default, *(item.param_decls or ())]  # in Annotated the first name is in `default`
+                written = {name for name in declared if isinstance(name, str) and name.startswith("-")}
+                names |= written or {f"--{parameter.replace('_', '-')}"}
+    return names
 
 
 def _discard_stdout() -> None:

@@ -118,7 +118,7 @@ class Subject(ABC):
         """Return the subject after a change of its vectors."""
         raise UsageError(
             f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
-            hint="audit it without methods (--no-methods)",
+            hint="audit it without methods: `evenhand audit --no-methods`",
         )
 
     @property

@@ -71,6 +71,12 @@ def load(
             hint='use "strict" or "replace", and a limit and a max_record of 1 or more',
         )
     if str(source) == EMBEDDED:
+        reading = {
+            "format": format, "vocabulary": vocabulary, "allow_pickle": allow_pickle or None,
+            "encoding_errors": encoding_errors if encoding_errors != "strict" else None,
+        }  # fmt: skip
+        if useless := [name for name, value in reading.items() if value is not None]:
+            raise UsageError(f"{', '.join(useless)} does not apply to the embedded vectors", hint="leave it out")
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
