@@ -1,6 +1,7 @@
 """Every measure and method is described, cited and findable: a new file is held to the same by being registered."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,15 @@ def test_method_is_described(entry: mitigations.registry.MethodSummary) -> None:
 def test_references_have_title_author_and_year() -> None:
     for entry in references().values():
         assert all(f"{field} = " in entry for field in ("title", "author", "year"))
+
+
+@pytest.mark.parametrize("package", [measures, mitigations])
+def test_an_editor_knows_every_measure_and_method(package: object) -> None:
+    """Names that are resolved on first use are imported for type checkers, so that an editor completes them."""
+    text = Path(package.__file__).read_text(encoding="utf-8")
+    guarded = text.partition("if TYPE_CHECKING:")[2]
+    if package is measures:
+        names = [name.replace("-", "_") for name in measures.ids()]
+    else:
+        names = [mitigations.get(name).__name__ for name in mitigations.ids()]
+    assert [name for name in names if f" {name}\n" not in guarded and f" {name}," not in guarded] == []

@@ -50,8 +50,14 @@ class StageTask:
 class Outcome:
     """What running the stages left beside the cells."""
 
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Subject and method that could not be fitted, with the reason."""
     computed: int = 0
+
+    def reasons(self) -> dict[str, str]:
+        """Return the reasons by method; with the subject where several were audited."""
+        several = len({subject for subject, _ in self.skipped}) > 1
+        return {f"{m} ({s})" if several else m: reason for (s, m), reason in self.skipped.items()}
 
 
 def run(
@@ -91,7 +97,7 @@ def run(
     record = manifest(subjects, about, given or {}, plan.to_dict())
     seconds = round(time.perf_counter() - started, 3)
     record.update(
-        status="done", seconds=seconds, warnings=notes, skipped=outcome.skipped, cells_computed=outcome.computed
+        status="done", seconds=seconds, warnings=notes, skipped=outcome.reasons(), cells_computed=outcome.computed
     )
     stages = [
         Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
@@ -177,7 +183,7 @@ def _compute(
 def _skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
     if not plan.skip_failing or not task.chain:
         raise error
-    outcome.skipped[task.name] = error.message
+    outcome.skipped[task.subject.name, task.name] = error.message
 
 
 def measure_stage(
@@ -246,7 +252,7 @@ def _collect(tasks: Sequence[StageTask], store: CellStore, outcome: Outcome) -> 
 
 
 def _is_done(task: StageTask, outcome: Outcome) -> bool:
-    return task.name not in outcome.skipped
+    return (task.subject.name, task.name) not in outcome.skipped
 
 
 @contextmanager

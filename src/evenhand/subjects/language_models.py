@@ -17,7 +17,7 @@ from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
-from evenhand.subjects.opening import open_subject
+from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
     AWD_LSTM,
     SUBJECTS,
@@ -241,9 +241,13 @@ class LanguageModelSubject(Subject):
 
 def open_language_model(address: str, *, device: str = "auto", precision: str = "auto") -> LanguageModel:
     """Open the model at an address."""
-    subject = open_subject(address, device=device, precision=precision)
-    if not isinstance(subject, LanguageModelSubject):
-        raise UsageError(f"{address} is {subject.title}, not a causal language model")
+    kind = kind_of_address(parse_address(address))
+    if kind is not LanguageModelSubject:
+        raise UsageError(
+            f"{address} is {kind.title}, not a causal language model",
+            hint="name a folder of `evenhand lm train` or of transformers, or a .gguf file",
+        )
+    subject = LanguageModelSubject.from_address(parse_address(address), device=device, precision=precision)
     return subject.model
 
 

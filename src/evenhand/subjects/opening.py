@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import data
-from evenhand.errors import InputMissingError, UsageError, counted
+from evenhand.errors import InputMissingError, UsageError
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, Subject
@@ -47,9 +47,10 @@ def open_subject(source: object, **options: Any) -> Subject:
     kind = kind_of_address(address)
     unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
     if unknown:
+        verb = "does" if len(unknown) == 1 else "do"
         raise UsageError(
-            f"{address.text} is {kind.title}, which has no {counted(len(unknown), 'option')} {', '.join(unknown)}",
-            hint=f"it has {', '.join(kind.options) or 'none'}",
+            f"{address.text} is {kind.title}; {' and '.join(unknown)} {verb} not apply",
+            hint=f"its options are {', '.join(kind.options) or 'none'}",
         )
     subject = kind.from_address(address, **options)
     subject.opened_with = {name: value for name, value in options.items() if value is not None}

@@ -12,7 +12,7 @@ from evenhand.report.charts.style import DISTINGUISHABLE, chart, scales
 from evenhand.report.tables import Row, rows
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
-ON_AN_AXIS = ("direct-bias", "ripa")
+ON_AN_AXIS = ("direct-bias", "ripa", "corpus-bias")
 
 
 @CHARTS.register("extreme-words")

@@ -1,0 +1,129 @@
+"""The verbs on runs: plans, several subjects, comparisons of runs, baselines, and options that do not apply."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import evenhand as eh
+from evenhand.cli import app
+
+FAST = ("--measure", "weat", "--no-methods")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("vectors")
+    small = glove.head(12_000)
+    before = small.save(folder / "before.safetensors")
+    after = eh.mitigations.get("linear")().fit(small, "gender")(small).save(folder / "after.safetensors")
+    return before, after
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, files: tuple[Path, Path]) -> tuple[Path, Path]:
+    folders = tuple(tmp_path_factory.mktemp(name) for name in ("run-a", "run-b"))
+    for file, folder in zip(files, folders, strict=True):
+        assert run("audit", file, *FAST, "-o", folder).exit_code == 0
+    return folders
+
+
+def test_a_plan_is_written_and_run(files: tuple[Path, Path], tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    done = run("audit", files[0], *FAST, "--write-plan", plan, "-o", tmp_path / "run")
+    assert done.exit_code == 0
+    assert not (tmp_path / "run").exists()
+    assert run("audit", "--plan", plan, "-o", tmp_path / "run").exit_code == 0
+    refused = run("audit", "--plan", plan, "--measure", "weat", "-o", tmp_path / "other")
+    assert refused.exit_code == 2
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_plan_with_a_typo_is_misuse_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('[[question]]\nmeasur = "weat"\n')
+    done = run("audit", "--plan", tmp_path / "plan.toml", "-o", tmp_path / "run")
+    assert done.exit_code != 0
+    assert "measure" in str(done.exception) + done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
+    done = run("compare", *runs, "--json")
+    assert done.exit_code == 0
+    rows = {row["label"]: row for row in json.loads(done.stdout)["rows"]}
+    weat = rows["weat-6"]
+    assert weat["change"] == pytest.approx(weat["after"]["value"] - weat["before"]["value"])
+    assert weat["verdict"] in ("better", "worse", "unclear", "same")
+    assert max(map(len, run("compare", *runs).stdout.splitlines())) <= 80
+
+
+def test_a_run_and_a_file_are_not_compared(runs: tuple[Path, Path], files: tuple[Path, Path]) -> None:
+    assert run("compare", runs[0], files[0]).exit_code == 2
+
+
+def test_a_baseline_decides_the_exit_code(runs: tuple[Path, Path]) -> None:
+    assert run("check", runs[0], "--baseline", runs[0]).exit_code == 0
+    done = run("check", runs[1], "--baseline", runs[0], "--json")
+    limits = json.loads(done.stdout)["limits"]
+    assert done.exit_code == (0 if all(limit["holds"] for limit in limits) else 3)
+
+
+def test_check_prints_what_it_compared(runs: tuple[Path, Path]) -> None:
+    done = run("check", runs[0], "--max", "weat-6=0.001")
+    assert done.exit_code == 3
+    value = eh.Audit.load(runs[0]).get("weat-6").value
+    assert f"{value:.2f}" in done.stdout
+    assert "0.001" in done.stdout
+
+
+def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -> None:
+    done = run("audit", *files, *FAST, "-o", tmp_path)
+    assert done.exit_code == 0
+    assert "Ranks" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("measure", "corpus-bias", "{vectors}"), "needs the view 'text'"),
+        (("measure", "weat", "{vectors}", "--concept", "gendre"), "gender"),
+        (("measure", "weat", "{vectors}", "--device", "cpu"), "--device does not apply"),
+        (("audit", "{vectors}", "--labels", "e,n,c"), "--labels does not apply"),
+        (("debias", "{vectors}", "--method", "linear", "--set", "kk=2", "-o", "{out}"), "k"),
+        (("debias", "{vectors}", "--method", "hard.misp", "--set", "k=2", "-o", "{out}"), "which method"),
+    ],
+)
+def test_what_does_not_apply_is_refused(
+    arguments: tuple[str, ...], says: str, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.vec"
+    done = run(*(text.format(vectors=files[0], out=out) for text in arguments))
+    assert done.exit_code == 2
+    assert says in str(done.exception) + done.stderr
+    assert not out.exists()
+
+
+def test_method_parameters_reach_the_method(files: tuple[Path, Path], tmp_path: Path) -> None:
+    done = run("debias", files[0], "-m", "linear", "--set", "k=2", "--set", "subspace=pairs", "-o", tmp_path / "o.vec",
+               "--json")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["report"]["rank_removed"] == 2
+
+
+def test_one_query_or_several_give_the_same_kind_of_document(files: tuple[Path, Path]) -> None:
+    one = json.loads(run("measure", "weat", files[0], "-q", "weat-6", "--json").stdout)
+    two = json.loads(run("measure", "weat", files[0], "-q", "weat-6", "-q", "weat-7", "--json").stdout)
+    assert one["measurements"][0] == two["measurements"][0]
+    assert one["value"] == one["measurements"][0]["value"]
+
+
+def test_replacing_another_record_is_said(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run("audit", files[0], *FAST, "-o", tmp_path)
+    assert "note: replacing" not in run("audit", files[0], *FAST, "-o", tmp_path).stderr
+    assert "replacing the record of" in run("audit", files[1], *FAST, "-o", tmp_path).stderr
