@@ -267,6 +267,16 @@ def output_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+def require_folder(path: Path) -> None:
+    """Raise `OutputError` if a folder can neither be used nor created, before long work; creates nothing."""
+    with output_errors(path):
+        parent = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        if not parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{parent} is not a folder")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"no permission to write into {parent}")
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for atomic writing, compressed by suffix and synced to disk before the rename."""

@@ -1,17 +1,18 @@
 """Text that is safe to print: control characters, terminal escapes and bidirectional controls become visible.
 
 Words, file names and messages of other programs may contain characters that a terminal interprets. `printable` is the
-only place that decides which ones; error messages apply it to everything they contain. HTML pages escape markup with
-jinja as usual.
+only place that decides which ones; error messages apply it to everything they contain, and so do charts and HTML pages.
 """
 
 from __future__ import annotations
 
 import re
 
-# C0 and C1 controls except tab and line feed, bidirectional controls, line separators, lone surrogates: a carriage
-# return overwrites a line, and U+202E reverses the text that follows.
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# C0 and C1 controls except tab and line feed, bidirectional controls, line separators, lone surrogates, noncharacters
+# that XML forbids: a carriage return overwrites a line, and U+202E reverses the text that follows.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
@@ -33,3 +34,10 @@ def escape_markup(text: str) -> str:
     body = text.rstrip("\\")
     # A backslash before the markup that follows the text would escape that markup.
     return escape(body) + "\\" * 2 * (len(text) - len(body))
+
+
+def escape_html(text: str) -> str:
+    """Return the text made printable, and escaped for HTML."""
+    from html import escape
+
+    return escape(printable(text))

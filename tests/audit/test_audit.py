@@ -16,7 +16,7 @@ import pytest
 import evenhand as eh
 from evenhand.audit import Plan, Question, check, compare, rank, runner
 from evenhand.audit.cells import CellStore, cell_key, change_key
-from evenhand.errors import EvenhandWarning
+from evenhand.errors import EvenhandWarning, OutputError
 from evenhand.subjects import open_subject
 from evenhand.words import Concept
 
@@ -268,7 +268,7 @@ def test_a_killed_run_resumes(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_our_error(glove: eh.Vectors, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(eh.EvenhandError, match="cannot write"):
+    with pytest.raises(OutputError, match="could not be written"):
         eh.Audit.run(glove, methods=[], measures=["weat"], folder=tmp_path / "file")
 
 

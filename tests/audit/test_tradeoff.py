@@ -67,3 +67,29 @@ def test_a_method_that_cannot_do_the_concept_is_noted(glove: eh.Vectors) -> None
     names = {stage.name for stage in found.stages}
     assert names | set(found.manifest["skipped"]) == {"original", "linear", "hard"}
     assert "linear" in names
+
+
+def test_an_audit_says_when_the_cost_was_not_measured(glove: eh.Vectors) -> None:
+    audit = eh.Audit.run(glove, methods=["linear"], measures=["direct-bias"])
+    assert audit.manifest["warnings"] == [
+        "cost not measured: no similarity or analogy was asked for; add --measure similarity"
+    ]
+    assert eh.Audit.run(glove, methods=[], measures=["direct-bias"]).manifest["warnings"] == []
+
+
+def test_the_packaged_sets_measure_the_cost(glove: eh.Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENHAND_DATA", raising=False)
+    audit = eh.Audit.run(glove, methods=["linear"], measures=["direct-bias", "similarity"])
+    assert audit.manifest["warnings"] == []
+    assert audit.get("similarity:rg-65").value == pytest.approx(0.7336, abs=1e-4)
+    assert audit.get("similarity:rg-65", "linear").status == audit.get("similarity:mc-30", "linear").status == "ok"
+
+
+def test_sets_without_enough_words_leave_the_cost_unmeasured(
+    glove: eh.Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVENHAND_DATA", raising=False)
+    audit = eh.Audit.run(glove.head(600), methods=["linear"], measures=["similarity"])
+    (note,) = [text for text in audit.manifest["warnings"] if text.startswith("cost")]
+    assert "no complete pair of rg-65 is in the vocabulary" in note
+    assert "evenhand fetch ws-353" in note

@@ -271,3 +271,14 @@ def test_a_full_disk_under_stdout_is_an_error(arguments: tuple[str, ...]) -> Non
     assert result.returncode == 1
     assert b"Traceback" not in result.stderr
     assert b"could not be written (No space left on device)" in result.stderr
+
+
+def test_measures_of_rated_sets_name_the_sets_to_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENHAND_DATA", raising=False)
+    rated = run("measure", "similarity")
+    assert rated.exit_code == 0
+    assert "rg-65" in rated.stdout
+    assert "evenhand fetch ws-353" in rated.stderr
+    questions = run("measure", "analogy")
+    assert questions.exit_code == 2
+    assert "evenhand fetch google-analogies msr-analogies" in questions.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import evenhand
 from evenhand import data, mitigations, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, split_chain
-from evenhand.errors import FormatError, counted
+from evenhand.errors import counted
 from evenhand.files import write_text
 from evenhand.measures import Measurement
 from evenhand.words import Concept, Query, WordSet
@@ -136,11 +136,4 @@ class CellStore:
         if self.folder is None:
             self._memory[kind, key] = record
             return
-        folder = self.folder / kind
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_text(folder / f"{key}.json", json.dumps(record, allow_nan=False) + "\n")
-        except OSError as error:
-            raise FormatError(
-                f"cannot write {folder}: {error.strerror or error}", hint="choose another folder with --out"
-            ) from error
+        write_text(self.folder / kind / f"{key}.json", json.dumps(record, allow_nan=False) + "\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evenhand.audit.comparison import compare
+from evenhand.audit.comparison import RowChange, compare
 from evenhand.audit.record import ORIGINAL, Audit
 from evenhand.errors import UsageError
 
@@ -44,7 +44,8 @@ def check(
 
     Without a stage a limit applies to every mitigated stage, or to the original where nothing was mitigated. `maximum`
     limits the absolute value. An undefined measurement, and one marked as not interpretable, does not hold: a check
-    that cannot be made has not been passed. Against a baseline, a row fails when it is worse beyond the intervals.
+    that cannot be made has not been passed. Against a baseline, a row fails when it is worse beyond the intervals, and
+    when it is undefined or not interpretable now and was neither before.
     """
     limits = [limit for text in maximum for limit in _limits(audit, text, "maximum")]
     limits += [limit for text in minimum for limit in _limits(audit, text, "minimum")]
@@ -66,8 +67,8 @@ def _limit(audit: Audit, row: str, subject: str, stage: str, kind: Kind, number:
     value = measurement.value
     if value is None:
         return Limit(row, subject, stage, kind, number, None, False, f"undefined: {measurement.reason}")
-    if warning := measurement.details.get("not_interpretable"):
-        return Limit(row, subject, stage, kind, number, value, False, f"not interpretable: {warning}")
+    if measurement.not_interpretable:
+        return Limit(row, subject, stage, kind, number, value, False, measurement.not_interpretable)
     holds = abs(value) <= number if kind == "maximum" else value >= number
     reason = "" if holds else f"{'above' if kind == 'maximum' else 'below'} its {kind}"
     return Limit(row, subject, stage, kind, number, value, holds, reason)
@@ -77,19 +78,19 @@ def _against(audit: Audit, baseline: Audit) -> list[Limit]:
     changes = compare(baseline, audit)
     if not changes:
         raise UsageError("the two audits have no row in common", hint="run both with the same measures and concept")
-    return [
-        Limit(
-            change.label,
-            change.subject,
-            change.stage,
-            "baseline",
-            change.before.value,
-            change.after.value,
-            change.verdict != "worse" and not (change.after.value is None and change.before.value is not None),
-            "" if change.verdict != "worse" else "worse than the baseline, beyond the intervals",
-        )
-        for change in changes
-    ]
+    return [_limit_of_change(change) for change in changes]
+
+
+def _limit_of_change(change: RowChange) -> Limit:
+    before, after = change.before, change.after
+    holds, reason = True, ""
+    if after.value is None:
+        holds, reason = before.value is None, f"undefined: {after.reason}"
+    elif after.not_interpretable:
+        holds, reason = bool(before.not_interpretable), after.not_interpretable
+    elif change.verdict == "worse":
+        holds, reason = False, "worse than the baseline, beyond the intervals"
+    return Limit(change.label, change.subject, change.stage, "baseline", before.value, after.value, holds, reason)
 
 
 def parse_limit(text: str) -> tuple[str, str, float]:

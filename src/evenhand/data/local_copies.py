@@ -1,4 +1,4 @@
-"""Existing copies of data sets: the user's `EVENHAND_DATA` folder, then the cache."""
+"""Existing copies of data sets: the user's `EVENHAND_DATA` folder, the cache, then the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from evenhand.files import cache_folder
 if sys.platform != "win32":
     import fcntl
 
-CopyOrigin = Literal["EVENHAND_DATA", "cache"]
+CopyOrigin = Literal["EVENHAND_DATA", "cache", "package"]
+PACKAGED = {"rg-65": "similarity/rg-65.tsv", "mc-30": "similarity/mc-30.tsv"}  # below data/embedded
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,15 @@ def locate(name: str) -> Path | None:
 
 def find_copy(entry: CatalogEntry) -> LocalCopy | None:
     """Return the copy that `fetch` uses without a download, or None."""
-    return in_data_folder(entry) or in_cache(entry)
+    return in_data_folder(entry) or in_cache(entry) or in_package(entry)
+
+
+def in_package(entry: CatalogEntry) -> LocalCopy | None:
+    """Return the copy that is part of evenhand; its rows are those of the catalog's file, its bytes are not."""
+    if entry.id not in PACKAGED:
+        return None
+    path = Path(__file__).parent / "embedded" / PACKAGED[entry.id]
+    return LocalCopy("package", path, (path,)) if path.is_file() else None
 
 
 def in_data_folder(entry: CatalogEntry) -> LocalCopy | None:

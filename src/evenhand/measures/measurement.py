@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.models.vectors import Coverage
+from evenhand.printable import escape_html, escape_markup
 
 Status = Literal["ok", "undefined"]
 
@@ -50,19 +51,21 @@ class Measurement:
         name = name if self.query else self.measure
         return f"{name}:{self.score}" if self.score else name
 
+    @property
+    def not_interpretable(self) -> str:
+        """Reason why the value is not a score of bias, such as failed controls; empty if it is one."""
+        return str(self.details.get("not_interpretable", ""))
+
     def __repr__(self) -> str:
         return f"Measurement({self.label!r}, {self.summary()})"
 
     def __rich__(self) -> str:
-        from rich.markup import escape
-
-        return f"[bold]{escape(self.label)}[/] {escape(self.summary())}"
+        return f"[bold]{escape_markup(self.label)}[/] {escape_markup(self.summary())}"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        reading = f"<br><small>{escape(self.reading or self.reason)}</small>" if self.reading or self.reason else ""
-        return f"<p><b>{escape(self.label)}</b> {escape(self.summary())}{reading}</p>"
+        text = self.reading or self.reason
+        reading = f"<br><small>{escape_html(text)}</small>" if text else ""
+        return f"<p><b>{escape_html(self.label)}</b> {escape_html(self.summary())}{reading}</p>"
 
     def summary(self) -> str:
         """Return value, interval, p-value, size and losses as one line."""
@@ -73,6 +76,8 @@ class Measurement:
             parts[0] += f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
         if self.p_value is not None:
             parts.append(f"p = {self.p_value:.3g}")
+        if self.not_interpretable:
+            parts.append("not interpretable")
         lost = len(self.coverage.missing)
         return ", ".join([*parts, f"n = {self.n:,}", *([f"{lost:,} words missing"] if lost else [])])
 

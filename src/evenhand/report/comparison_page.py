@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evenhand.corpus.comparison import Comparison, Point
 from evenhand.files import write_text
 from evenhand.report.charts.style import INK, PALETTE, chart
-from evenhand.report.html import picture
+from evenhand.report.html import page_environment, picture
 
 MOVED = 25  # words in the table of those that moved most
 LEAST = 10  # occurrences in both texts that a word of that table has
@@ -30,13 +29,9 @@ def write_comparison(
 
 def comparison_page(comparisons: Mapping[str, Comparison], *, names: tuple[str, str], perplexity: str = "") -> str:
     """The page as text; each context is a section."""
-    environment = Environment(
-        loader=PackageLoader("evenhand.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
     sections = [_section(name, comparison, names) for name, comparison in comparisons.items()]
-    template = environment.get_template("comparison.html")
+    template = page_environment().get_template("comparison.html")
     return template.render(sections=sections, names=names, perplexity=perplexity, style=Markup(style))
 
 

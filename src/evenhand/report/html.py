@@ -14,6 +14,7 @@ from markupsafe import Markup
 from evenhand import measures
 from evenhand.audit import rank
 from evenhand.files import write_text
+from evenhand.printable import printable
 from evenhand.report import charts, numbers
 from evenhand.report.tables import by_family
 
@@ -31,18 +32,32 @@ def write(audit: Audit, path: Path) -> Path:
 
 def page(audit: Audit) -> str:
     """Return the page as text."""
-    environment = Environment(
+    environment = page_environment()
+    environment.filters.update(
+        number=numbers.number,
+        interval=numbers.interval,
+        p_value=numbers.p_value,
+        words=numbers.words,
+        mark=numbers.mark,
+    )
+    style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
+    return environment.get_template("report.html").render(**_content(audit), style=Markup(style))
+
+
+def page_environment() -> Environment:
+    """Return the environment of our templates: markup is escaped, and words and names are printable."""
+    return Environment(
         loader=PackageLoader("evenhand.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable_text,
     )
-    environment.filters.update(
-        number=numbers.number, interval=numbers.interval, p_value=numbers.p_value, words=numbers.words
-    )
-    style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
-    return environment.get_template("report.html").render(**_content(audit), style=Markup(style))
+
+
+def _printable_text(value: object) -> object:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _content(audit: Audit) -> dict[str, Any]:

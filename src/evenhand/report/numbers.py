@@ -43,13 +43,19 @@ def p_value(measurement: Measurement) -> str:
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 
+def mark(measurement: Measurement) -> str:
+    """Return the mark of a value that is not a score of bias, such as one whose controls failed; empty without one."""
+    return "not interpretable" if measurement.not_interpretable else ""
+
+
 def words(measurement: Measurement) -> str:
     """Format words found of words asked; the number of observations where no list of words was asked."""
     return str(measurement.coverage) if measurement.coverage.asked else f"n {measurement.n:,}"
 
 
 def cell(measurement: Measurement) -> str:
-    """Format value, interval and p-value on one line."""
+    """Format value, interval, p-value and mark on one line."""
     if measurement.status != "ok":
         return "undefined"
-    return " ".join(filter(None, (number(measurement.value), interval(measurement), p_value(measurement))))
+    parts = (number(measurement.value), interval(measurement), p_value(measurement), mark(measurement))
+    return " ".join(filter(None, parts))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
 from evenhand.audit import Audit, Question
 from evenhand.measures import Info, Measurement
 from evenhand.measures.registry import ARROWS
+from evenhand.printable import escape_html
 from evenhand.report import numbers
 
 FAMILIES = {
@@ -58,11 +58,11 @@ def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
 
 def html_table(audit: Audit) -> str:
     """Return a plain HTML table, for notebooks."""
-    head = "".join(f"<th>{escape(stage)}</th>" for stage in audit.stage_names)
+    head = "".join(f"<th>{escape_html(stage)}</th>" for stage in audit.stage_names)
     body = []
     for subject in audit.subjects:
-        body.append(f"<tr><th colspan='{len(audit.stage_names) + 1}'>{escape(subject)}</th></tr>")
+        body.append(f"<tr><th colspan='{len(audit.stage_names) + 1}'>{escape_html(subject)}</th></tr>")
         for row in rows(audit, subject):
-            cells = "".join(f"<td>{escape(numbers.cell(cell))}</td>" for cell in row.cells.values())
-            body.append(f"<tr><td>{escape(row.label)} {row.arrow}</td>{cells}</tr>")
+            cells = "".join(f"<td>{escape_html(numbers.cell(cell))}</td>" for cell in row.cells.values())
+            body.append(f"<tr><td>{escape_html(row.label)} {row.arrow}</td>{cells}</tr>")
     return f"<table><thead><tr><th>measure</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evenhand.audit import Audit, Ranking, RowChange, rank
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
+from evenhand.printable import escape_markup as escape
 from evenhand.report import numbers
 from evenhand.report.tables import Row, by_family
 
@@ -20,19 +21,12 @@ NOTE = (
 )
 
 
-def escape(text: str) -> str:
-    """Escape text that rich must not read as markup."""
-    from rich.markup import escape as escape_markup
-
-    return escape_markup(text)
-
-
 def cell(measurement: Measurement) -> str:
     """Return the text of a table cell: value, interval, p-value."""
     if measurement.status != "ok":
         return "[dim]undefined[/]"
     value = f"[bold]{numbers.number(measurement.value)}[/]"
-    rest = [numbers.interval(measurement), numbers.p_value(measurement)]
+    rest = [numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement)]
     return "\n".join([value, *(f"[dim]{escape(line)}[/]" for line in rest if line)])
 
 

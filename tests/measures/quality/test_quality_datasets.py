@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from evenhand import measures
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError
 from evenhand.measures.quality.rated_sets import local_ids, questions, rated_pairs
 
@@ -73,9 +74,32 @@ def test_missing_sets_are_named(tmp_path: Path) -> None:
 def test_a_set_is_offered_only_when_it_is_on_this_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENHAND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
-    assert local_ids("similarity", ("mc-30",)) == ()
+    assert local_ids("similarity", ("yp-130",)) == ()
     (tmp_path / "similarity").mkdir()
-    lines = "".join(f"a{i}\tb{i}\t{i}.00000\n" for i in range(45))
-    written(tmp_path / "similarity", lines[:543], "EN-MC-30.txt")
-    assert local_ids("similarity", ("mc-30", "rg-65")) == ("mc-30",)
-    assert local_ids("analogy", ("mc-30",)) == ()
+    lines = "".join(f"a{i}\tb{i}\t{i}.00000\n" for i in range(200))
+    written(tmp_path / "similarity", lines[:2614], "EN-YP-130.txt")
+    assert local_ids("similarity", ("yp-130", "ws-353")) == ("yp-130",)
+    assert local_ids("analogy", ("yp-130",)) == ()
+
+
+def test_two_sets_are_part_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENHAND_DATA", raising=False)
+    assert local_ids("similarity", ("rg-65", "mc-30", "ws-353")) == ("rg-65", "mc-30")
+    assert rated_pairs("rg-65").pairs[2] == ("automobile", "car")
+    assert (len(rated_pairs("rg-65").pairs), len(rated_pairs("mc-30").pairs)) == (65, 30)
+    assert rated_pairs("mc-30").ratings.max() == 3.92
+    assert measures.info("similarity").default_queries() == ("rg-65", "mc-30")
+    assert measures.info("analogy").default_queries() == ()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("id", "file"), [("rg-65", "EN-RG-65.txt"), ("mc-30", "EN-MC-30.txt")])
+def test_the_rows_of_the_package_are_those_of_the_collection(
+    id: str, file: str, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = rated_pairs(data_folder / "similarity" / file)
+    monkeypatch.delenv("EVENHAND_DATA")
+    monkeypatch.setenv("EVENHAND_CACHE", "/nonexistent")
+    packaged = rated_pairs(id)
+    assert packaged.pairs == origin.pairs
+    assert packaged.ratings.tolist() == origin.ratings.tolist()

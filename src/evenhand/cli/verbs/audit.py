@@ -24,8 +24,9 @@ from evenhand.cli.options import (
     Vocabulary,
     open_subjects,
 )
-from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
+from evenhand.files import require_folder, write_text
 
 if TYPE_CHECKING:
     from evenhand.audit import Plan
@@ -93,6 +94,8 @@ def audit(
     """Measure subjects before and after each method; print tables and write one page."""
     from evenhand.audit import Audit, Plan
 
+    if not write_plan:
+        require_folder(out)
     given = Plan.read(plan) if plan else None
     if given and (method or measure or query or no_methods):
         raise UsageError("--plan replaces --method, --measure, --query and --no-methods", hint="edit the plan file")
@@ -115,7 +118,7 @@ def audit(
     if as_json:
         show_json(record.to_dict())
     else:
-        from evenhand.report.terminal import audit_tables, escape
+        from evenhand.report.terminal import audit_tables
 
         names = ", ".join(f"{subject.name} ({subject.title})" for subject in opened)
         show(f"[bold]{escape(names)}[/], concept {escape(record.concept)}, seed {record.seed}", "")
@@ -126,8 +129,6 @@ def audit(
 
 
 def _write_plan(plan: Plan, path: Path, as_json: bool) -> None:
-    from evenhand.files import write_text
-
     write_text(path, plan.to_toml())
     if as_json:
         show_json(plan.to_dict())

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evenhand.cli.options import Json
-from evenhand.cli.screens.terminal import show, show_json
+from evenhand.cli.screens.terminal import escape, show, show_json
 from evenhand.errors import UsageError
 
 EXCEEDED = 3
@@ -37,7 +37,6 @@ def check(
     from evenhand.audit import Audit
     from evenhand.audit import check as check_limits
     from evenhand.report import numbers
-    from evenhand.report.terminal import escape
 
     if not maximum and not minimum and baseline is None:
         raise UsageError("no limit given", hint="for example --max weat-6=0.5, or --baseline RUN")

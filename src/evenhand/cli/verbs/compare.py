@@ -10,6 +10,7 @@ import typer
 from evenhand.cli.options import AllowPickle, Case, ConceptOption, DeviceOption, Json, Seed, open_subjects
 from evenhand.cli.screens.terminal import note, progress, show, show_json
 from evenhand.errors import UsageError
+from evenhand.files import require_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
@@ -43,6 +44,8 @@ def compare(
             raise UsageError("--measure and --out apply to two subjects, not to two saved audits")
         changes = _saved(before, after)
     else:
+        if out:
+            require_folder(out)
         record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
         changes = _stages(record)
         if out:

@@ -44,6 +44,7 @@ from evenhand.cli.screens.corpus import note_skipped, show_bias, show_comparison
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.engines import open_engine
 from evenhand.errors import DegenerateError, UsageError
+from evenhand.files import require_folder
 
 if TYPE_CHECKING:
     from evenhand.corpus import Comparison, CorpusBias, CorpusOptions
@@ -85,6 +86,8 @@ def bias(
 
     if order not in ("evidence", "ratio"):
         raise UsageError(f"unknown order {order!r}", hint="use --order evidence or --order ratio")
+    if out:
+        require_folder(out)
     own, lists = parse_groups(groups or [])
     options = CorpusOptions(
         groups=own, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower, stop_words=stop_words,

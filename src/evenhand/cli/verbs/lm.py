@@ -25,6 +25,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
+from evenhand.files import require_folder
 from evenhand.subjects.language_models import is_model, open_language_model
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ def measure(
 
     if test and not is_model(model):
         raise UsageError(f"{model} is a text, which has no perplexity", hint="name the model, or omit --test")
+    if out:
+        require_folder(out)
     with notes_on_stderr(), progress("lm measure") as bar:
         options: dict[str, Any] = {"temperature": temperature, "batch": batch}
         texts, tokenised, perplexity = _texts(model, samples, tokens, seed, device, precision, options, test, keep, bar)

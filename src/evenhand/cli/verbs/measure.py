@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +22,11 @@ from evenhand.cli.options import (
     notes_on_stderr,
     open_subjects,
 )
-from evenhand.cli.screens.terminal import escape, show, show_json
+from evenhand.cli.screens.terminal import escape, note, show, show_json
 from evenhand.errors import UsageError
+
+if TYPE_CHECKING:
+    from evenhand.measures import Info, Measurement
 
 
 def measure(
@@ -68,6 +71,8 @@ def measure(
     queries = query or list(concept_queries(info, about))
     if not queries:
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
+    if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
+        note(f"note: further sets: evenhand fetch {' '.join(missing)}")
     with notes_on_stderr():
         results = [
             measurement
@@ -86,14 +91,20 @@ def measure(
         _show(info, results)
 
 
-def _query_hint(info: Any) -> str:
+def _query_hint(info: Info) -> str:
     """Say how to name a query, or which data sets to fetch."""
     if info.takes != "dataset":
         return "give one: --query ID or FILE"
+    sets = _sets_to_fetch(info, [])
+    return f"fetch a data set first: evenhand fetch {' '.join(sets)}"
+
+
+def _sets_to_fetch(info: Info, queries: list[str]) -> list[str]:
+    """Return the data sets of a measure that are not among the queries; collections of several sets are left out."""
     from evenhand import data
 
-    sets = [entry.id for entry in data.catalog().values() if entry.kind == info.id]
-    return f"fetch a data set first: evenhand fetch {' '.join(sets[:3])} (all: {', '.join(sets)})"
+    entries = [entry for entry in data.catalog().values() if entry.kind == info.id and not entry.is_folder]
+    return [entry.id for entry in entries if entry.id not in queries]
 
 
 def _options(function: Any, given: list[str]) -> dict[str, Any]:
@@ -115,7 +126,7 @@ def _options(function: Any, given: list[str]) -> dict[str, Any]:
     return options
 
 
-def _show(info: Any, found: list[Any]) -> None:
+def _show(info: Info, results: list[Measurement]) -> None:
     from rich.table import Table
 
     from evenhand.measures.registry import ARROWS
@@ -130,12 +141,12 @@ def _show(info: Any, found: list[Any]) -> None:
         ("words", "right"),
     ):
         table.add_column(column, justify=how)  # type: ignore[arg-type]
-    for item in found:
+    for item in results:
         interval = escape(numbers.interval(item))
         p = numbers.p_value(item).removeprefix("p ").removeprefix("= ")
         table.add_row(item.query, f"[bold]{numbers.number(item.value)}[/]", interval, p, str(item.coverage))
     show(f"[bold]{info.title}[/]  {ARROWS[info.better]} is better", table)
-    for item in found:
+    for item in results:
         text = (
             f"undefined: {item.reason}" if item.status != "ok" else "; ".join(filter(None, (item.reading, item.note)))
         )

@@ -10,6 +10,7 @@ import typer
 from evenhand.cli.options import Address, EngineOption, Json, RecordFolder, Seed, Workers, notes_on_stderr
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError, unknown_name
+from evenhand.files import require_folder
 
 if TYPE_CHECKING:
     from evenhand.engines import Engine
@@ -105,6 +106,8 @@ def probe(
     _check_compare(compare, model)
     if out and (only or surface):
         raise UsageError("--out records whole probes", hint="leave out --only and --surface")
+    if out:
+        require_folder(out)
     change = VectorMap.load(map_file) if map_file else None
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]

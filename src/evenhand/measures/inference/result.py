@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ from evenhand.measures.inference.scores import (
 )
 from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
+from evenhand.printable import escape_html, escape_markup
 from evenhand.words.probes import Probe
 from evenhand.words.probes.fillers import indices_of
 from evenhand.words.wordset import Words
@@ -273,11 +273,14 @@ COLUMNS = ("score", "value", "95 % interval")
 
 def rich_table(title: str, rows: Sequence[JSON], warning: str) -> Table:
     """Return the rows as a table for the terminal."""
-    from rich.markup import escape as escape_markup
     from rich.table import Table
 
     table = Table(
-        box=None, title=escape_markup(title), caption=warning or None, title_justify="left", header_style="dim"
+        box=None,
+        title=escape_markup(title),
+        caption=escape_markup(warning) or None,
+        title_justify="left",
+        header_style="dim",
     )
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
@@ -289,8 +292,7 @@ def rich_table(title: str, rows: Sequence[JSON], warning: str) -> Table:
 def html_table(title: str, rows: Sequence[JSON], warning: str) -> str:
     """Return the rows as an HTML table."""
     head = "".join(f"<th>{column}</th>" for column in COLUMNS)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(row))}</tr>" for row in rows)
-    alarm = f"<p><b>{escape(warning)}</b></p>" if warning else ""
-    return (
-        f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{alarm}"
-    )
+    body = "".join(f"<tr>{''.join(f'<td>{escape_html(cell)}</td>' for cell in _cells(row))}</tr>" for row in rows)
+    alarm = f"<p><b>{escape_html(warning)}</b></p>" if warning else ""
+    head = f"<caption>{escape_html(title)}</caption><thead><tr>{head}</tr></thead>"
+    return f"<table>{head}<tbody>{body}</tbody></table>{alarm}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from evenhand.printable import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK = "#2b2b2b"
@@ -64,13 +67,14 @@ def chart(description: str, **parts: Any) -> dict[str, Any]:
 
 
 VERSION = "5.21"
+BACKSLASH = "\N{SET MINUS}"  # looks like a backslash
 
 
 def svg(spec: dict[str, Any]) -> str:
     """An SVG picture."""
     import vl_convert  # 40 MB of renderer: only who draws pays
 
-    drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VERSION)
+    drawn: str = vl_convert.vegalite_to_svg(_document(spec), vl_version=VERSION)
     return drawn
 
 
@@ -79,6 +83,22 @@ def png(spec: dict[str, Any], *, scale: float = 2.0) -> bytes:
     import vl_convert
 
     drawn: bytes = vl_convert.vegalite_to_png(
-        json.dumps({**spec, "background": "white"}), vl_version=VERSION, scale=scale
+        _document({**spec, "background": "white"}), vl_version=VERSION, scale=scale
     )
     return drawn
+
+
+def _document(spec: dict[str, Any]) -> str:
+    """Return a specification as JSON whose strings the renderer can draw; it aborts the process on some characters."""
+    return json.dumps(_drawable(spec))
+
+
+def _drawable(part: Any) -> Any:
+    if isinstance(part, str):
+        # Vega evaluates backslash escapes in titles, and line breaks end its expressions.
+        return re.sub(r"[\n\t]", " ", printable(part)).replace("\\", BACKSLASH)
+    if isinstance(part, Mapping):
+        return {_drawable(key): _drawable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_drawable(item) for item in part]
+    return part
