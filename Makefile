@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
+	@echo "Call the command as $(BIN)/evenhand, or activate the environment first: . $(BIN)/activate"
 
 test: lint types layers unit
 

@@ -282,3 +282,16 @@ def test_measures_of_rated_sets_name_the_sets_to_fetch(monkeypatch: pytest.Monke
     questions = run("measure", "analogy")
     assert questions.exit_code == 2
     assert "evenhand fetch google-analogies msr-analogies" in questions.stderr
+
+
+def test_shells_can_complete_verbs() -> None:
+    environment = os.environ | {"_EVENHAND_COMPLETE": "complete_bash", "COMP_WORDS": "evenhand che", "COMP_CWORD": "1"}
+    command = [sys.executable, "-c", "from evenhand.cli import main; import sys; sys.argv = ['evenhand']; main()"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.stdout.split() == ["check"]
+    assert "--install-completion" in run("--help").stdout
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "evenhand", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("evenhand ")

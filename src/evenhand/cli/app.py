@@ -53,7 +53,6 @@ TOLD = (
 app = typer.Typer(
     name="evenhand",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
