@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test check lint types layers unit slow picture clean
+.PHONY: run test lint types layers unit slow clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest

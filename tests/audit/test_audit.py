@@ -388,6 +388,13 @@ def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float
     assert change.verdict == verdict
 
 
+def test_a_comparison_of_different_concepts_warns() -> None:
+    other = made({"original": 1.0})
+    other.manifest["concept"].update(name="religion", digest="x")
+    with pytest.warns(EvenhandWarning, match="different concepts: gender and religion"):
+        compare(made({"original": 1.0}), other)
+
+
 def test_a_baseline_fails_only_what_is_worse_beyond_the_intervals() -> None:
     base = made({"original": 1.0})
     assert [limit.holds for limit in check(made({"original": 1.05}), baseline=base)] == [True]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand import measures
 from evenhand.audit.record import Audit
+from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement
 
 Verdict = Literal["better", "worse", "unclear", "same", "undefined"]
@@ -49,6 +51,9 @@ def compare(before: Audit, after: Audit) -> list[RowChange]:
 
     Subjects are matched by name, or one with the other where each audit has one only.
     """
+    if _differ(before, after):
+        concepts = f"{before.concept} and {after.concept}"
+        warnings.warn(f"the audits measure different concepts: {concepts}", EvenhandWarning, stacklevel=2)
     single = len(before.subjects) == 1 and len(after.subjects) == 1
     names = [(before.subjects[0], after.subjects[0])] if single else [(n, n) for n in after.subjects]
     changes = []
@@ -59,6 +64,12 @@ def compare(before: Audit, after: Audit) -> list[RowChange]:
                 if stage in old.get(label, {}):
                     changes.append(change(label, new_name, stage, old[label][stage], measurement))
     return changes
+
+
+def _differ(before: Audit, after: Audit) -> bool:
+    """Return whether two audits are about different words; records of version 0.1 have a name only."""
+    digests = {audit.manifest["concept"].get("digest", "") for audit in (before, after)} - {""}
+    return before.concept != after.concept or len(digests) > 1
 
 
 def change(label: str, subject: str, stage: str, before: Measurement, after: Measurement) -> RowChange:

@@ -12,6 +12,7 @@ from typing import Any
 from evenhand.audit.plan import Plan, Question
 from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
+from evenhand.printable import printable
 from evenhand.progress import Progress
 from evenhand.subjects import Subject, open_subject
 from evenhand.words import Concept
@@ -135,7 +136,7 @@ class Audit:
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.labels), 'row')} x {counted(len(self.stage_names), 'stage')}"
-        return f"Audit({', '.join(self.subjects)}: {sizes}, concept {self.concept}, seed {self.seed})"
+        return f"Audit({printable(', '.join(self.subjects))}: {sizes}, concept {self.concept}, seed {self.seed})"
 
     def __rich__(self) -> Any:
         from evenhand.report.terminal import audit_group

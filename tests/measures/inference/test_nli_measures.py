@@ -138,3 +138,12 @@ def test_all_pairs_are_asked_on_request(glove: eh.Vectors):
     assert options(True)["nli-gap"] == {"sample": 0}
     assert options(False)["nli-gap"] == {}
     assert options(True)["weat-6"] == {}
+
+
+def test_a_view_of_one_model_can_be_probed_and_several_seeds_say_how(view: NLIEnsemble):
+    one = NLIEnsemble(view.members[:1])
+    assert (
+        eh.probe(one, "mab-explicit", sample=50).n_pairs == eh.probe(view.members[0], "mab-explicit", sample=50).n_pairs
+    )
+    with pytest.raises(eh.EvenhandError, match="probe_seeds"):
+        eh.probe(view, "mab-explicit")

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import AllowPickle, Case, ConceptOption, DeviceOption, Json, Seed, open_subjects
+from evenhand.cli.options import (
+    AllowPickle,
+    Case,
+    ConceptOption,
+    DeviceOption,
+    Json,
+    Seed,
+    notes_on_stderr,
+    open_subjects,
+)
 from evenhand.cli.screens.terminal import note, progress, show, show_json
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
@@ -60,7 +69,8 @@ def _saved(before: str, after: str) -> list[RowChange]:
     from evenhand.audit import Audit
     from evenhand.audit import compare as compare_audits
 
-    changes = compare_audits(Audit.load(before), Audit.load(after))
+    with notes_on_stderr():
+        changes = compare_audits(Audit.load(before), Audit.load(after))
     if not changes:
         raise UsageError("the two audits have no row in common", hint="run both with the same measures and concept")
     return changes

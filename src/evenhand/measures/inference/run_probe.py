@@ -14,7 +14,7 @@ from evenhand.measures.inference.accumulator import Accumulator, Progress, evalu
 from evenhand.measures.inference.pair_statistics import SAYS, Columns
 from evenhand.measures.inference.result import ProbeResult
 from evenhand.models.nli import LABELS, NLIModel
-from evenhand.models.nli.protocol import FixedVocabulary, RecordedModel
+from evenhand.models.nli.protocol import FixedVocabulary, NLIEnsemble, RecordedModel
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import RESAMPLES
 from evenhand.words.probes import Probe, stratified
@@ -25,7 +25,7 @@ MAX_MISSING = 0.2  # share of the fillers of a slot; beyond it the probe is anot
 
 
 def probe(
-    model: NLIModel | RecordedModel,
+    model: NLIModel | RecordedModel | NLIEnsemble,
     probe: str | Path | Probe = "gender-occupation",
     *,
     sample: int | None = None,
@@ -60,7 +60,7 @@ def probe(
     Raises:
         VocabularyError: If too many fillers are out of vocabulary. Otherwise they are left out and counted.
     """
-    require_model(model)
+    model = require_model(model)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
     columns = Columns(tuple(thresholds))
@@ -99,10 +99,19 @@ def accuracy(sums: Accumulator) -> float:
     return float(sums.tables.means[column])
 
 
-def require_model(model: object) -> None:
-    """Raise `UsageError` for anything but a model; the label order of a bare function is unknown."""
+def require_model(model: object) -> NLIModel | RecordedModel:
+    """Return the model, or the only member of an ensemble.
+
+    Raises:
+        UsageError: For several training seeds, and for a bare function, whose label order is unknown.
+    """
+    if isinstance(model, NLIEnsemble):
+        if len(model) > 1:
+            hint = "use measures.inference.probe_seeds(view.members)"
+            raise UsageError(f"{model.name}: {len(model)} training seeds, expected one model", hint=hint)
+        return model.members[0]
     if isinstance(model, (NLIModel, RecordedModel)):
-        return
+        return model
     hint = "a model has a name and predict(premises, hypotheses); load one with models.nli"
     if callable(model):
         hint = 'name its columns: CallableModel(function, ("entailment", "neutral", "contradiction"))'
