@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -88,11 +89,11 @@ def _cached_folder(name: str) -> Path:
     """Return the snapshot of a Hub id in the local cache."""
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip() or "\\" in name:
         raise InputMissingError(f"there is no folder {name!r}", hint="check the spelling of the path")
-    hub: Any = require("huggingface_hub", extra="models")
-    try:
-        config = hub.try_to_load_from_cache(name, "config.json")
-    except ValueError:  # not the form of an id
-        config = None
+    config: object = None
+    if find_spec("huggingface_hub") is not None:  # without the package there is no cache
+        hub: Any = require("huggingface_hub", extra="models")
+        with contextlib.suppress(ValueError):  # not the form of an id
+            config = hub.try_to_load_from_cache(name, "config.json")
     if not isinstance(config, str):
         raise InputMissingError(
             f"there is no folder {name!r}, and no model of that id in the local cache",
