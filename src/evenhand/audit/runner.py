@@ -198,7 +198,7 @@ def measure_stage(
     """Fit a stage and yield its missing cells as they are measured."""
     with collected_warnings() as notes:
         changed, account = apply_chain(task.chain, task.subject, concept, seed=plan.seed)
-    store.put_stage(task.key, {**account, "warnings": notes} if task.chain else {"warnings": notes})
+    store.put_stage(task.key, {**account, "warnings": notes})
     for key in keys:
         question = task.cells[key]
         with collected_warnings() as notes:

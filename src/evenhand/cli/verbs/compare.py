@@ -17,7 +17,7 @@ from evenhand.cli.options import (
     notes_on_stderr,
     open_subjects,
 )
-from evenhand.cli.screens.terminal import note, progress, show, show_json
+from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
 
@@ -58,7 +58,7 @@ def compare(
         record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
         changes = _stages(record)
         if out:
-            note(f"record {record.save(out)}\nreport {record.to_html(out / 'report.html')}")
+            write_record(record, out)
     if as_json:
         show_json({"before": before, "after": after, "rows": [change.to_dict() for change in changes]})
     else:
