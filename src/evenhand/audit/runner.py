@@ -96,11 +96,10 @@ def run(
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, store, outcome)
     notes += filter(None, [cost_note(results)])
-    record = manifest(subjects, about, given or {}, plan.to_dict())
-    seconds = round(time.perf_counter() - started, 3)
-    record.update(
-        status="done", seconds=seconds, warnings=notes, skipped=outcome.reasons(), cells_computed=outcome.computed
-    )
+    record = manifest(
+        subjects, about, plan.to_dict(), given=given, seconds=time.perf_counter() - started, warnings=notes,
+        skipped=outcome.reasons(), cells_computed=outcome.computed,
+    )  # fmt: skip
     stages = [
         Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
     ]
@@ -120,10 +119,9 @@ def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress 
             for stage, subject in ((ORIGINAL, before), (name, after)):
                 measured = ask(question, subject, concept, reference=before, seed=plan.seed)
                 results += [Result(before.name, stage, question, m) for m in as_measurements(measured)]
-    record = manifest([before, after], concept, {}, plan.to_dict())
-    record["subjects"] = [before.describe() | {"compared_with": after.describe()}]
-    seconds = round(time.perf_counter() - started, 3)
-    record.update(status="done", seconds=seconds, warnings=notes, skipped={}, cells_computed=len(results))
+    seconds = time.perf_counter() - started
+    record = manifest([before], concept, plan.to_dict(), seconds=seconds, warnings=notes, cells_computed=len(results))
+    record["subjects"][0]["compared_with"] = after.describe()
     return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
 
 
@@ -138,8 +136,7 @@ def record_measured(
     """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
     questions = tuple(question for question, _ in measured)
     plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
-    record = manifest([subject], concept, {}, plan.to_dict())
-    record.update(status="done", seconds=0.0, warnings=list(warnings), skipped={}, cells_computed=len(measured))
+    record = manifest([subject], concept, plan.to_dict(), warnings=warnings, cells_computed=len(measured))
     results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
     return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
