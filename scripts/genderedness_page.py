@@ -24,6 +24,8 @@ from evenhand.models.vectors import Vectors
 from evenhand.report import numbers
 from evenhand.reproduce.genderedness import GenderednessSettings
 from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, record, resolve_corpus, sensitivity
+from evenhand.subjects import open_subject
+from evenhand.words import concept
 
 KEPT = Path(__file__).parents[1] / "reproductions/ethayarajh2019.json"
 DIM, WINDOW, SEED = 300, 5, 0
@@ -69,7 +71,12 @@ def _record(corpus: str) -> dict[str, Any]:
             others[label] = (counts, _trained(corpus, path, {**options, **change}, label).words)
     return {
         "manifest": {
-            **manifest(model.words, {"corpus": corpus}, {"setting": _plain(GenderednessSettings()), "seed": SEED}),
+            **manifest(
+                [open_subject(model.words)],
+                concept("gender"),
+                {"setting": _plain(GenderednessSettings()), "seed": SEED},
+                given={"corpus": corpus},
+            ),
             "data": {"name": corpus, "sha256": sha256_of(path), "bytes": path.stat().st_size},
             "counts": dict(counts.params),
             "seconds": round(time.perf_counter() - started, 1),

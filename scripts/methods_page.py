@@ -17,6 +17,8 @@ from evenhand.audit.manifest import manifest
 from evenhand.files import write_text
 from evenhand.report import numbers
 from evenhand.reproduce import dawkins2021
+from evenhand.subjects import open_subject
+from evenhand.words import concept
 
 KEPT = Path(__file__).parents[1] / "reproductions/methods.json"
 BASES = {"w2v": ("googlenews-small", None), "GloVe": ("glove-6b-100d-wink", 50_000)}
@@ -32,7 +34,9 @@ def main() -> None:
     for base, (source, limit) in BASES.items():
         vectors = eh.Vectors.load(source)
         vectors = vectors.head(limit) if limit else vectors
-        record = kept.setdefault(base, {"manifest": manifest(vectors, {}, {"methods": METHODS}), "rows": {}})
+        record = kept.setdefault(
+            base, {"manifest": manifest([open_subject(vectors)], concept("gender"), {"methods": METHODS}), "rows": {}}
+        )
         for method in ("", *METHODS):
             if method not in record["rows"]:
                 record["rows"][method] = _row(vectors, method)
