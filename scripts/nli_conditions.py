@@ -28,7 +28,7 @@ from evenhand.data import fetch
 from evenhand.files import write_text
 from evenhand.models.nli.over_vectors import tokens
 from evenhand.subjects import open_subject
-from evenhand.words import concept, probes
+from evenhand.words import probes
 
 METHODS = (
     *("linear", "hard", "double-hard", "gp", "bam", "oscar", "ran", "inlp"),
@@ -97,7 +97,10 @@ def main(out: Path) -> None:
     write_text(out / "words.txt", "\n".join(words) + "\n")
     files = sorted(path for path in out.iterdir() if path.name != "manifest.json")
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-    record = {**manifest([open_subject(v)], concept("gender"), {"methods": METHODS, "random": RANDOM}), "files": hashes}
+    record = {
+        **manifest([open_subject(v)], as_concept("gender"), {"methods": METHODS, "random": RANDOM}),
+        "files": hashes,
+    }
     write_text(out / "manifest.json", json.dumps(record, indent=1) + "\n")
 
 
