@@ -28,7 +28,7 @@ from evenhand.data import fetch
 from evenhand.files import write_text
 from evenhand.models.nli.over_vectors import tokens
 from evenhand.subjects import open_subject
-from evenhand.words import probes
+from evenhand.words import as_concept, probes
 
 METHODS = (
     *("linear", "hard", "double-hard", "gp", "bam", "oscar", "ran", "inlp"),
