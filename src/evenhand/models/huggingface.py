@@ -89,11 +89,15 @@ def _cached_folder(name: str) -> Path:
     """Return the snapshot of a Hub id in the local cache."""
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip() or "\\" in name:
         raise InputMissingError(f"there is no folder {name!r}", hint="check the spelling of the path")
+    if find_spec("huggingface_hub") is None:  # it reads the cache
+        raise InputMissingError(
+            f"there is no folder {name!r}",
+            hint='name a folder; Hub ids need huggingface_hub: pip install "evenhand[models]"',
+        )
+    hub: Any = require("huggingface_hub", extra="models")
     config: object = None
-    if find_spec("huggingface_hub") is not None:  # without the package there is no cache
-        hub: Any = require("huggingface_hub", extra="models")
-        with contextlib.suppress(ValueError):  # not the form of an id
-            config = hub.try_to_load_from_cache(name, "config.json")
+    with contextlib.suppress(ValueError):  # not the form of an id
+        config = hub.try_to_load_from_cache(name, "config.json")
     if not isinstance(config, str):
         raise InputMissingError(
             f"there is no folder {name!r}, and no model of that id in the local cache",
