@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand import words
+from evenhand import measures, words
 from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
 from evenhand.measures import Measurement
+from evenhand.measures.registry import IDEALS
 
 # What a value would be without bias, where that is neither 0 nor 1: half of two even classes are guessed right.
 CHANCE = {"clustering": 0.5, "recoverability": 0.5}
 # Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
 # makes it 0 by construction, which says nothing.
-BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe")
+BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe", "crows-pairs", "log-probability")
 SKIPPED_VARIANTS = ("old-direction",)
 RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
@@ -92,9 +93,13 @@ def _share(before: Measurement, after: Measurement) -> float | None:
     """Return how much is left of what there was; None where either is undefined or there was nothing."""
     if before.value is None or after.value is None:
         return None
-    ideal = CHANCE.get(before.measure, 0.0)
-    distance = abs(before.value - ideal)
-    return abs(after.value - ideal) / distance if distance > 1e-9 else None
+    info = measures.info(before.measure)
+    better = info.better_score(before.score)
+    ideal = CHANCE.get(before.measure, IDEALS["fifty"] if better == "fifty" else 0.0)
+    old, new = abs(before.value - ideal), abs(after.value - ideal)
+    if better == "lower" and info.family == "quality":  # perplexity: the lower, the more is kept
+        old, new = new, old
+    return new / old if old > 1e-9 else None
 
 
 def _mean(shares: list[float]) -> float:

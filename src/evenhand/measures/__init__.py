@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.likelihood.aul import aul, aula
+    from evenhand.measures.likelihood.crows_pairs import crows_pairs
+    from evenhand.measures.likelihood.disco import disco
+    from evenhand.measures.likelihood.log_probability import log_probability
     from evenhand.measures.likelihood.perplexity import perplexity
+    from evenhand.measures.likelihood.stereoset import stereoset
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
     from evenhand.measures.quality.similarity import similarity
@@ -45,10 +50,14 @@ __all__ = [
     "Measurement",
     "analogy",
     "analogy_generation",
+    "aul",
+    "aula",
     "bat",
     "clustering",
     "corpus_bias",
+    "crows_pairs",
     "direct_bias",
+    "disco",
     "ect",
     "generalised_weat",
     "generate_analogies",
@@ -57,6 +66,7 @@ __all__ = [
     "ids",
     "indirect_bias",
     "info",
+    "log_probability",
     "mab",
     "mac",
     "midb",
@@ -74,6 +84,7 @@ __all__ = [
     "same",
     "sembias",
     "similarity",
+    "stereoset",
     "weat",
 ]
 

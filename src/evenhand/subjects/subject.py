@@ -54,6 +54,8 @@ class Subject(ABC):
     """The kind in words, for messages: "word vectors"."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
+    likelihood_of: str = ""
+    """The kind of model behind the view `likelihood`: masked-lm, causal-lm, or empty where there is none."""
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
