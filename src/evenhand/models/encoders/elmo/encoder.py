@@ -192,15 +192,19 @@ class Elmo:
         if len(lengths) and not lengths.min():
             raise UsageError(f"sentence {int(lengths.argmin())} has no words", hint="leave empty sentences out")
         table = self.token_table(chain.from_iterable(sentences))
+        words = chain.from_iterable(map(table, sentences))
+        ids = torch.as_tensor(np.fromiter(words, np.int64, int(lengths.sum())), device=self.device)
+        sizes, starts = (
+            torch.as_tensor(array, device=self.device) for array in (lengths, np.cumsum(lengths) - lengths)
+        )
 
         def compute(batch: Rows) -> None:
-            rows = np.zeros((len(batch), lengths[batch].max()), np.int64)
-            for row, sentence in zip(rows, batch, strict=True):
-                row[: lengths[sentence]] = table(sentences[sentence])
-            put = (torch.as_tensor(array, device=self.device) for array in (rows, lengths[batch]))
+            rows = torch.as_tensor(batch, device=self.device)
+            positions = torch.arange(int(lengths[batch].max()), device=self.device)
+            inside = positions < sizes[rows, None]
+            places = torch.where(inside, starts[rows, None] + positions, 0)
             with torch.inference_mode():
-                ids, sizes = put
-                consume(batch, self.batch_layers(table, ids, sizes), sizes)
+                consume(batch, self.batch_layers(table, ids[places], sizes[rows]), sizes[rows])
 
         run_in_batches(lengths + 2, compute, tokens=tokens or tokens_at_once(self.device.type))
 
@@ -215,6 +219,32 @@ class Elmo:
 
         self.run(sentences, consume, tokens=tokens)
         return arrays
+
+    def flat_vectors(
+        self, sentences: Sequence[Sentence], *, out: torch.Tensor | None = None, tokens: int | None = None
+    ) -> torch.Tensor:
+        """Return a (words of all sentences, (layers + 1) dim) tensor on the device: the layers of a word in one row.
+
+        Args:
+            sentences: words of each sentence; their rows follow each other.
+            out: tensor to write to; its precision may be lower.
+            tokens: the largest number of tokens in a batch.
+        """
+        torch = require("torch", extra="models")
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        starts = np.cumsum(lengths) - lengths
+        if out is None:
+            out = torch.empty(int(lengths.sum()), (self.layers + 1) * self.dim, device=self.device)
+        rows: torch.Tensor = out
+
+        def consume(batch: Rows, layers: list[torch.Tensor], sizes: torch.Tensor) -> None:
+            positions = torch.arange(layers[0].shape[1], device=sizes.device)
+            inside = positions < sizes[:, None]
+            places = torch.as_tensor(starts[batch], device=sizes.device)[:, None] + positions
+            rows[places[inside]] = torch.cat(layers, -1)[inside].to(rows.dtype)
+
+        self.run(sentences, consume, tokens=tokens)
+        return rows
 
     def stateful_vectors(self, batches: Iterable[Sequence[Sentence]]) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the vectors of each batch, with states carried from each row of a batch to the same row of the next.

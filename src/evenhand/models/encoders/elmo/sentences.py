@@ -136,11 +136,16 @@ def average_vectors(elmo: Elmo, words: Iterable[str], sentences: Iterable[Senten
     counts = np.zeros(len(rows), np.int64)
 
     def consume(batch: Rows, layers: list[torch.Tensor], lengths: torch.Tensor) -> None:
-        for place, number in enumerate(batch):
-            for position, word in enumerate(with_words[number]):
-                if word in rows:
-                    sums[:, rows[word]] += torch.stack([layer[place, position] for layer in layers]).double()
-                    counts[rows[word]] += 1
+        found = [
+            (place, position, rows[word])
+            for place, number in enumerate(batch)
+            for position, word in enumerate(with_words[number])
+            if word in rows
+        ]
+        place, position, row = torch.tensor(found, device=elmo.device).T
+        for layer, total in zip(layers, sums, strict=True):
+            total.index_add_(0, row, layer[place, position].double())
+        np.add.at(counts, row.cpu().numpy(), 1)
 
     elmo.run(with_words, consume)
     if missing := [word for word, row in rows.items() if not counts[row]]:
