@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import DegenerateError, UsageError, require
-from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.lm.likelihood import TextScores, batches_by_length, check_scores, check_texts, pad, token_scores
 from evenhand.models.lm.settings import check_seed
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from evenhand.models.transformer import Transformer
 
 TEXTS_AT_ONCE = 32  # texts sampled or scored side by side by default
 TOKENS_AT_ONCE = {"cuda": 16_384}  # tokens scored at once; elsewhere FEW_TOKENS
@@ -58,20 +54,23 @@ class CausalLM:
     """A causal language model and its tokenizer, from local files only; implements `Likelihood`.
 
     Args:
-        folder: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
-            folder with one. Pickled weights and code beside the model are refused.
+        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
+            folder with one. Pickled weights and code beside the model are refused. A loaded `Transformer` is used as
+            it is, with its device and precision.
         device: auto, cpu, cuda or cuda:N.
         precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
         name: for reports; that of the folder or file by default.
     """
 
-    def __init__(self, folder: str | Path, *, device: str = "auto", precision: str = "auto", name: str = "") -> None:
-        self.folder = Path(folder)
-        self.name = name or (self.folder.stem if self.folder.is_file() else self.folder.name)
-        self.device = resolve_device(device)
-        self.precision = resolve_precision(precision, self.device)
-        self.model, self.tokenizer = read_folder(self.folder, self.precision)
-        self.model.to(self.device).eval()
+    def __init__(
+        self, source: str | Path | Transformer, *, device: str = "auto", precision: str = "auto", name: str = ""
+    ) -> None:
+        if not isinstance(source, Transformer):
+            source = Transformer.load(source, "causal-lm", device=device, precision=precision)
+        self.transformer = transformer = source
+        self.name = name or transformer.name
+        self.device, self.precision = transformer.device, transformer.precision
+        self.model, self.tokenizer = transformer.model, transformer.tokenizer
 
     @property
     def window(self) -> int:
@@ -252,14 +251,3 @@ def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[T
         windows.append(TextWindow(text, part, new))
         scored += new
     return windows
-
-
-def read_folder(folder: Path, precision: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return model and tokenizer of a model folder or a GGUF file."""
-    packed = [folder] if folder.is_file() else sorted(folder.glob("*.gguf"))
-    if packed and not (folder / "config.json").is_file():
-        from evenhand.models.lm.gguf import read_gguf
-
-        with quiet(require("transformers", extra="models")):
-            return read_gguf(packed[0], torch_dtype(precision))
-    return load_model(folder, "causal-lm", precision=precision).model, load_tokenizer(folder)
