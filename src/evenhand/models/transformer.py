@@ -55,8 +55,8 @@ class Transformer:
         where = resolve_device(device)
         precision = resolve_precision(precision, where)
         kind = kind or model_kind(folder)
-        tokenizer = load_tokenizer(folder)
         model, notes = load_model(folder, kind, precision=precision, device=where)
+        tokenizer = load_tokenizer(folder)
         return cls(Path(source).name, kind, model, tokenizer, where, precision, notes)
 
     @property
