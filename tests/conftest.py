@@ -1,7 +1,7 @@
 """Shared by all tests: a private cache, no network, repeatable examples."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import evenhand as eh
 from evenhand.engines import RayEngine
 from evenhand.files import cache_folder
 from evenhand.models.vectors import cache
+from tiny_transformers import save_tiny
 
 # No wall time is ever asserted: a slow machine is not a bug. Examples are the same on every run, so that a red
 # build can be repeated; HYPOTHESIS_PROFILE=search looks further.
@@ -53,3 +54,17 @@ def ray_engine() -> Iterator[RayEngine]:
     engine = RayEngine(workers=2)
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that saves a tiny random transformer once for all tests: `tiny_folder("BertForMaskedLM")`."""
+    made: dict[str, Path] = {}
+
+    def folder(class_name: str, **options: object) -> Path:
+        key = f"{class_name} {sorted(options.items())}"
+        if key not in made:
+            made[key] = save_tiny(tmp_path_factory.mktemp("tiny") / class_name.lower(), class_name, **options)
+        return made[key]
+
+    return folder

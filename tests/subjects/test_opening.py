@@ -49,8 +49,12 @@ def test_equal_content_has_an_equal_digest_wherever_it_lies(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("config", "kind", "offers"),
     [
-        ({"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors",)),
-        ({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors",)),
+        (
+            {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 9},
+            "encoder",
+            ("vectors", "sentences"),
+        ),
+        ({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors", "sentences")),
         (
             {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 9},
             "lm",

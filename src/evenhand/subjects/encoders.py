@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.models.encoders.protocol import SentenceEncoder
+from evenhand.models.encoders.sentences import TransformerSentences
+from evenhand.models.huggingface import Kind, model_kind
+from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, ViewName, files_digest, folder_kind
 
@@ -17,22 +22,33 @@ KINDS = {
 
 @SUBJECTS.register("encoder")
 class EncoderSubject(Subject):
-    """A transformer that is not a causal language model. It offers its input word table as `vectors`."""
+    """A transformer that is not a causal language model.
+
+    It offers its input word table as `vectors` and its `sentences`.
+    """
 
     kind = "encoder"
     title = "a Hugging Face encoder"
     options: ClassVar[tuple[str, ...]] = ("device", "precision")
 
-    def __init__(self, folder: Path, address: str = "", *, model_kind: str = "encoder", **options: Any) -> None:
+    def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind = folder, model_kind
+        self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        """Model and tokenizer, loaded when a view first needs them."""
+        return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """The input table."""
-        return ("vectors",)
+        """The input table and sentence vectors."""
+        return ("vectors", "sentences")
 
-    def _open_view(self, name: ViewName) -> Vectors:
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder:
+        if name == "sentences":
+            return TransformerSentences(self.transformer)
         from evenhand.models.input_table import input_table
 
         return input_table(self.folder)
@@ -52,4 +68,4 @@ class EncoderSubject(Subject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> EncoderSubject:
         """Open the folder; weights are read when a view needs them."""
-        return cls(address.path, address.text, model_kind=folder_kind(address), **options)
+        return cls(address.path, address.text, model_kind=model_kind(address.path), **options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from evenhand.arrays import Rows, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.models.lm.corpus import columns
 from evenhand.models.lm.vocabulary import EOS, Tokens, TokenVocabulary, line_tokens
@@ -66,6 +66,76 @@ class Likelihood(Protocol):
             texts: the texts; an empty one has no tokens and the log-probability 0.
             batch: how many texts are scored at once; chosen by the model by default.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """The tokens of one text, special tokens excluded, with their log-probabilities.
+
+    Attributes:
+        ids: token ids.
+        spans: first and one past the last character of the text that each token covers, (tokens, 2).
+        log_probabilities: of each token; NaN where it was not asked for.
+    """
+
+    ids: Rows
+    spans: Rows
+    log_probabilities: Vector64
+
+
+@runtime_checkable
+class TokenLikelihood(Likelihood, Protocol):
+    """A model that gives each token of a text a probability.
+
+    Attributes:
+        masked: whether a token is predicted from both sides (a masked model: the token alone is replaced by the mask)
+            or from the tokens before it (a causal model).
+    """
+
+    masked: bool
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
+        """Return the tokens of each text, with NaN for the log-probabilities."""
+
+    def token_log_probabilities(
+        self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
+    ) -> list[TokenScores]:
+        """Return the tokens of each text with their log-probabilities.
+
+        Args:
+            texts: the texts.
+            positions: for each text, the tokens to score; all of them by default. A causal model may score more.
+            tokens: the largest number of tokens in a batch.
+        """
+
+    def filler_log_probabilities(
+        self, contexts: Sequence[str], fillers: Sequence[str], *, tokens: int | None = None
+    ) -> Matrix64:
+        """Return the log-probability of each filler in each context, (contexts, fillers).
+
+        A context holds `{}` once. A masked model sums over the tokens of the filler, masked together, and predicted
+        from left to right with the earlier ones shown; a causal model scores the whole sentence. A causal score is
+        comparable between fillers of one context only.
+        """
+
+
+@runtime_checkable
+class MaskedLikelihood(TokenLikelihood, Protocol):
+    """A masked language model."""
+
+    def unmasked_log_probabilities(
+        self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None
+    ) -> list[TokenScores]:
+        """Return the log-probability of each token with nothing masked (AUL), from one pass for each text.
+
+        Args:
+            texts: the texts.
+            attention: multiply by the attention that each token receives (AULA).
+            tokens: the largest number of tokens in a batch.
+        """
+
+    def top_fillers(self, contexts: Sequence[str], k: int, *, tokens: int | None = None) -> list[list[str]]:
+        """Return the k most probable single-token fillers of each context, most probable first."""
 
 
 class WordLikelihood:

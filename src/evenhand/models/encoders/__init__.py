@@ -1,0 +1,1 @@
+"""Sentence encoders: the protocol, transformers by layer, and averaged word vectors."""

@@ -1,0 +1,98 @@
+"""`Transformer`: a Hugging Face model with its tokenizer on a device, which every view of a model folder shares."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand.arrays import Rows
+from evenhand.errors import FormatError
+from evenhand.models.device import resolve_device, resolve_precision
+from evenhand.models.huggingface import Kind, load_model, load_tokenizer, model_kind, resolve_folder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+UNLIMITED = 1 << 20  # tokenizers without a limit state a huge number
+WINDOW_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length")
+
+
+@dataclass(frozen=True, eq=False)
+class Transformer:
+    """A model in evaluation mode with its tokenizer.
+
+    Attributes:
+        name: for reports.
+        kind: what the folder holds.
+        notes: weights that were left out.
+    """
+
+    name: str
+    kind: Kind
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    device: str
+    precision: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def load(
+        cls, source: str | Path, kind: Kind | None = None, *, device: str = "auto", precision: str = "float32"
+    ) -> Transformer:
+        """Load model and tokenizer of a folder, or of a Hub id in the local cache.
+
+        Args:
+            source: the folder.
+            kind: what to load; what the folder holds by default.
+            device: auto, cpu, cuda or cuda:N.
+            precision: float32, bfloat16 or float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
+        """
+        folder = resolve_folder(source)
+        where = resolve_device(device)
+        precision = resolve_precision(precision, where)
+        kind = kind or model_kind(folder)
+        tokenizer = load_tokenizer(folder)
+        model, notes = load_model(folder, kind, precision=precision, device=where)
+        return cls(Path(source).name, kind, model, tokenizer, where, precision, notes)
+
+    @property
+    def window(self) -> int:
+        """The largest number of tokens that the model can read, special tokens included."""
+        sizes = [getattr(self.model.config, name, None) for name in WINDOW_NAMES]
+        sizes.append(getattr(self.tokenizer, "model_max_length", None))
+        limits = [int(size) for size in sizes if isinstance(size, int) and 0 < size < UNLIMITED]
+        padding = getattr(self.model.config, "pad_token_id", None) or 0
+        # RoBERTa and its kin number positions from the padding index on, so the table has rows that no text uses.
+        offset = padding + 1 if self.model.config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
+        return min(limits, default=UNLIMITED) - offset if limits else UNLIMITED
+
+    def share_weights(self) -> Transformer:
+        """Return a copy whose modules are new and whose weights are the same tensors, so that hooks stay apart."""
+        memo: dict[int, Any] = {id(tensor): tensor for tensor in self.model.parameters()}
+        memo |= {id(tensor): tensor for tensor in self.model.buffers()}
+        return replace(self, model=copy.deepcopy(self.model, memo))
+
+    def describe(self) -> dict[str, object]:
+        """Return class, size, precision and device for records."""
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        return {
+            "class": type(self.model).__name__,
+            "parameters": count,
+            "precision": self.precision,
+            "device": self.device,
+            "notes": list(self.notes),
+        }
+
+    def check_ids(self, ids: Rows) -> None:
+        """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
+        rows = int(self.model.get_input_embeddings().weight.shape[0])
+        largest = int(np.max(ids, initial=0))
+        if largest >= rows:
+            raise FormatError(
+                f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
+                hint="use the model's own tokenizer",
+            )
