@@ -25,7 +25,7 @@ from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.bilstm import BiLSTM, BiLSTMWeights
+    from evenhand.models.nli.bilstm import BiLSTM
 
 
 class Sizes(NamedTuple):
