@@ -18,6 +18,7 @@ from evenhand.measures.likelihood.scoring import (
     data_folder,
     draw_sample,
     is_masked,
+    ratio,
 )
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
@@ -147,10 +148,8 @@ def pronoun_share(
 
 def slopes(x: Matrix64, y: Matrix64) -> Vector64:
     """Return the least-squares slope of each row of y on x; NaN where x is constant."""
-    away = x - x.mean(axis=1, keepdims=True)
-    squares = (away**2).sum(axis=1)
-    empty = np.full(len(x), np.nan)
-    return np.asarray(np.divide((away * y).sum(axis=1), squares, out=empty, where=squares > 0))
+    away_x, away_y = (values - values.mean(axis=1, keepdims=True) for values in (x, y))
+    return ratio((away_x * away_y).sum(axis=1), (away_x**2).sum(axis=1))
 
 
 def _slope_interval(share: Vector64, female: Vector64, seed: int) -> bootstrap.Interval:
