@@ -52,6 +52,8 @@ class Info:
         needs: the kind of model that the view must come from; empty for any.
         data: the catalog ids of the data sets that it reads.
         whole: the query that spans all concepts, which `evenhand measure` asks where no concept is named.
+        null: the value expected without bias, against which a value can be tested; by score where there are several.
+            None where the value is above its ideal by construction, as a mean of absolute values is.
     """
 
     id: str
@@ -79,6 +81,7 @@ class Info:
     needs: Literal["", "masked-lm", "causal-lm"] = ""
     data: tuple[str, ...] = ()
     whole: str = ""
+    null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.huggingface import Kind, model_kind
 from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, ViewName, files_digest, folder_kind
+from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
+from evenhand.subjects.transformer_subject import TransformerSubject
 
 KINDS = {
     "encoder": "its config names an encoder",
@@ -22,7 +21,7 @@ KINDS = {
 
 
 @SUBJECTS.register("encoder")
-class EncoderSubject(Subject):
+class EncoderSubject(TransformerSubject):
     """A transformer that is not a causal language model.
 
     It offers its input word table as `vectors`, its `sentences` and, if it is a masked language model, `likelihood`.
@@ -37,9 +36,7 @@ class EncoderSubject(Subject):
         self.folder, self.model_kind = folder, model_kind
         self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
 
-    @cached_property
-    def transformer(self) -> Transformer:
-        """Model and tokenizer, loaded when a view first needs them."""
+    def _load(self) -> Transformer:
         return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
 
     @property
@@ -52,8 +49,9 @@ class EncoderSubject(Subject):
             from evenhand.models.lm.masked import MaskedLM
 
             return MaskedLM(self.transformer)
-        if name == "sentences":
-            return TransformerSentences(self.transformer)
+        return self._sentences() if name == "sentences" else self._input_table()
+
+    def _stored_table(self) -> Vectors:
         from evenhand.models.input_table import input_table
 
         return input_table(self.folder)
