@@ -93,11 +93,11 @@ class Plan:
             full_probes: ask inference models about all pairs of a probe instead of a sample.
         """
         about = words.concept(concept)
-        offered = {view for subject in subjects for view in subject.offers}
+        views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
+        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in views]
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(

@@ -29,6 +29,7 @@ class Transformer:
         name: for reports.
         kind: what the folder holds.
         notes: weights that were left out.
+        source: the folder or GGUF file it was loaded from.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Transformer:
     device: str
     precision: str
     notes: tuple[str, ...] = ()
+    source: Path | None = None
 
     @classmethod
     def load(
@@ -57,7 +59,7 @@ class Transformer:
         kind = kind or model_kind(folder)
         tokenizer = load_tokenizer(folder)
         model, notes = load_model(folder, kind, precision=precision, device=where)
-        return cls(Path(source).name, kind, model, tokenizer, where, precision, notes)
+        return cls(Path(source).name, kind, model, tokenizer, where, precision, notes, folder)
 
     @property
     def window(self) -> int:
