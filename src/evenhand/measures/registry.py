@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
 from evenhand.subjects.subject import ViewName
+from evenhand.words import Concept, Query, concept_query
 
 Better = Literal["zero", "lower", "higher", "one"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
@@ -16,7 +17,7 @@ Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 MeasureFunction: TypeAlias = Callable[..., Measured]
 Function = TypeVar("Function", bound=MeasureFunction)
 
-FAMILIES = ("association", "geometry", "inference", "likelihood", "text", "quality")
+FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality")
 MEASURES: Registry[MeasureFunction] = Registry(
     "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
 )
@@ -45,6 +46,9 @@ class Info:
         needs_reference: whether it compares with the subject before mitigation.
         definition: number of the definition, raised when the same input gives another value.
         available: further queries, whose data may or may not be on this disk.
+        query_concepts: for measures that do not take word queries, the concept of each query that has one; an audit of
+            another concept leaves it out.
+        find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
     """
 
     id: str
@@ -57,7 +61,9 @@ class Info:
     cites: tuple[str, ...]
     queries: tuple[str, ...]
     view: ViewName = "vectors"
-    family: Literal["association", "geometry", "inference", "likelihood", "text", "quality"] = "association"
+    family: Literal["association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality"] = (
+        "association"
+    )
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
     one_against_rest: bool = False
@@ -67,10 +73,17 @@ class Info:
     needs_reference: bool = False
     definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None
+    query_concepts: Mapping[str, str] = field(default_factory=dict)
+    find_query: Callable[[str], Query | None] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""
         return self.queries + (self.available() if self.available else ())
+
+    def query(self, id: str, concept: Concept) -> Query:
+        """Return a word query by id: one of a data set, of the concept, or of the shipped lists."""
+        found = self.find_query(id) if self.find_query else None
+        return found or concept_query(id, concept)
 
 
 def measure(info: Info) -> Callable[[Function], Function]:

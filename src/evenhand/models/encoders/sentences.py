@@ -45,8 +45,8 @@ class TransformerSentences:
 
     Args:
         transformer: the model.
-        pooling: the default pooling. None is what a sentence-transformers folder states; else the last token of a causal
-            model, the only one that has read the whole text, and the mean over all tokens of any other model.
+        pooling: the default pooling. None is what a sentence-transformers folder states; else the last token of a
+            causal model, the only one that has read the whole text, and the mean over all tokens of any other model.
         normalise: whether vectors of the last layer with the default pooling have unit length; as the folder states by
             default.
     """
