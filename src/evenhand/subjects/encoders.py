@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.huggingface import Kind, model_kind
@@ -24,7 +25,7 @@ KINDS = {
 class EncoderSubject(Subject):
     """A transformer that is not a causal language model.
 
-    It offers its input word table as `vectors` and its `sentences`.
+    It offers its input word table as `vectors` and its `sentences`; a text classifier also its `labels`.
     """
 
     kind = "encoder"
@@ -43,10 +44,12 @@ class EncoderSubject(Subject):
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """The input table and sentence vectors."""
-        return ("vectors", "sentences")
+        """The input table and sentence vectors; of a classifier also the labels."""
+        return ("vectors", "sentences", "labels") if self.model_kind == "text-classifier" else ("vectors", "sentences")
 
-    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder:
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | Classifier:
+        if name == "labels":
+            return TextClassifier(self.transformer)
         if name == "sentences":
             return TransformerSentences(self.transformer)
         from evenhand.models.input_table import input_table

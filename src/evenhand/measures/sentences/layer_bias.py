@@ -89,7 +89,7 @@ def layer_bias(
         encoded.coverage,
         interval=_interval(table, first, seed),
         p_value=float((np.count_nonzero(dealt >= value - 1e-12) + 1) / (samples + 1)),
-        reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last layer {observed[-1]:+.2f}",
+        reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last {observed[-1]:+.2f}",
         items=tuple({"word": f"layer {layer}", "value": float(d)} for layer, d in enumerate(observed)),
         details={"baseline": float(dealt.mean()), "peak_layer": peak, "layers": view.layers},
         **fields,
