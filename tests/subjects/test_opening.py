@@ -52,13 +52,13 @@ def test_equal_content_has_an_equal_digest_wherever_it_lies(tmp_path: Path) -> N
         (
             {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 9},
             "encoder",
-            ("vectors", "sentences"),
+            ("vectors", "sentences", "likelihood"),
         ),
         ({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors", "sentences")),
         (
             {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 9},
             "lm",
-            ("vectors", "likelihood", "text"),
+            ("vectors", "sentences", "likelihood", "text"),
         ),
     ],
 )

@@ -84,7 +84,7 @@ class Plan:
 
         Args:
             subjects: what is audited; measures whose view none of them offers are left out.
-            methods: method ids, chains as "hard.misp"; None for the default methods where every subject can change.
+            methods: method ids, chains as "hard.misp"; None for the default methods if all subjects are word vectors.
             only: measure ids; empty for all.
             queries: query ids for the measures in `only`, instead of the concept's.
             concept: what is measured and removed.
@@ -159,8 +159,11 @@ class Plan:
 
 
 def default_methods(subjects: Sequence[Subject], concept: Concept) -> tuple[str, ...]:
-    """Return the methods of a default audit that can work with the concept; none where a subject cannot be changed."""
-    if not all(subject.can_change for subject in subjects):
+    """Return the methods of a default audit that can work with the concept; none for models, which are only measured.
+
+    Measuring a model takes minutes for each method, so its methods must be named.
+    """
+    if not all(subject.can_change and subject.changed_by_default for subject in subjects):
         return ()
     fitting = tuple(chain for chain in DEFAULT_METHODS if _can_remove(chain, concept))
     return fitting or tuple(chain for chain in FALLBACK_METHODS if _can_remove(chain, concept))

@@ -49,6 +49,8 @@ class Info:
         query_concepts: for measures that do not take word queries, the concept of each query that has one; an audit of
             another concept leaves it out.
         find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
+        null: the value expected without bias, against which a value can be tested; by score where there are several.
+            None where the value is above its ideal by construction, as a mean of absolute values is.
     """
 
     id: str
@@ -75,6 +77,7 @@ class Info:
     available: Callable[[], tuple[str, ...]] | None = None
     query_concepts: Mapping[str, str] = field(default_factory=dict)
     find_query: Callable[[str], Query | None] | None = None
+    null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""

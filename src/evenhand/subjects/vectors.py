@@ -28,6 +28,7 @@ class VectorsSubject(Subject):
 
     kind = "vectors"
     title = "word vectors"
+    changed_by_default = True
     options: ClassVar[tuple[str, ...]] = ("case", "format", "encoding_errors", "vocabulary", "allow_pickle")
 
     def __init__(self, vectors: Vectors, address: str = "") -> None:
