@@ -52,7 +52,7 @@ def test_equal_content_has_an_equal_digest_wherever_it_lies(tmp_path: Path) -> N
         (
             {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 9},
             "encoder",
-            ("vectors", "sentences"),
+            ("vectors", "sentences", "likelihood"),
         ),
         ({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors", "sentences")),
         (

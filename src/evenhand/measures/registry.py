@@ -45,6 +45,8 @@ class Info:
         needs_reference: whether it compares with the subject before mitigation.
         definition: number of the definition, raised when the same input gives another value.
         available: further queries, whose data may or may not be on this disk.
+        null: the value expected without bias, against which a value can be tested; by score where there are several.
+            None where the value is above its ideal by construction, as a mean of absolute values is.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Info:
     needs_reference: bool = False
     definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None
+    null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""

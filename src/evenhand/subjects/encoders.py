@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.huggingface import Kind, model_kind
+from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
@@ -23,7 +24,7 @@ KINDS = {
 class EncoderSubject(TransformerSubject):
     """A transformer that is not a causal language model.
 
-    It offers its input word table as `vectors` and its `sentences`.
+    It offers its input word table as `vectors`, its `sentences` and, if it is a masked language model, `likelihood`.
     """
 
     kind = "encoder"
@@ -40,10 +41,14 @@ class EncoderSubject(TransformerSubject):
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """The input table and sentence vectors."""
-        return ("vectors", "sentences")
+        """The input table, sentence vectors, and for a masked language model its likelihood."""
+        return ("vectors", "sentences", *(("likelihood",) if self.model_kind == "masked-lm" else ()))
 
-    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder:
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood:
+        if name == "likelihood":
+            from evenhand.models.lm.masked import MaskedLM
+
+            return MaskedLM(self.transformer)
         return self._sentences() if name == "sentences" else self._input_table()
 
     def _stored_table(self) -> Vectors:

@@ -93,7 +93,7 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.likelihood import WordLikelihood
+        from evenhand.models.lm.word_likelihood import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 

@@ -15,6 +15,7 @@ from evenhand.models.nli.model_file import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
+from evenhand.record_limit import MAX_RECORD
 from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
 
@@ -148,6 +149,7 @@ def open_models(
     change: VectorChange | None = None,
     device: str = "auto",
     labels: str | None = None,
+    max_record: int = MAX_RECORD,
 ) -> NLISubject:
     """Open several training seeds of one model as one subject.
 
@@ -157,9 +159,10 @@ def open_models(
         change: a fitted map that is applied to the vectors first.
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
+        max_record: longest line or row of a prediction file in bytes.
     """
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
-    models = [model for address in addresses for model in _models(address, reader, device, labels)]
+    models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
     if labels and not any(map(_is_hugging_face, addresses)):
         raise UsageError(f"--labels {labels} applies to a Hugging Face model, and none was given")
@@ -195,7 +198,7 @@ def _is_hugging_face(text: str) -> bool:
 
 
 def _models(
-    text: str, reader: VectorsForModels, device: str, labels: str | None
+    text: str, reader: VectorsForModels, device: str, labels: str | None, max_record: int
 ) -> tuple[NLIModel | RecordedModel, ...]:
     text = text.removeprefix("nli:")
     if text in EMBEDDED:
@@ -210,7 +213,7 @@ def _models(
     if path.name.lower().endswith(PREDICTIONS):
         from evenhand.models.nli import PredictionsFile
 
-        return (PredictionsFile(path),)
+        return (PredictionsFile(path, max_record=max_record),)
     if path.name.lower().endswith(".safetensors"):
         from evenhand.models.nli.loading import build
         from evenhand.models.nli.model_file import read as read_file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Json, notes_on_stderr
+from evenhand.cli.options import MEGABYTE, Json, MaxRecord, notes_on_stderr
 from evenhand.cli.options import load as load_vectors
 from evenhand.cli.screens.nli import describe_skipped, show_accuracy, show_models
 from evenhand.cli.screens.terminal import note, progress, show_json
@@ -63,6 +63,7 @@ def train(
     lower: Annotated[bool, typer.Option(help="Look words up in lower case.")] = True,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to unit length.")] = False,
     labels: LabelOrder = None,
+    max_record: MaxRecord = 128,
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
     stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="CPU 1, GPU all")] = None,
@@ -77,7 +78,8 @@ def train(
         raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
     numbers = parse_seeds(seeds)
     _check_before_reading(settings, out)
-    pairs, dev, *tests = (_read_pairs(path, labels) for path in (train_file, dev_file, *(test_file or [])))
+    files = (train_file, dev_file, *(test_file or []))
+    pairs, dev, *tests = (_read_pairs(path, labels, max_record) for path in files)
     for kind, data in (("train", pairs), ("dev", dev)):
         note(f"{kind}: {len(data):,} pairs of {data.source}{describe_skipped(data.skipped)}")
     trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings)
@@ -99,6 +101,7 @@ def evaluate(
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
     labels: LabelOrder = None,
+    max_record: MaxRecord = 128,
     outputs: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +116,7 @@ def evaluate(
     from evenhand.models.nli.evaluation import evaluate as run
     from evenhand.subjects.nli_models import open_models
 
-    data = [_read_pairs(path, labels, one_class=True) for path in files]
+    data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
     with notes_on_stderr(), progress(model) as bar:
         change = VectorMap.load(map_file) if map_file else None
         subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
@@ -154,11 +157,11 @@ def _load_mapped(source: str, map_file: Path | None) -> Vectors:
     return VectorMap.load(map_file)(vectors) if map_file else vectors
 
 
-def _read_pairs(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:
+def _read_pairs(path: Path, labels: str | None, megabytes: int, *, one_class: bool = False) -> LabelledPairs:
     from evenhand.models.nli.labelled_pairs import read_pairs
 
     order = [part.strip() for part in labels.split(",")] if labels else None
-    return read_pairs(path, labels=order, one_class=one_class)
+    return read_pairs(path, labels=order, one_class=one_class, max_record=megabytes * MEGABYTE)
 
 
 def _check_before_reading(settings: dict[str, Any], out: Path) -> None:
