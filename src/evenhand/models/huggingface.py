@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
-from evenhand.models.model_files import TensorInfo, read_header, read_json, read_json_value
+from evenhand.models.model_files import TensorInfo, read_header, read_json, read_json_value, read_unchanged_json
 
 if TYPE_CHECKING:
     import torch
@@ -120,8 +120,8 @@ def _sentence_transformer(folder: Path) -> Path | None:
 
 
 def read_config(source: str | os.PathLike[str]) -> Config:
-    """Return the configuration of a model folder."""
-    return read_json(resolve_folder(source) / "config.json")
+    """Return the configuration of a model folder; opening a model asks for it several times."""
+    return read_unchanged_json(resolve_folder(source) / "config.json")
 
 
 def model_kind(source: str | os.PathLike[str]) -> Kind:
