@@ -23,7 +23,7 @@ from evenhand.cli.options import (
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, show, show_json
-from evenhand.errors import UsageError
+from evenhand.errors import InputMissingError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.measures import Info, Measurement
@@ -65,6 +65,8 @@ def measure(
     function, info = measures.get(measure_id), measures.info(measure_id)
     about = words.concept(concept)
     options = _options(function, option or [])
+    if reference and "reference" not in inspect.signature(function).parameters:
+        raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
     opened, *before = open_subjects(
         [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
         format=format, allow_pickle=allow_pickle or None,
@@ -73,6 +75,7 @@ def measure(
     source = context.get_parameter_source("concept")
     queries = query or _queries(info, about, named=source is not None and source.name != "DEFAULT")
     if not queries:
+        _require_data(info, about)
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
@@ -101,6 +104,18 @@ def _queries(info: Info, concept: Concept, *, named: bool) -> list[str]:
     if not named and info.whole in info.default_queries():
         return [info.whole]
     return list(concept_queries(info, concept))
+
+
+def _require_data(info: Info, concept: Concept) -> None:
+    """Raise if a measure would ask something about the concept, but its data are not on this disk."""
+    from evenhand import data
+
+    missing = [name for name in info.data if data.locate(name) is None]
+    if missing and (not info.concepts or concept.name in info.concepts):
+        raise InputMissingError(
+            f"{info.id} needs data that are not on this disk: {', '.join(missing)}",
+            hint=f"evenhand fetch {' '.join(missing)}",
+        )
 
 
 def _query_hint(info: Info) -> str:

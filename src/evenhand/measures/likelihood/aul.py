@@ -34,6 +34,7 @@ AUL = Info(
     title="All Unmasked Likelihood",
     takes="dataset",
     better="fifty",
+    null=50.0,
     formula="100 / n sum_pairs [s(more) > s(less)] + [s(more) = s(less)] / 2,  s(S) = mean_i log P(w_i | S)",
     reading=READING,
     limits=COPIES,
@@ -52,6 +53,7 @@ AULA = Info(
     title="All Unmasked Likelihood with Attention",
     takes="dataset",
     better="fifty",
+    null=50.0,
     formula=(
         "as aul with s(S) = mean_i a_i log P(w_i | S); a_i is the attention that token i receives, averaged over "
         "layers, heads and all tokens of S with its special tokens"

@@ -34,6 +34,7 @@ INFO = Info(
     title="CrowS-Pairs",
     takes="dataset",
     better="fifty",
+    null=50.0,
     formula=(
         "100 / n sum_pairs [s(more) > s(less)] + [s(more) = s(less)] / 2; masked models: s(S) = sum over the tokens u "
         "that both sentences share of log P(u | S with u masked); causal models: s(S) = log P(S)"

@@ -31,6 +31,7 @@ INFO = Info(
     title="Log-probability bias score",
     takes="query",
     better="zero",
+    null=0.0,
     formula=(
         "d = (mean_A b - mean_B b) / sd_{A u B} b, b(w) = a(X, w) - a(Y, w), a(G, w) = log sum_{t in G} "
         "P(mask = t | w shown) - log sum_{t in G} P(mask = t | w masked)"

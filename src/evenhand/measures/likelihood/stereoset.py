@@ -40,6 +40,7 @@ INFO = Info(
     title="StereoSet",
     takes="dataset",
     better="higher",
+    null={"intra-ss": 50.0, "inter-ss": 50.0},
     scores={"intra-ss": "fifty", "inter-ss": "fifty"},
     formula=(
         "for each target term t: LMS_t = 100 (#[s > u] + #[a > u]) / 2 n_t, SS_t = 100 #[s > a] / n_t, with the scores "

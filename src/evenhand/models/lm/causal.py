@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import quiet
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
 from evenhand.models.lm.settings import check_seed
 from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
@@ -62,8 +60,9 @@ class CausalLM:
     has none for the beginning (GPT-2).
 
     Args:
-        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; a
-            folder with one; or a model that is already loaded. Pickled weights and code beside the model are refused.
+        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
+            folder with one. Pickled weights and code beside the model are refused. A loaded `Transformer` is used as
+            it is, with its device and precision.
         device: auto, cpu, cuda or cuda:N.
         precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
         name: for reports; that of the folder or file by default.
@@ -72,17 +71,14 @@ class CausalLM:
     masked = False
 
     def __init__(
-        self,
-        source: str | Path | Transformer,
-        *,
-        device: str = "auto",
-        precision: str = "auto",
-        name: str = "",
+        self, source: str | Path | Transformer, *, device: str = "auto", precision: str = "auto", name: str = ""
     ) -> None:
-        self.transformer = source if isinstance(source, Transformer) else open_causal(Path(source), device, precision)
-        self.name = name or self.transformer.name
-        self.model, self.tokenizer = self.transformer.model, self.transformer.tokenizer
-        self.device, self.precision = self.transformer.device, self.transformer.precision
+        if not isinstance(source, Transformer):
+            source = Transformer.load(source, "causal-lm", device=device, precision=precision)
+        self.transformer = transformer = source
+        self.name = name or transformer.name
+        self.device, self.precision = transformer.device, transformer.precision
+        self.model, self.tokenizer = transformer.model, transformer.tokenizer
 
     @property
     def window(self) -> int:
@@ -299,19 +295,3 @@ def _windows(text: int, ids: Rows, width: int, step: int) -> list[TextWindow]:
         windows.append(TextWindow(text, part, scored - 1, new))
         scored += new
     return windows
-
-
-def open_causal(source: Path, device: str, precision: str) -> Transformer:
-    """Load a model folder or a GGUF file."""
-    where = resolve_device(device)
-    number_format = resolve_precision(precision, where)
-    packed = [source] if source.is_file() else sorted(source.glob("*.gguf"))
-    if not packed or (source / "config.json").is_file():
-        loaded = Transformer.load(source, "causal-lm", device=where, precision=number_format)
-        return replace(loaded, name=source.name)
-    from evenhand.models.lm.gguf import read_gguf
-
-    with quiet(require("transformers", extra="models")):
-        model, tokenizer = read_gguf(packed[0], torch_dtype(number_format))
-    name = source.stem if source.is_file() else source.name
-    return Transformer(name, "causal-lm", model.to(where).eval(), tokenizer, where, number_format)
