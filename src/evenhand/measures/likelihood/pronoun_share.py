@@ -71,6 +71,7 @@ INFO = Info(
     queries=(OCCUPATIONS,),
     available=lambda: available(WINOGENERATED),
     data=(WINOGENERATED,),
+    null=0.0,
     view="likelihood",
     family="likelihood",
     concepts=("gender",),

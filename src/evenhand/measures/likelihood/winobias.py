@@ -30,6 +30,7 @@ from evenhand.words.sentence_sets.winobias import TYPES, WinoBiasPair, read_wino
 DATASET = "winobias"
 SAMPLE = 200
 PairScoring = Literal["pronoun", "sentence"]
+NULLS = {"preferred": 50.0, "difference": 0.0, "accuracy-gap": 0.0}  # without bias
 REFERS = "{sentence} “{pronoun}” refers to the {{}}."
 INFO = Info(
     id="winobias",
@@ -54,6 +55,7 @@ INFO = Info(
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"preferred-type{kind}": "fifty" for kind in TYPES},
+    null={f"{score}-type{kind}": value for kind in TYPES for score, value in NULLS.items()},
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -89,7 +91,7 @@ def winobias(
     pairs = draw_sample(read.pairs, [pair.type for pair in read.pairs], sample, seed=seed)
     params = {"scoring": way, "sample": sample or 0, "pairs": len(pairs)}
     fields = ScoreFields("winobias", view.name, DATASET, params, seed)
-    names = [f"{score}-type{kind}" for kind in TYPES for score in ("preferred", "difference", "accuracy-gap")]
+    names = [f"{score}-type{kind}" for kind in TYPES for score in NULLS]
     try:
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)

@@ -55,6 +55,7 @@ INFO = Info(
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores=dict.fromkeys(ACCURACIES, "higher"),
+    null={"gotcha-gap": 0.0, "share-correlation": 0.0},
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
