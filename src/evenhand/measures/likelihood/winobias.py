@@ -182,9 +182,9 @@ def _preference(
 def _accuracy_gap(
     fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64, seed: int
 ) -> Measurement:
-    known = np.flatnonzero(np.isfinite(pro))
+    known = [row for row, value in enumerate(pro) if np.isfinite(value)]
     score = f"accuracy-gap-type{kind}"
-    if not len(known):
+    if not known:
         return fields.undefined(score, "no pair names its referent and the other person")
     clusters = [pairs[row].referent for row in known]
     columns = [100 * (pro - anti)[known], np.ones(len(known))]
