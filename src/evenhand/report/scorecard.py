@@ -8,7 +8,7 @@ from typing import Literal
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
-from evenhand.report.findings import ONLY_LEFT, run_change_tests, run_tests
+from evenhand.report.findings import BY_CONSTRUCTION, ONLY_LEFT, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
 
 State = Literal[
@@ -67,12 +67,16 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     every = rows(audit, subject)
     quality = [row for row in every if row.info.family == "quality"]
     bias = [row for row in every if row.info.family != "quality"]
-    about = [row for row in bias if is_about_concept(row.question, audit.concept)]  # the others are controls
+    about = [  # the others are controls, or scores that a method brings to 0 by construction
+        row
+        for row in bias
+        if is_about_concept(row.question, audit.concept) and row.question.variant not in BY_CONSTRUCTION
+    ]
     states: dict[tuple[str, str], State] = {}
     for test in run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [ORIGINAL]):
         states[test.row.label, ORIGINAL] = "bias" if test.sure else "no sure bias"
-    controls = [row for row in bias if row not in about]
-    for group in (about, controls, quality):
+    others = [row for row in bias if row not in about]
+    for group in (about, others, quality):
         for stage, changes in run_change_tests(group, audit.mitigated).items():
             for change in changes:
                 sure: State = "reversed" if change.reverses else "better" if change.closer else "worse"

@@ -64,6 +64,8 @@ def measure(
     function, info = measures.get(measure_id), measures.info(measure_id)
     about = words.concept(concept)
     options = _options(function, option or [])
+    if reference and "reference" not in inspect.signature(function).parameters:
+        raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
     opened, *before = open_subjects(
         [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
         format=format, allow_pickle=allow_pickle or None,
