@@ -1,6 +1,7 @@
 """Methods that reduce bias, one file per published method, and the maps they return.
 
-A method's `fit(vectors, concept)` returns a frozen `VectorMap`. The effect of a map is measured in `measures`.
+A method's `fit(view, concept)` returns a frozen change: a `VectorMap` of vectors, a `TextChange` of documents. Its
+effect is measured in `measures`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from evenhand.registry import lazy_attribute
 # Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
+    "CounterfactualAugmentation": "evenhand.mitigations.text.cda:CounterfactualAugmentation",
     "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
     "GNGloVe": "evenhand.mitigations.training.gn_glove:GNGloVe",
     "GP": "evenhand.mitigations.training.gp:GP",
@@ -27,6 +29,7 @@ _PUBLIC = {
     "RLACE": "evenhand.mitigations.erasure.rlace:RLACE",
     "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
     "Span": "evenhand.mitigations.projection.span:Span",
+    "TextChange": "evenhand.mitigations.text.text_change:TextChange",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
     "ids": "evenhand.mitigations.registry:ids",
@@ -43,6 +46,7 @@ __all__ = [
     "MISP",
     "RAN",
     "RLACE",
+    "CounterfactualAugmentation",
     "DoubleHardDebias",
     "GNGloVe",
     "HardDebias",
@@ -51,6 +55,7 @@ __all__ = [
     "OSCaR",
     "SoftDebias",
     "Span",
+    "TextChange",
     "VectorMap",
     "get",
     "glove",
@@ -76,6 +81,8 @@ if TYPE_CHECKING:
     from evenhand.mitigations.projection.soft import SoftDebias
     from evenhand.mitigations.projection.span import Span
     from evenhand.mitigations.registry import get, ids, listing
+    from evenhand.mitigations.text.cda import CounterfactualAugmentation
+    from evenhand.mitigations.text.text_change import TextChange
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP
