@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.labels.counterfactual import counterfactual
     from evenhand.measures.likelihood.perplexity import perplexity
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
@@ -52,6 +53,7 @@ __all__ = [
     "bat",
     "clustering",
     "corpus_bias",
+    "counterfactual",
     "direct_bias",
     "ect",
     "generalised_weat",

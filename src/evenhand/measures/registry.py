@@ -49,6 +49,8 @@ class Info:
         query_concepts: for measures that do not take word queries, the concept of each query that has one; an audit of
             another concept leaves it out.
         find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
+        better_by_score: which way is better for scores of the measure that differ from `better`.
+        datasets: the catalog ids of the data sets that it reads.
         null: the value expected without bias, against which a value can be tested; by score where there are several.
             None where the value is above its ideal by construction, as a mean of absolute values is.
     """
@@ -77,6 +79,8 @@ class Info:
     available: Callable[[], tuple[str, ...]] | None = None
     query_concepts: Mapping[str, str] = field(default_factory=dict)
     find_query: Callable[[str], Query | None] | None = None
+    better_by_score: Mapping[str, Better] = field(default_factory=dict)
+    datasets: tuple[str, ...] = ()
     null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
