@@ -52,7 +52,7 @@ def test_several_labels_at_once_are_decided_one_by_one(tiny_folder: Callable[...
 def test_labels_are_named(tiny_folder: Callable[..., Path]) -> None:
     view = classifier(tiny_folder)
     assert [label_index(view, name) for name in (None, "good", "Bad")] == [2, 2, 0]
-    with pytest.raises(eh.EvenhandError, match="no label of .* 'worse'"):
+    with pytest.raises(eh.EvenhandError, match=r"no label of .* 'worse'"):
         label_index(view, "worse")
     with pytest.raises(UsageError, match="text 0 has 102 tokens, and the model reads 64"):
         view.predict(["she " * 100])

@@ -132,7 +132,7 @@ def test_bad_files_are_refused(stored: tuple[Path, dict[str, np.ndarray]], tmp_p
     onnx_file(tmp_path / "alone.onnx", weights, heads=2)
     with pytest.raises(InputMissingError, match=r"neither vocab\.txt nor tokenizer\.json"):
         import_onnx(tmp_path / "alone.onnx", tmp_path / "d")
-    with pytest.raises(InputMissingError, match="one .onnx file is needed, found none"):
+    with pytest.raises(InputMissingError, match=r"one \.onnx file is needed, found none"):
         import_onnx(folder, tmp_path / "e")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from evenhand.measures.sentences.retrieval_skew import retrieval_skew
     from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
+    from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
     "Info",
@@ -54,6 +55,7 @@ __all__ = [
     "clustering",
     "corpus_bias",
     "counterfactual",
+    "counterfactual_text",
     "direct_bias",
     "ect",
     "generalised_weat",

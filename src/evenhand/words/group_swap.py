@@ -19,85 +19,14 @@ POSSESSIVE = {("female", "her"): "his", ("male", "his"): "her"}
 ALONE = {("female", "her"): "him", ("male", "his"): "hers", ("male", "him"): "her", ("female", "hers"): "his"}
 # Words that do not begin what somebody has: "saw her and left", "told her that".
 NO_NOUN = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "and",
-        "or",
-        "but",
-        "nor",
-        "so",
-        "yet",
-        "as",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "into",
-        "of",
-        "off",
-        "on",
-        "onto",
-        "out",
-        "over",
-        "to",
-        "up",
-        "with",
-        "about",
-        "after",
-        "before",
-        "because",
-        "if",
-        "than",
-        "that",
-        "then",
-        "when",
-        "where",
-        "while",
-        "who",
-        "whom",
-        "which",
-        "how",
-        "why",
-        "what",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "will",
-        "would",
-        "can",
-        "could",
-        "may",
-        "might",
-        "must",
-        "shall",
-        "should",
-        "not",
-        "never",
-        "again",
-        "too",
-        "also",
-        "there",
-        "here",
-        "now",
-        "today",
-        "tomorrow",
-        "yesterday",
-        "this",
-        "these",
-        "those",
-    ]
+    " ".join(
+        (
+            "a an the and or but nor so yet as at by for from in into of off on onto out over to up with about after",
+            "before because if than that then when where while who whom which how why what is are was were be been has",
+            "have had do does did will would can could may might must shall should not never again too also there here",
+            "now today tomorrow yesterday this these those",
+        )
+    ).split()
 )
 FOLLOWING = re.compile(r"\s+([^\W\d_]+)")
 ARTICLE = re.compile(r"\b(an?)(\s+)\Z", re.IGNORECASE)
@@ -118,8 +47,8 @@ class Versions:
 class GroupSwap:
     """Counterparts of the words of a concept.
 
-    The n-th words of all groups are counterparts, and so are the n-th first names. For gender, a longer list of pairs is
-    used, and her, his and him are replaced by what the next word allows; the rule is simple and sometimes wrong.
+    The n-th words of all groups are counterparts, and so are the n-th first names. For gender, a longer list of pairs
+    is used, and her, his and him are replaced by what the next word allows; the rule is simple and sometimes wrong.
 
     Args:
         concept: a concept whose groups have the same number of words, or one with two groups and pairs.
@@ -161,8 +90,7 @@ class GroupSwap:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         words = set(self.counterparts) | ({word for _, word in ALONE} if self.gendered else set())
-        longest_first = sorted(words, key=lambda word: (-len(word), word))
-        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE)
+        return _word_pattern(words)
 
     def versions(self, text: str) -> Versions | None:
         """Return the versions of a text; None where it names no group, or several of more than two."""
@@ -222,3 +150,18 @@ def _with_article(before: str, word: str) -> str:
         return before
     right = article(word) or match[1].lower()
     return before[: match.start()] + _in_case_of(match[1][:1].ljust(2, "x"), right) + match[2]
+
+
+def mask_group_words(concept: Concept, texts: Iterable[str], mask: str = "_") -> list[str]:
+    """Return the texts with every word and first name of a concept replaced by a mask; for gender also the pronouns."""
+    words = {word.lower() for group in (*concept.groups.values(), *concept.names.values()) for word in group}
+    words |= {word.lower() for pair in concept.pairs for word in pair}
+    if set(concept.groups) == {"female", "male"} and concept.language == "en":
+        words |= {word for _, word in ALONE} | {word for pair in pairs(GENDER) for word in pair}
+    pattern = _word_pattern(words)
+    return [pattern.sub(mask, text) for text in texts]
+
+
+def _word_pattern(words: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE)

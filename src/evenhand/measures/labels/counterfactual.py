@@ -31,14 +31,14 @@ INFO = Info(
     title="Counterfactual fairness of a classifier",
     takes="text",
     better="zero",
-    formula="flip-rate = P(label(x_g) != label(x_h));  change = mean |p(x_g) - p(x_h)|;  gap = mean p(x_g) - p(x_others)",
+    formula="flip-rate = P(label(x_g) != label(x_h)); change = mean |p(x_g) - p(x_h)|; gap = mean p(x_g) - p(x_others)",
     reading=(
-        "x_g and x_h are the same text about different groups, p the probability of one label. 0: the decision does not "
-        "depend on the group. The gap has a sign: above 0, the label is more probable for the first group."
+        "x_g and x_h are the same text about different groups, p the probability of one label. 0: the decision does "
+        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group."
     ),
     limits=(
-        "Some differences are right: a text about pregnancy is not the same about a man. Short sentences are not what a "
-        "classifier reads in use; measure your own texts. Phrases also differ in frequency and number of tokens."
+        "Some differences are right: a text about pregnancy is not the same about a man. Short sentences are not what "
+        "a classifier reads in use; measure your own texts. Phrases also differ in frequency and number of tokens."
     ),
     cites=("garg2019",),
     queries=(TEMPLATE,),
@@ -188,12 +188,9 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
 def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
     kept, gaps = [], []
     for number, (case, rows) in enumerate(zip(result.cases.cases, result.rows, strict=True)):
-        own = [
-            result.probabilities[row] for row, group in zip(rows, case.groups, strict=True) if group == contrast.first
-        ]
-        others = [
-            result.probabilities[row] for row, group in zip(rows, case.groups, strict=True) if group in contrast.others
-        ]
+        versions = [(float(result.probabilities[row]), group) for row, group in zip(rows, case.groups, strict=True)]
+        own = [probability for probability, group in versions if group == contrast.first]
+        others = [probability for probability, group in versions if group in contrast.others]
         if own and others:
             kept.append(number)
             gaps.append(float(np.mean(own) - np.mean(others)))

@@ -134,7 +134,9 @@ def pronoun_share(
         reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
         more = {**details, "leave_one_out": found.leave_one_out}
         measured.append(
-            fields.measurement(score, found.value, found.n, reading, interval=found.interval, items=items, details=more)
+            fields.measurement(
+                score, found.value, found.n, reading, interval=found.interval, items=items, details=more
+            )
         )
     slope = float(slopes(share[None], female[None])[0])
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
@@ -185,10 +187,8 @@ def _sentences(
         read = read_winogenerated(data_folder(WINOGENERATED, dataset))
         chosen = draw_sample(read, [sentence.occupation for sentence in read], sample, seed=seed)
         shares = {sentence.occupation: sentence.percent_women for sentence in chosen}
-        return (
-            [PronounSentence(s.occupation, s.context, s.neutral, s.male, s.female) for s in chosen],
-            shares,
-            (WINOGENERATED),
+        return [PronounSentence(s.occupation, s.context, s.neutral, s.male, s.female) for s in chosen], shares, (
+            WINOGENERATED
         )
     listed = words.wordset(OCCUPATIONS)
     names = [SPELLING.get(word, word.replace("_", " ")) for word in listed.words]

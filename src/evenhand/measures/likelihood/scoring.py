@@ -74,9 +74,7 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
         candidates: as many for each context.
     """
     if not is_masked(view):
-        texts = [
-            context.replace(BLANK, text) for context, row in zip(contexts, candidates, strict=True) for text in row
-        ]
+        texts = [context.replace(BLANK, text) for context, row in zip(contexts, candidates, strict=True) for text in row]
         return sentence_scores(view, texts).reshape(len(contexts), -1)
     together: dict[tuple[str, ...], list[int]] = {}
     for row, texts in enumerate(candidates):
