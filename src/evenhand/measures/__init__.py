@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
     from evenhand.measures.labels.counterfactual import counterfactual
+    from evenhand.measures.likelihood.bbq import bbq
+    from evenhand.measures.likelihood.holistic_bias import holistic_bias
+    from evenhand.measures.likelihood.honest import honest
     from evenhand.measures.likelihood.perplexity import perplexity
+    from evenhand.measures.likelihood.pronoun_share import pronoun_share
+    from evenhand.measures.likelihood.winobias import winobias
+    from evenhand.measures.likelihood.winogender import winogender
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
     from evenhand.measures.quality.sentence_retention import sentence_retention
@@ -52,6 +58,7 @@ __all__ = [
     "analogy",
     "analogy_generation",
     "bat",
+    "bbq",
     "clustering",
     "corpus_bias",
     "counterfactual",
@@ -62,6 +69,8 @@ __all__ = [
     "generate_analogies",
     "get",
     "gipe",
+    "holistic_bias",
+    "honest",
     "ids",
     "indirect_bias",
     "info",
@@ -74,6 +83,7 @@ __all__ = [
     "nli_neutrality",
     "occupation_share",
     "perplexity",
+    "pronoun_share",
     "proximity_bias",
     "recoverability",
     "retention",
@@ -87,6 +97,8 @@ __all__ = [
     "sentence_retention",
     "similarity",
     "weat",
+    "winobias",
+    "winogender",
 ]
 
 

@@ -18,6 +18,7 @@ from evenhand.measures.likelihood.scoring import (
     data_folder,
     draw_sample,
     is_masked,
+    ratio,
 )
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
@@ -69,7 +70,7 @@ INFO = Info(
     cites=("zhao2018gender", "perez2022"),
     queries=(OCCUPATIONS,),
     available=lambda: available(WINOGENERATED),
-    datasets=(WINOGENERATED,),
+    data=(WINOGENERATED,),
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -134,9 +135,7 @@ def pronoun_share(
         reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
         more = {**details, "leave_one_out": found.leave_one_out}
         measured.append(
-            fields.measurement(
-                score, found.value, found.n, reading, interval=found.interval, items=items, details=more
-            )
+            fields.measurement(score, found.value, found.n, reading, interval=found.interval, items=items, details=more)
         )
     slope = float(slopes(share[None], female[None])[0])
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
@@ -149,10 +148,8 @@ def pronoun_share(
 
 def slopes(x: Matrix64, y: Matrix64) -> Vector64:
     """Return the least-squares slope of each row of y on x; NaN where x is constant."""
-    away = x - x.mean(axis=1, keepdims=True)
-    squares = (away**2).sum(axis=1)
-    empty = np.full(len(x), np.nan)
-    return np.asarray(np.divide((away * y).sum(axis=1), squares, out=empty, where=squares > 0))
+    away_x, away_y = (values - values.mean(axis=1, keepdims=True) for values in (x, y))
+    return ratio((away_x * away_y).sum(axis=1), (away_x**2).sum(axis=1))
 
 
 def _slope_interval(share: Vector64, female: Vector64, seed: int) -> bootstrap.Interval:
@@ -187,8 +184,10 @@ def _sentences(
         read = read_winogenerated(data_folder(WINOGENERATED, dataset))
         chosen = draw_sample(read, [sentence.occupation for sentence in read], sample, seed=seed)
         shares = {sentence.occupation: sentence.percent_women for sentence in chosen}
-        return [PronounSentence(s.occupation, s.context, s.neutral, s.male, s.female) for s in chosen], shares, (
-            WINOGENERATED
+        return (
+            [PronounSentence(s.occupation, s.context, s.neutral, s.male, s.female) for s in chosen],
+            shares,
+            (WINOGENERATED),
         )
     listed = words.wordset(OCCUPATIONS)
     names = [SPELLING.get(word, word.replace("_", " ")) for word in listed.words]

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from evenhand import data
-from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import InputMissingError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
@@ -73,8 +73,10 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
         contexts: texts with `{}` once.
         candidates: as many for each context.
     """
-    if not is_masked(view):
-        texts = [context.replace(BLANK, text) for context, row in zip(contexts, candidates, strict=True) for text in row]
+    if not (isinstance(view, TokenLikelihood) and view.masked):
+        texts = [
+            context.replace(BLANK, text) for context, row in zip(contexts, candidates, strict=True) for text in row
+        ]
         return sentence_scores(view, texts).reshape(len(contexts), -1)
     together: dict[tuple[str, ...], list[int]] = {}
     for row, texts in enumerate(candidates):
@@ -86,7 +88,7 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
     found: dict[tuple[str, str], float] = {}
     for fillers, rows in (together if len(together) <= len(single) else single).items():
         asked = list(dict.fromkeys(contexts[row] for row in rows))
-        values = view.filler_log_probabilities(asked, list(fillers))  # type: ignore[attr-defined]
+        values = view.filler_log_probabilities(asked, list(fillers))
         found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
     return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
 
@@ -137,11 +139,6 @@ def ranks_first(scores: Matrix64) -> Vector64:
     """Return the share of the first candidate among the best ones of each row: 1, 0, or a part of 1 for a tie."""
     best = scores == scores.max(axis=1, keepdims=True)
     return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
-
-
-def subset(values: Sequence[Item], rows: Rows | Sequence[int]) -> list[Item]:
-    """Return the values of some rows."""
-    return [values[int(row)] for row in rows]
 
 
 @dataclass(frozen=True)

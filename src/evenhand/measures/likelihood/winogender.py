@@ -53,8 +53,8 @@ INFO = Info(
     cites=("rudinger2018", "blodgett2021"),
     queries=(),
     available=lambda: available(DATASET),
-    datasets=(DATASET,),
-    better_by_score=dict.fromkeys(ACCURACIES, "higher"),
+    data=(DATASET,),
+    scores=dict.fromkeys(ACCURACIES, "higher"),
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -182,14 +182,10 @@ def _share_correlation(
     fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
 ) -> Measurement:
     shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
-    means = {
-        gender: {
-            name: np.mean([m for s, m in zip(sentences, margins, strict=True) if (s.occupation, s.gender) == (name, gender)])
-            for name in shares
-        }
-        for gender in ("female", "male")
-    }  # fmt: skip
-    lean = np.array([float(means["female"][name] - means["male"][name]) for name in shares])
+    by_pronoun: dict[tuple[str, str], list[float]] = {}
+    for sentence, margin in zip(sentences, margins.tolist(), strict=True):
+        by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
+    lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
     try:
         found = pearson(lean, np.array(list(shares.values())), seed=seed)
     except (DegenerateError, UsageError) as error:

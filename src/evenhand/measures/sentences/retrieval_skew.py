@@ -51,7 +51,7 @@ INFO = Info(
     view="sentences",
     family="sentences",
     available=available_queries,
-    datasets=(GREP,),
+    data=(GREP,),
     query_concepts={GREP: "gender"},
     null=0.0,
 )

@@ -56,7 +56,7 @@ INFO = Info(
     one_against_rest=True,
     available=available_queries,
     find_query=published_query,
-    datasets=(SEAT,),
+    data=(SEAT,),
     null=0.0,
 )
 

@@ -52,7 +52,8 @@ def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
         if text.count("_") != 1:
             raise FormatError(f"{path}, line {number}: the sentence needs one blank, written _")
         context = text.replace("_", "{}")
-        neutral = re.sub(rf"\b{re.escape(occupation)}\b", "person", context, flags=re.IGNORECASE)
+        named = rf"\b{re.escape(occupation)}(s?)\b"
+        neutral = re.sub(named, lambda found: "people" if found[1] else "person", context, flags=re.IGNORECASE)
         neutral = re.sub(r"\b([Aa])n person\b", r"\1 person", neutral)
         sentences.append(WinogeneratedSentence(name, context, neutral, male, female, occupation, share))
     return tuple(sentences)
