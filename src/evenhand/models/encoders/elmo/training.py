@@ -27,9 +27,7 @@ from evenhand.models.model_files import JSONObject
 Progress = Callable[[int, int, str], None]
 METADATA = "evenhand-elmo-training"
 # Filters up to width 5; the published model has 2,048 filters up to width 7.
-SMALL = ElmoOptions(
-    cells=768, projection=256, filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)), highways=1
-)
+SMALL = ElmoOptions(cells=768, projection=256, filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)), highways=1)
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,7 @@ class BiLMTraining:
             "seed": self.seed,
         }
 
-    def train(
-        self, limit: float, checkpoint: Path | None, save_every: float, progress: Progress | None
-    ) -> None:
+    def train(self, limit: float, checkpoint: Path | None, save_every: float, progress: Progress | None) -> None:
         """Train to the end of the last epoch or of the time."""
         began = saved = checked = time.perf_counter()
         earlier, total, counted = self.seconds, torch.zeros((), device=self.device), 0
@@ -236,7 +232,9 @@ class BiLMTraining:
         """Return the perplexity of each direction on the validation sentences under the full softmax."""
         self.model.eval()
         sums, count = torch.zeros(2, dtype=torch.float64, device=self.device), 0
-        for words, lengths in SentenceBatches(self.valid, tokens=self.settings.tokens // 4, device=self.device).in_order():
+        for words, lengths in SentenceBatches(
+            self.valid, tokens=self.settings.tokens // 4, device=self.device
+        ).in_order():
             with self.autocast():
                 outputs = self.model.outputs(self.characters, words, lengths)
                 targets, inside = self.model.targets(words, lengths)

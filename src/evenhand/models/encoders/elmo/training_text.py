@@ -114,7 +114,9 @@ class SentenceBatches:
         """Yield batches; jitter leaves sentences a little longer than those after them."""
         longest, start = np.maximum.accumulate(self.corpus.lengths[order]) + 2, 0
         while start < len(order):
-            stop = start + max(1, int(self.tokens // longest[min(start + self.tokens // longest[start], len(order)) - 1]))
+            stop = start + max(
+                1, int(self.tokens // longest[min(start + self.tokens // longest[start], len(order)) - 1])
+            )
             yield order[start:stop]
             start = stop
 
