@@ -93,11 +93,11 @@ class Plan:
             full_probes: ask inference models about all pairs of a probe instead of a sample.
         """
         about = words.concept(concept)
-        offered = {view for subject in subjects for view in subject.offers}
+        views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
+        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in views]
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(
@@ -206,11 +206,12 @@ def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
     if info.takes == "probe":
         own = concept.probes or [id for id in info.default_queries() if probe(id).concept == concept.name]
         return tuple(own)
-    return info.default_queries()
+    queries = info.default_queries()
+    return tuple(id for id in queries if info.query_concepts.get(id, concept.name) == concept.name)
 
 
 def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
-    shipped = {id: words.query(id) for id in info.default_queries()}
+    shipped = {id: info.query(id, concept) for id in info.default_queries()}
     tagged = [id for id, query in shipped.items() if query.concept == concept.name]
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]

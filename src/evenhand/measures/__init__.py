@@ -43,7 +43,11 @@ if TYPE_CHECKING:
     from evenhand.measures.likelihood.winogender import winogender
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
+    from evenhand.measures.quality.sentence_retention import sentence_retention
     from evenhand.measures.quality.similarity import similarity
+    from evenhand.measures.sentences.layer_bias import layer_bias
+    from evenhand.measures.sentences.retrieval_skew import retrieval_skew
+    from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "ids",
     "indirect_bias",
     "info",
+    "layer_bias",
     "mab",
     "mac",
     "midb",
@@ -78,11 +83,14 @@ __all__ = [
     "proximity_bias",
     "recoverability",
     "retention",
+    "retrieval_skew",
     "ripa",
     "rnd",
     "rnsb",
     "same",
+    "seat",
     "sembias",
+    "sentence_retention",
     "similarity",
     "weat",
     "winobias",

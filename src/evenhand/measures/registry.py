@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
 from evenhand.subjects.subject import ViewName
+from evenhand.words import Concept, Query, concept_query
 
 Better = Literal["zero", "lower", "higher", "one", "fifty"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1", "fifty": "→ 50"}
@@ -17,7 +18,7 @@ Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 MeasureFunction: TypeAlias = Callable[..., Measured]
 Function = TypeVar("Function", bound=MeasureFunction)
 
-FAMILIES = ("association", "geometry", "inference", "likelihood", "text", "quality")
+FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality")
 MEASURES: Registry[MeasureFunction] = Registry(
     "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
 )
@@ -52,6 +53,7 @@ class Info:
         needs: the kind of model that the view must come from; empty for any.
         data: the catalog ids of the data sets that it reads.
         whole: the query that spans all concepts, which `evenhand measure` asks where no concept is named.
+        find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
         null: the value expected without bias, against which a value can be tested; by score where there are several.
             None where the value is above its ideal by construction, as a mean of absolute values is.
     """
@@ -66,7 +68,9 @@ class Info:
     cites: tuple[str, ...]
     queries: tuple[str, ...]
     view: ViewName = "vectors"
-    family: Literal["association", "geometry", "inference", "likelihood", "text", "quality"] = "association"
+    family: Literal["association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality"] = (
+        "association"
+    )
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
     one_against_rest: bool = False
@@ -81,6 +85,7 @@ class Info:
     needs: Literal["", "masked-lm", "causal-lm"] = ""
     data: tuple[str, ...] = ()
     whole: str = ""
+    find_query: Callable[[str], Query | None] | None = None
     null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
@@ -90,6 +95,11 @@ class Info:
     def better_score(self, score: str) -> Better:
         """Return which way is better for one of the scores."""
         return self.scores.get(score, self.better)
+
+    def query(self, id: str, concept: Concept) -> Query:
+        """Return a word query by id: one of a data set, of the concept, or of the shipped lists."""
+        found = self.find_query(id) if self.find_query else None
+        return found or concept_query(id, concept)
 
 
 def measure(info: Info) -> Callable[[Function], Function]:

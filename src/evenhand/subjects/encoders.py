@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.huggingface import Kind, model_kind
 from evenhand.models.lm.likelihood import MaskedLikelihood
@@ -24,7 +25,8 @@ KINDS = {
 class EncoderSubject(TransformerSubject):
     """A transformer that is not a causal language model.
 
-    It offers its input word table as `vectors`, its `sentences` and, if it is a masked language model, `likelihood`.
+    It offers its input word table as `vectors` and its `sentences`; a masked language model also `likelihood`, a text
+    classifier also `labels`.
     """
 
     kind = "encoder"
@@ -41,14 +43,17 @@ class EncoderSubject(TransformerSubject):
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """The input table, sentence vectors, and for a masked language model its likelihood."""
-        return ("vectors", "sentences", *(("likelihood",) if self.model_kind == "masked-lm" else ()))
+        """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
+        more: dict[Kind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
+        return ("vectors", "sentences", *more.get(self.model_kind, ()))
 
-    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood:
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
         if name == "likelihood":
             from evenhand.models.lm.masked import MaskedLM
 
             return MaskedLM(self.transformer)
+        if name == "labels":
+            return TextClassifier(self.transformer)
         return self._sentences() if name == "sentences" else self._input_table()
 
     def _stored_table(self) -> Vectors:

@@ -80,6 +80,11 @@ class Subject(ABC):
     def offers(self) -> tuple[ViewName, ...]:
         """The views this subject has."""
 
+    @property
+    def asked_by_default(self) -> tuple[ViewName, ...]:
+        """The views whose measures an audit asks without being told to."""
+        return self.offers
+
     @abstractmethod
     def _open_view(self, name: ViewName) -> Any:
         """Build the view with this name, which is one of `offers`."""
