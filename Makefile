@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers unit slow clean
+.PHONY: run test lint types layers unit slow floors clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
@@ -29,6 +29,10 @@ unit: $(VENV)/.dev
 # What the default run leaves out because it takes long or needs the network.
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+# The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.
+floors:
+	PYTHON=$(PYTHON) .ci/floors
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -96,6 +96,13 @@ def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -
         (("measure", "weat", "{vectors}", "--device", "cpu"), "--device does not apply"),
         (("audit", "{vectors}", "--labels", "e,n,c"), "--labels does not apply"),
         (("debias", "{vectors}", "--method", "linear", "--set", "kk=2", "-o", "{out}"), "k"),
+        (("audit", "{vectors}", "--memory", "4"), "--memory limits the processes of --jobs"),
+        (("audit", "{vectors}", "--method", "linear", "--no-methods"), "--method and --no-methods"),
+        (("audit", "{vectors}", "--measure", "weat", "--full-probes"), "--full-probes is for inference models"),
+        (("audit", "{vectors}", "--write-plan", "{out}", "--jobs", "2"), "--write-plan runs nothing"),
+        (("audit", "--plan", "p.toml", "--concept", "religion", "--seed", "1"), "--plan replaces --concept, --seed"),
+        (("measure", "mab", "{vectors}", "--reference", "{vectors}"), "mab takes no --reference"),
+        (("debias", "{vectors}", "--sweep", "--save-map", "m.safetensors", "-o", "{out}"), "--save-map needs --method"),
         (("debias", "{vectors}", "--method", "hard.misp", "--set", "k=2", "-o", "{out}"), "which method"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from evenhand.errors import FormatError, InputMissingError
+from evenhand.models import model_files
 from evenhand.models.huggingface import (
     load_model,
     load_tokenizer,
@@ -83,6 +84,19 @@ def saved(folder: Path, class_name: str, **options: object) -> Path:
 )  # fmt: skip
 def test_kind_from_the_configuration(tmp_path: Path, config: dict[str, object], kind: str) -> None:
     assert model_kind(config_folder(tmp_path, vocab_size=10, **config)) == kind
+
+
+def test_the_configuration_is_parsed_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = config_folder(tmp_path / "m", architectures=["BertForMaskedLM"], vocab_size=8)
+    parsed = []
+    monkeypatch.setattr(model_files, "read_json", lambda path: parsed.append(path) or json.loads(path.read_text()))
+    assert [model_kind(folder) for _ in range(3)] == ["masked-lm"] * 3
+    assert len(parsed) == 1
+    changed_config(folder, architectures=["GPT2LMHeadModel"])
+    assert model_kind(folder) == "causal-lm"
+    assert len(parsed) == 2
+    with pytest.raises(TypeError):
+        read_config(folder)["vocab_size"] = 9  # type: ignore[index]
 
 
 def test_kind_of_sentence_transformers(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class Plan:
 
         Args:
             subjects: what is audited; measures whose view none of them offers are left out.
-            methods: method ids, chains as "hard.misp"; None for the default methods where every subject can change.
+            methods: method ids, chains as "hard.misp"; None for the default methods if all subjects are word vectors.
             only: measure ids; empty for all.
             queries: query ids for the measures in `only`, instead of the concept's.
             concept: what is measured and removed.
@@ -93,11 +93,11 @@ class Plan:
             full_probes: ask inference models about all pairs of a probe instead of a sample.
         """
         about = words.concept(concept)
-        offered = {view for subject in subjects for view in subject.offers}
+        views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
+        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in views]
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(
@@ -159,8 +159,11 @@ class Plan:
 
 
 def default_methods(subjects: Sequence[Subject], concept: Concept) -> tuple[str, ...]:
-    """Return the methods of a default audit that can work with the concept; none where a subject cannot be changed."""
-    if not all(subject.can_change for subject in subjects):
+    """Return the methods of a default audit that can work with the concept; none for models, which are only measured.
+
+    Measuring a model takes minutes for each method, so its methods must be named.
+    """
+    if not all(subject.can_change and subject.changed_by_default for subject in subjects):
         return ()
     fitting = tuple(chain for chain in DEFAULT_METHODS if _can_remove(chain, concept))
     return fitting or tuple(chain for chain in FALLBACK_METHODS if _can_remove(chain, concept))
@@ -203,11 +206,12 @@ def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
     if info.takes == "probe":
         own = concept.probes or [id for id in info.default_queries() if probe(id).concept == concept.name]
         return tuple(own)
-    return info.default_queries()
+    queries = info.default_queries()
+    return tuple(id for id in queries if info.query_concepts.get(id, concept.name) == concept.name)
 
 
 def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
-    shipped = {id: words.query(id) for id in info.default_queries()}
+    shipped = {id: info.query(id, concept) for id in info.default_queries()}
     tagged = [id for id, query in shipped.items() if query.concept == concept.name]
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]

@@ -34,10 +34,20 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.likelihood.bbq import bbq
+    from evenhand.measures.likelihood.holistic_bias import holistic_bias
+    from evenhand.measures.likelihood.honest import honest
     from evenhand.measures.likelihood.perplexity import perplexity
+    from evenhand.measures.likelihood.pronoun_share import pronoun_share
+    from evenhand.measures.likelihood.winobias import winobias
+    from evenhand.measures.likelihood.winogender import winogender
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
+    from evenhand.measures.quality.sentence_retention import sentence_retention
     from evenhand.measures.quality.similarity import similarity
+    from evenhand.measures.sentences.layer_bias import layer_bias
+    from evenhand.measures.sentences.retrieval_skew import retrieval_skew
+    from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
 
 __all__ = [
@@ -46,6 +56,7 @@ __all__ = [
     "analogy",
     "analogy_generation",
     "bat",
+    "bbq",
     "clustering",
     "corpus_bias",
     "direct_bias",
@@ -54,9 +65,12 @@ __all__ = [
     "generate_analogies",
     "get",
     "gipe",
+    "holistic_bias",
+    "honest",
     "ids",
     "indirect_bias",
     "info",
+    "layer_bias",
     "mab",
     "mac",
     "midb",
@@ -65,16 +79,22 @@ __all__ = [
     "nli_neutrality",
     "occupation_share",
     "perplexity",
+    "pronoun_share",
     "proximity_bias",
     "recoverability",
     "retention",
+    "retrieval_skew",
     "ripa",
     "rnd",
     "rnsb",
     "same",
+    "seat",
     "sembias",
+    "sentence_retention",
     "similarity",
     "weat",
+    "winobias",
+    "winogender",
 ]
 
 

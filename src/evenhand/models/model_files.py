@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,20 @@ def read_json(path: Path) -> JSONObject:
     if not isinstance(content, dict):
         raise FormatError(f"{path}: holds a {type(content).__name__}, expected a JSON object")
     return content
+
+
+def read_unchanged_json(path: Path) -> Mapping[str, object]:
+    """Return the object that a JSON file holds, parsed once while time, size and identity of the file stay the same."""
+    try:
+        state = path.stat()
+    except OSError:
+        return read_json(path)  # its error says what is wrong
+    return _parsed(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _parsed(path: Path, *state: int) -> Mapping[str, object]:
+    return MappingProxyType(read_json(path))
 
 
 def read_json_value(path: Path) -> object:

@@ -54,6 +54,8 @@ class Subject(ABC):
     """The kind in words, for messages: "word vectors"."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
+    changed_by_default: ClassVar[bool] = False
+    """Whether an audit that names no method applies the default ones."""
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
@@ -77,6 +79,11 @@ class Subject(ABC):
     @abstractmethod
     def offers(self) -> tuple[ViewName, ...]:
         """The views this subject has."""
+
+    @property
+    def asked_by_default(self) -> tuple[ViewName, ...]:
+        """The views whose measures an audit asks without being told to."""
+        return self.offers
 
     @abstractmethod
     def _open_view(self, name: ViewName) -> Any:
@@ -114,8 +121,8 @@ class Subject(ABC):
             "sha256": self.digest,
         }
 
-    def changed(self, change: VectorChange) -> Subject:
-        """Return the subject after a change of its vectors."""
+    def changed(self, change: Any) -> Subject:
+        """Return the subject after a fitted change: a `VectorChange`, or a `ModelChange` of a transformer."""
         raise UsageError(
             f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
             hint="audit it without methods: `evenhand audit --no-methods`",

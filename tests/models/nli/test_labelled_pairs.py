@@ -3,11 +3,13 @@
 import gzip
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
+from evenhand.models.nli import PredictionsFile
 from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
 
 ROWS = [
@@ -187,3 +189,42 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pairs.jsonl")
     with pytest.raises(InputMissingError, match="is a pipe"):
         read_pairs(tmp_path / "pairs.jsonl")
+
+
+BOMB, LIMIT = 64 << 20, 1 << 20
+
+
+def read_predictions(path, **options):
+    return PredictionsFile(path, **options).predict(["A man ate."], ["A person ate."])
+
+
+@pytest.mark.parametrize("read", [read_pairs, read_predictions])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [(".jsonl", '{"premise": "'), (".csv", "premise,hypothesis,label\n"), (".csv", 'premise\n"\n')]
+)
+def test_a_record_without_end_is_an_error_in_bounded_memory(tmp_path, read, suffix, start):
+    path = tmp_path / f"bomb{suffix}.gz"
+    path.write_bytes(gzip.compress(start.encode() + b"a" * BOMB, 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match="a record or word is longer than 1,048,576 bytes") as caught:
+            read(path, max_record=LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < BOMB / 4
+    finally:
+        tracemalloc.stop()
+    assert "--max-record" in caught.value.hint
+
+
+def test_a_row_of_many_quoted_lines_is_limited(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text('premise,hypothesis,label\nA,B,neutral\nA,"' + "a line\n" * 200 + '",entailment\n')
+    with pytest.raises(FormatError, match=r"pairs\.csv, line \d+: a record or word is longer than 1,000 bytes"):
+        read_pairs(path, max_record=1000)
+    assert len(read_pairs(path)) == 2
+
+
+def test_a_long_field_within_the_limit_is_read(tmp_path):
+    """The parser's own limit is 131,072 characters."""
+    path = tmp_path / "pairs.csv"
+    path.write_text(f"premise,hypothesis,label\n{'a' * 200_000},B,neutral\nA,B,entailment\n")
+    assert len(read_pairs(path).premises[0]) == 200_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,11 +95,20 @@ def audit(
     """Measure subjects before and after each method; print tables and write one page."""
     from evenhand.audit import Audit, Plan
 
+    _refuse_options_without_effect(
+        planned={
+            "--method": method, "--measure": measure, "--query": query, "--no-methods": no_methods,
+            "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
+        } if plan else {},
+        running={"--jobs": jobs != 1, "--memory": memory is not None} if write_plan else {},
+    )  # fmt: skip
+    if no_methods and method:
+        raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
+    if memory is not None and jobs == 1:
+        raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")
     if not write_plan:
         require_folder(out)
     given = Plan.read(plan) if plan else None
-    if given and (method or measure or query or no_methods):
-        raise UsageError("--plan replaces --method, --measure, --query and --no-methods", hint="edit the plan file")
     addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
     opened = open_subjects(
         addresses, device=device, precision=precision, labels=labels, case=case, format=format,
@@ -108,6 +118,8 @@ def audit(
         opened, methods=() if no_methods else method, only=measure or (), queries=query or (), concept=concept,
         seed=seed, full_probes=full_probes,
     )  # fmt: skip
+    if full_probes and not any(question.info.view == "inference" for question in made.questions):
+        raise UsageError("--full-probes is for inference models, and no question of this audit asks one")
     if write_plan:
         _write_plan(made, write_plan, as_json)
         return
@@ -126,6 +138,16 @@ def audit(
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     note(f"record {saved}\nreport {page}")
+
+
+def _refuse_options_without_effect(planned: Mapping[str, object], running: Mapping[str, object]) -> None:
+    """Raise an error for options that a plan file replaces, and for those of a run that does not take place."""
+    if names := [name for name, value in planned.items() if value]:
+        raise UsageError(f"--plan replaces {', '.join(names)}", hint="edit the plan file")
+    if names := [name for name, value in running.items() if value]:
+        raise UsageError(
+            f"--write-plan runs nothing, so that {', '.join(names)} has no effect", hint="give it when you run the plan"
+        )
 
 
 def _write_plan(plan: Plan, path: Path, as_json: bool) -> None:

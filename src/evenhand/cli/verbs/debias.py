@@ -64,6 +64,8 @@ def debias(
         raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
     if sweep and option:
         raise UsageError("--set needs --method", hint="a sweep tries every method with its own parameters")
+    if sweep and save_map:
+        raise UsageError("--save-map needs --method", hint="choose a method from the sweep, then save its map")
     if not sweep:
         format_for_writing(out)  # an impossible name should not cost a long fit
     about = words.concept(concept)

@@ -23,10 +23,11 @@ from evenhand.cli.options import (
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, show, show_json
-from evenhand.errors import UsageError
+from evenhand.errors import InputMissingError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.measures import Info, Measurement
+    from evenhand.words import Concept
 
 
 def measure(
@@ -63,6 +64,8 @@ def measure(
     function, info = measures.get(measure_id), measures.info(measure_id)
     about = words.concept(concept)
     options = _options(function, option or [])
+    if reference and "reference" not in inspect.signature(function).parameters:
+        raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
     opened, *before = open_subjects(
         [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
         format=format, allow_pickle=allow_pickle or None,
@@ -70,6 +73,7 @@ def measure(
     require_view(info, [opened])
     queries = query or list(concept_queries(info, about))
     if not queries:
+        _require_data(info, about)
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
@@ -89,6 +93,18 @@ def measure(
         show_json({**(documents[0] if len(documents) == 1 else {}), "measurements": documents})
     else:
         _show(info, results)
+
+
+def _require_data(info: Info, concept: Concept) -> None:
+    """Raise if a measure would ask something about the concept, but its data are not on this disk."""
+    from evenhand import data
+
+    missing = [name for name in info.data if data.locate(name) is None]
+    if missing and (not info.concepts or concept.name in info.concepts):
+        raise InputMissingError(
+            f"{info.id} needs data that are not on this disk: {', '.join(missing)}",
+            hint=f"evenhand fetch {' '.join(missing)}",
+        )
 
 
 def _query_hint(info: Info) -> str:

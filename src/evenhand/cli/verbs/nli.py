@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Json, notes_on_stderr
+from evenhand.cli.options import MEGABYTE, Json, MaxRecord, notes_on_stderr
 from evenhand.cli.options import load as load_vectors
 from evenhand.cli.screens.nli import describe_skipped, show_accuracy, show_models
 from evenhand.cli.screens.terminal import note, progress, show_json
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evenhand.models.nli import NLIModel
     from evenhand.models.nli.labelled_pairs import LabelledPairs
     from evenhand.models.nli.training import TrainedNLI
+    from evenhand.models.nli.training.settings import NLITrainingSettings
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
@@ -32,10 +33,6 @@ LabelOrder = Annotated[
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 
 MAX_SEEDS = 10_000
-SETTINGS = (
-    *("architecture", "epochs", "patience", "hidden", "batch", "optimiser", "learning_rate", "weight_decay", "dropout"),
-    *("intra_attention", "lower", "normalise", "device", "precision", "stack"),
-)
 
 
 def train(
@@ -63,6 +60,7 @@ def train(
     lower: Annotated[bool, typer.Option(help="Look words up in lower case.")] = True,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to unit length.")] = False,
     labels: LabelOrder = None,
+    max_record: MaxRecord = 128,
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
     stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="CPU 1, GPU all")] = None,
@@ -70,17 +68,23 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one model per seed; rerun the same command to resume."""
-    options = locals()
-    settings = {name: options[name] for name in SETTINGS}
     require("torch", extra="models")
+    from evenhand.models.nli.training.settings import NLITrainingSettings
+
+    settings = NLITrainingSettings(
+        architecture=architecture, epochs=epochs, patience=patience, hidden=hidden, batch=batch, optimiser=optimiser,
+        learning_rate=learning_rate, weight_decay=weight_decay, dropout=dropout, intra_attention=intra_attention,
+        lower=lower, normalise=normalise, device=device, precision=precision,
+    )  # fmt: skip
     if dtype not in ("float32", "float16"):
         raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
     numbers = parse_seeds(seeds)
-    _check_before_reading(settings, out)
-    pairs, dev, *tests = (_read_pairs(path, labels) for path in (train_file, dev_file, *(test_file or [])))
+    _require_writable(out)
+    files = (train_file, dev_file, *(test_file or []))
+    pairs, dev, *tests = (_read_pairs(path, labels, max_record) for path in files)
     for kind, data in (("train", pairs), ("dev", dev)):
         note(f"{kind}: {len(data):,} pairs of {data.source}{describe_skipped(data.skipped)}")
-    trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings)
+    trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings, stack)
     models = [_save(one, tests, out, dtype) for one in trained]
     _write_json({"models": models}, out / "train.json")
     if as_json:
@@ -99,6 +103,7 @@ def evaluate(
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
     labels: LabelOrder = None,
+    max_record: MaxRecord = 128,
     outputs: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +118,7 @@ def evaluate(
     from evenhand.models.nli.evaluation import evaluate as run
     from evenhand.subjects.nli_models import open_models
 
-    data = [_read_pairs(path, labels, one_class=True) for path in files]
+    data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
     with notes_on_stderr(), progress(model) as bar:
         change = VectorMap.load(map_file) if map_file else None
         subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
@@ -154,19 +159,17 @@ def _load_mapped(source: str, map_file: Path | None) -> Vectors:
     return VectorMap.load(map_file)(vectors) if map_file else vectors
 
 
-def _read_pairs(path: Path, labels: str | None, *, one_class: bool = False) -> LabelledPairs:
+def _read_pairs(path: Path, labels: str | None, megabytes: int, *, one_class: bool = False) -> LabelledPairs:
     from evenhand.models.nli.labelled_pairs import read_pairs
 
     order = [part.strip() for part in labels.split(",")] if labels else None
-    return read_pairs(path, labels=order, one_class=one_class)
+    return read_pairs(path, labels=order, one_class=one_class, max_record=megabytes * MEGABYTE)
 
 
-def _check_before_reading(settings: dict[str, Any], out: Path) -> None:
-    """Raise an error for invalid settings or an unwritable folder before anything is read or trained."""
+def _require_writable(out: Path) -> None:
+    """Raise an error for an unwritable folder before anything is read or trained."""
     from evenhand.files import output_errors
-    from evenhand.models.nli.training.settings import NLITrainingSettings
 
-    NLITrainingSettings(**{name: value for name, value in settings.items() if name != "stack"})
     with output_errors(out), TemporaryDirectory(dir=_nearest_existing(out)):
         pass
 
@@ -190,12 +193,21 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def _train(
-    pairs: LabelledPairs, dev: LabelledPairs, vectors: Vectors, seeds: list[int], out: Path, settings: dict[str, Any]
+    pairs: LabelledPairs,
+    dev: LabelledPairs,
+    vectors: Vectors,
+    seeds: list[int],
+    out: Path,
+    settings: NLITrainingSettings,
+    stack: int | None,
 ) -> tuple[TrainedNLI, ...]:
     from evenhand.models.nli.training import train as run
 
     with notes_on_stderr(), progress("training") as bar:
-        return run(pairs, dev, vectors, seeds=seeds, checkpoint=out / "checkpoint", progress=bar, **settings)
+        return run(
+            pairs, dev, vectors, seeds=seeds, stack=stack, checkpoint=out / "checkpoint", progress=bar,
+            **settings.to_dict(),
+        )  # fmt: skip
 
 
 def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:

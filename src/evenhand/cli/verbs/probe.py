@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Address, EngineOption, Json, RecordFolder, Seed, Workers, notes_on_stderr
+from evenhand.cli.options import (
+    MEGABYTE,
+    Address,
+    EngineOption,
+    Json,
+    MaxRecord,
+    RecordFolder,
+    Seed,
+    Workers,
+    notes_on_stderr,
+)
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
@@ -71,6 +82,7 @@ def probe(
             "--sample", help="Ask about a stratified sample of about so many pairs.", show_default="all pairs"
         ),
     ] = None,
+    max_record: MaxRecord = 128,
     device: Annotated[str, typer.Option("--device", help="numpy, torch, torch:cuda or auto.")] = "auto",
     engine: EngineOption = "local",
     address: Address = None,
@@ -112,9 +124,8 @@ def probe(
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
     with notes_on_stderr(), open_engine(engine, workers=workers, address=address, protect_stdout=True) as where:
-        subjects = [
-            open_models(some, vectors=vectors, change=change, device=device, labels=labels) for some in addresses
-        ]
+        open_one = partial(open_models, vectors=vectors, change=change, device=device, labels=labels)
+        subjects = [open_one(some, max_record=max_record * MEGABYTE) for some in addresses]
         results = [_run(where, subject, asked, options) for subject in subjects]
     comparison = compare_results(*results) if compare else None
     if as_json:

@@ -12,7 +12,8 @@ from typing import IO
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import TextOptions, invalid_utf8, text_lines, too_long
+from evenhand.corpus.readers.text import TextOptions, invalid_utf8, text_lines
+from evenhand.record_limit import record_too_long
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^<>]*>([^<]+)</namespace>')
 TITLE, TITLE_END = "<title>", "</title>"
@@ -61,7 +62,7 @@ def _articles(lines: Iterator[str], name: str, limit: int, log: ReadLog) -> Iter
         elif tag := TEXT.search(line):
             text = "" if tag[0].endswith("/>") else _article_text(line[tag.end() :], lines, limit)
             if text is None:
-                error = too_long(name, limit)
+                error = record_too_long(name, limit)
                 log.bad_record(f"{name}, article {title!r}", error.message.removeprefix(f"{name}: "), error.hint)
             elif title.partition(":")[0] not in namespaces and not text.lstrip().lower().startswith("#redirect"):
                 yield document(plain(unescape(text), namespaces))

@@ -10,8 +10,9 @@ from typing import IO, TYPE_CHECKING
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, limited_lines, text_lines, too_long
+from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, text_lines
 from evenhand.errors import FormatError, counted
+from evenhand.record_limit import TableRows, limited_lines, record_too_long
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +32,7 @@ def read_jsonl(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog)
         where = f"{name}, line {number}"
         try:
             if line is None:
-                raise too_long(where, options.max_record)
+                raise record_too_long(where, options.max_record)
             text = _json_text(line, where, options)
         except FormatError as error:
             log.bad_record(where, error.message.removeprefix(f"{where}: "), error.hint)
@@ -71,38 +72,13 @@ def _without_surrogates(text: str, where: str, options: TextOptions) -> str:
     return text
 
 
-class _RowLimit:
-    """Iterate over lines, raising an error if a row spans more characters than a limit."""
-
-    def __init__(self, lines: Iterator[str], limit: int, name: str) -> None:
-        self._lines, self._limit, self._name, self._length = lines, limit, name, 0
-
-    def __iter__(self) -> _RowLimit:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self._length += len(line)
-        if self._length > self._limit:
-            raise too_long(self._name, self._limit)
-        return line
-
-    def start_row(self) -> None:
-        """Begin to count a new row."""
-        self._length = 0
-
-
 def read_table(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog, *, delimiter: str) -> Iterator[str]:
     """Yield the rows of a table with a header line; quoted fields may span several lines."""
-    csv.field_size_limit(options.max_record)  # 131,072 characters by default
     with text_lines(stream, name, options, newline="") as lines:
-        limited = _RowLimit(lines, options.max_record, name)
-        rows = csv.reader(limited, delimiter=delimiter, strict=True)
+        rows = TableRows(lines, options.max_record, name, delimiter=delimiter, strict=True)
         try:
             column = _column(next(rows, []), name, options.field)
-            limited.start_row()
             for row in rows:
-                limited.start_row()
                 if column < len(row):
                     yield document(row[column])
                 elif row:
@@ -111,8 +87,6 @@ def read_table(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog,
         except UnicodeDecodeError as error:
             raise invalid_utf8(f"{name}, after line {rows.line_num}", error) from error
         except csv.Error as error:
-            if "field larger than field limit" in str(error):
-                raise too_long(f"{name}, line {rows.line_num}", options.max_record) from error
             raise FormatError(
                 f"{name}, line {rows.line_num}: {error}", hint="check the quotes of this table"
             ) from error

@@ -17,10 +17,11 @@ from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
 from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
 from evenhand.corpus.readers.records import read_csv, read_jsonl, read_parquet, read_tsv
-from evenhand.corpus.readers.text import BLOCK, MAX_RECORD, ByteSpan, TextOptions, read_text, span_lines, split_file
+from evenhand.corpus.readers.text import BLOCK, ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
 from evenhand.files import compression_of
+from evenhand.record_limit import MAX_RECORD
 
 Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
 Reader: TypeAlias = Callable[[IO[bytes], str, TextOptions, ReadLog], Iterator[str]]

@@ -1,4 +1,4 @@
-"""Plain text, and the options, decoding and record limit that all readers share."""
+"""Plain text, and the options and decoding that all readers share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import IO, NamedTuple, cast
 from evenhand.corpus.counting.text_stream import BREAKS, END
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import FormatError
+from evenhand.record_limit import MAX_RECORD, LineLimit, record_too_long
 
 BLOCK = 1 << 20  # bytes read at a time; a longer line is passed on before its end has been read
-MAX_RECORD = 128 << 20  # bytes
 WHITESPACE = tuple(mark for mark in BREAKS if mark != END)
 
 
@@ -31,14 +31,6 @@ class TextOptions:
     skip_bad: bool = False
     max_record: int = MAX_RECORD
     """Longest record in bytes: a JSON line, a CSV row, a web archive record, an article, or a word of plain text."""
-
-
-def too_long(where: str, limit: int) -> FormatError:
-    """Return the error for a record that exceeds the limit."""
-    return FormatError(
-        f"{where}: a record or word is longer than {limit:,} bytes",
-        hint="check the file; a larger max_record (--max-record, in MB) allows it",
-    )
 
 
 def read_text(
@@ -74,7 +66,7 @@ def _cut_at_breaks(blocks: Iterator[str], *, by_line: bool, limit: int, name: st
         held.append(block[end:])
         length += len(block) - end
         if length > limit:
-            raise too_long(name, limit)
+            raise record_too_long(name, limit)
     if length:
         yield "".join(held)
 
@@ -83,44 +75,13 @@ def _last_whitespace(text: str) -> int:
     return max(text.rfind(character) for character in WHITESPACE)
 
 
-def limited_lines(stream: IO[bytes], limit: int) -> Iterator[bytes | None]:
-    """Yield the lines of a stream; None stands for a line longer than `limit` bytes, which is skipped."""
-    while line := stream.readline(limit + 1):
-        if len(line) <= limit or line.endswith(b"\n"):
-            yield line
-            continue
-        while (part := stream.readline(BLOCK)) and not part.endswith(b"\n"):
-            pass
-        yield None
-
-
-class _LineLimit(io.BufferedIOBase):
-    """Pass a stream on, raising an error if a line exceeds a limit."""
-
-    def __init__(self, stream: IO[bytes], limit: int, name: str) -> None:
-        # Not `read`, which gathers a full block and drops it if the stream fails meanwhile.
-        self._read = getattr(stream, "read1", stream.read)
-        self._limit, self._name, self._length = limit, name, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read1(self, size: int = -1, /) -> bytes:
-        block: bytes = self._read(size)
-        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
-        self._length = self._length + len(block) if end < 0 else len(block) - end - 1
-        if self._length > self._limit:
-            raise too_long(self._name, self._limit)
-        return block
-
-
 @contextmanager
 def text_lines(stream: IO[bytes], name: str, options: TextOptions, *, newline: str) -> Iterator[Iterator[str]]:
     """Yield the lines of a stream as text; invalid UTF-8 raises an error at its line, after all lines before it."""
     strict = options.encoding_errors == "strict"
     # A strict wrapper would fail for a whole buffer, including its valid lines.
     errors = "surrogateescape" if strict else options.encoding_errors
-    limited = _LineLimit(stream, options.max_record, name)
+    limited = LineLimit(stream, options.max_record, name)
     lines = io.TextIOWrapper(cast(IO[bytes], limited), "utf-8-sig", errors, newline=newline)
     try:
         yield map(_valid, lines) if strict else lines

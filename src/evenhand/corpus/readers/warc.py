@@ -7,8 +7,9 @@ from typing import IO
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
-from evenhand.corpus.readers.text import BLOCK, TextOptions, decode, too_long
+from evenhand.corpus.readers.text import BLOCK, TextOptions, decode
 from evenhand.errors import FormatError, counted, shown
+from evenhand.record_limit import record_too_long
 
 HEADER_LINE, HEADER_LINES = 1 << 16, 1000  # longest header line and most lines of a header
 DIGITS = 18  # of a Content-Length
@@ -26,7 +27,7 @@ def read_warc(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) 
             continue
         texts += 1
         if length > options.max_record:
-            error = too_long(where, options.max_record)
+            error = record_too_long(where, options.max_record)
             log.bad_record(where, error.message.removeprefix(f"{where}: "), error.hint)
             _skip_body(stream, length, where)
             continue

@@ -11,8 +11,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,7 @@ from numpy.typing import NDArray
 from evenhand.errors import FormatError, UsageError, counted, shown
 from evenhand.files import bare_name, existing, open_bytes
 from evenhand.models.nli.protocol import LABELS
-
-if TYPE_CHECKING:
-    from _csv import Reader as CsvReader
-
+from evenhand.record_limit import MAX_RECORD, LineLimit, TableRows, limited_lines, record_too_long
 
 Labels: TypeAlias = NDArray[np.int8]
 
@@ -94,7 +92,11 @@ class LabelledPairs:
 
 
 def read_pairs(
-    path: str | os.PathLike[str], *, labels: Sequence[str] | None = None, one_class: bool = False
+    path: str | os.PathLike[str],
+    *,
+    labels: Sequence[str] | None = None,
+    one_class: bool = False,
+    max_record: int = MAX_RECORD,
 ) -> LabelledPairs:
     """Read labelled pairs from a .jsonl, .tsv, .txt or .csv file, compressed or not.
 
@@ -107,6 +109,7 @@ def read_pairs(
         path: The file.
         labels: Names of the labels 0, 1, 2 (or 0, 1), such as `("entailment", "neutral", "contradiction")`.
         one_class: Accept a file in which every pair has the same label.
+        max_record: Longest line or row in bytes; a longer one is an error.
     """
     file = existing(Path(path), what="file of labelled pairs")
     if not file.is_file():
@@ -114,7 +117,7 @@ def read_pairs(
     with file.open("rb") as raw:
         digest = hashlib.file_digest(raw, "sha256").hexdigest()
     order = parse_label_order(HANS if file.name.lower().startswith("hans") else labels)
-    pairs = _collect(_rows(file), file.name, order, digest, where=str(path))
+    pairs = _collect(_rows(file, max_record), file.name, order, digest, where=str(path))
     if not one_class:
         require_several_labels(pairs)
     return pairs
@@ -143,15 +146,15 @@ def require_several_labels(pairs: LabelledPairs) -> None:
         )
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _rows(path: Path, max_record: int) -> Iterator[tuple[int, Row]]:
     suffix = Path(bare_name(path)).suffix
     if suffix not in READERS:
         raise UsageError(
             f"{path}: labelled pairs must be in a {', '.join(READERS)} file, got {suffix or 'a name without suffix'}",
             hint="rename the file after its format",
         )
-    with open_text(path) as text:
-        yield from READERS[suffix](text, path)
+    with open_records(path) as stream:
+        yield from READERS[suffix](stream, path, max_record)
 
 
 def _collect(
@@ -202,15 +205,14 @@ COLUMNS = {
 }
 
 
-def _jsonl(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-    return ((line, _select_columns(row, path, line)) for line, row in json_objects(text, path))
+def _jsonl(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, Row]]:
+    return ((line, _select_columns(row, path, line)) for line, row in json_objects(stream, path, max_record))
 
 
-def _table(delimiter: str, quoting: Literal[0, 3]) -> Callable[[IO[str], Path], Iterator[tuple[int, Row]]]:
-    return lambda text, path: _records(csv.reader(text, delimiter=delimiter, quoting=quoting), path)
-
-
-def _records(rows: CsvReader, path: Path) -> Iterator[tuple[int, Row]]:
+def _table(
+    stream: IO[bytes], path: Path, max_record: int, *, delimiter: str, quoting: Literal[0, 3]
+) -> Iterator[tuple[int, Row]]:
+    rows = table_rows(stream, path, max_record, delimiter=delimiter, quoting=quoting)
     header: Sequence[str] | None = None
     for cells in rows:
         if not cells:
@@ -262,13 +264,14 @@ def _select_columns(row: Mapping[str, object], path: Path, line: int) -> Row:
     return values
 
 
-READERS: dict[str, Callable[[IO[str], Path], Iterator[tuple[int, Row]]]] = {
+# Quotation marks in the published tables belong to the sentences.
+_tab_separated = partial(_table, delimiter="\t", quoting=csv.QUOTE_NONE)
+READERS: dict[str, Callable[[IO[bytes], Path, int], Iterator[tuple[int, Row]]]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
-    # Quotation marks in the published tables belong to the sentences.
-    ".tsv": _table("\t", csv.QUOTE_NONE),
-    ".txt": _table("\t", csv.QUOTE_NONE),
-    ".csv": _table(",", csv.QUOTE_MINIMAL),
+    ".tsv": _tab_separated,
+    ".txt": _tab_separated,
+    ".csv": partial(_table, delimiter=",", quoting=csv.QUOTE_MINIMAL),
 }
 
 
@@ -277,28 +280,44 @@ SURROGATE = "\\ud"  # how JSON escapes begin that may stand for half a character
 
 
 @contextlib.contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a file as UTF-8 text, decompressed if its name says so.
+def open_records(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of UTF-8 text, decompressed if its name says so.
 
     Raises:
         InputMissingError: If it is not a readable file.
         FormatError: If it is not UTF-8, or a table that cannot be parsed.
     """
     with open_bytes(existing(path)) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
-            yield text
+            yield stream
         except UnicodeDecodeError as error:
             raise FormatError(f"{path}: not UTF-8 text ({error.reason})", hint="save it as UTF-8") from error
         except csv.Error as error:
             raise FormatError(f"{path}: not a valid table ({error})", hint="check for an unclosed quote") from error
 
 
-def json_objects(text: IO[str], path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield line number and object of each line; blank lines are skipped."""
-    for line, record in enumerate(text, start=1):
+def table_rows(
+    stream: IO[bytes],
+    path: Path,
+    max_record: int,
+    *,
+    delimiter: str = ",",
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL,
+    strict: bool = False,
+) -> TableRows:
+    """Return the rows of a table; a row of more than `max_record` bytes is an error."""
+    limited = cast(IO[bytes], LineLimit(stream, max_record, str(path)))
+    text = io.TextIOWrapper(limited, encoding="utf-8-sig", newline="")
+    return TableRows(text, max_record, str(path), delimiter=delimiter, quoting=quoting, strict=strict)
+
+
+def json_objects(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield line number and object of each line; blank lines are skipped, too long ones are an error."""
+    for line, record in enumerate(limited_lines(stream, max_record), start=1):
+        if record is None:
+            raise record_too_long(f"{path}:{line}", max_record)
         if record.strip():
-            yield line, _parse_object(record, f"{path}:{line}")
+            yield line, _parse_object(record.decode("utf-8-sig"), f"{path}:{line}")
 
 
 def _parse_object(record: str, where: str) -> dict[str, object]:

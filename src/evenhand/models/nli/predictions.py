@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,8 +12,9 @@ import numpy as np
 
 from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import bare_name
-from evenhand.models.nli.labelled_pairs import json_objects, open_text
+from evenhand.models.nli.labelled_pairs import json_objects, open_records, table_rows
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
+from evenhand.record_limit import MAX_RECORD
 from evenhand.words.probes import Points, Probe
 
 Row = Mapping[str, object]
@@ -31,6 +31,8 @@ class PredictionsFile:
     path: Path
     columns: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    max_record: int = MAX_RECORD
+    """Longest line or row in bytes; a longer one is an error."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
@@ -75,8 +77,8 @@ class PredictionsFile:
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Yield line number and row; blank lines are skipped."""
-        with open_text(self.path) as text:
-            yield from READERS[Path(bare_name(self.path)).suffix](text, self.path)
+        with open_records(self.path) as stream:
+            yield from READERS[Path(bare_name(self.path)).suffix](stream, self.path, self.max_record)
 
     def _probabilities(self, rows: Sequence[tuple[int, Row]]) -> Probabilities:
         names = [self.columns.get(label, label) for label in LABELS]
@@ -126,10 +128,15 @@ def _parse_number(value: object) -> float:
     return float(value)
 
 
-def _csv(text: IO[str], path: Path) -> Iterator[tuple[int, Row]]:
-    rows = csv.DictReader(text)
-    for row in rows:
-        yield rows.line_num, row
+def _csv(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, Row]]:
+    rows = table_rows(stream, path, max_record, strict=True)
+    header = next(rows, [])
+    for cells in rows:
+        if cells:
+            yield rows.line_num, dict(zip(header, cells, strict=False))
 
 
-READERS: dict[str, Callable[[IO[str], Path], Iterator[tuple[int, Row]]]] = {".jsonl": json_objects, ".csv": _csv}
+READERS: dict[str, Callable[[IO[bytes], Path, int], Iterator[tuple[int, Row]]]] = {
+    ".jsonl": json_objects,
+    ".csv": _csv,
+}

@@ -26,14 +26,6 @@ MAX_RECORD = 32 << 20  # bytes of a line, an entry or a vocabulary word
 MAX_EXPANSION = 200  # of a compressed matrix; real vectors shrink to a half or a tenth
 
 
-def record_too_long(position: str, max_record: int) -> FormatError:
-    """Return the error for a record that exceeds the limit."""
-    return FormatError(
-        f"{position}: longer than {max_record:,} bytes",
-        hint="check the file; a larger max_record (command line: --max-record, in MB) allows it",
-    )
-
-
 def check_expansion(path: Path, needed: int) -> None:
     """Raise `FormatError` if a compressed file claims implausibly many decompressed bytes."""
     size = path.stat().st_size

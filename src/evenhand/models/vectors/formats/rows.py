@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
-from evenhand.models.vectors.formats.format import MAX_RECORD, record_too_long
+from evenhand.models.vectors.formats.format import MAX_RECORD
 from evenhand.models.vectors.formats.layout import Layout, has_more_numbers, is_number
+from evenhand.record_limit import record_too_long
 
 NEWLINE, RETURN = 0x0A, 0x0D
 WIDE = 10_000  # above this dimension polars needs more memory for its columns than the numbers take

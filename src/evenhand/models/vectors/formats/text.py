@@ -17,12 +17,12 @@ from evenhand.models.vectors.formats.format import (
     Format,
     Parsed,
     ReadOptions,
-    record_too_long,
     register_format,
 )
 from evenhand.models.vectors.formats.layout import Header, Layout, has_more_numbers, infer, split_header
 from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, GrowingMatrix, parse_block
 from evenhand.models.vectors.table import Vectors
+from evenhand.record_limit import record_too_long
 
 START_BYTES = 1 << 20
 WRITE_ROWS = 20_000
