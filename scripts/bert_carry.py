@@ -5,7 +5,8 @@
     EVENHAND_DATA=folder python scripts/bert_carry.py mlm OUT              # encoder, WikiText-2 and part of enwik8
 
 The machine with the GPU receives few megabytes, so everything is as small as it can be without loss beyond float16. The
-bytes of float16 numbers are stored in two planes: that of signs and exponents can be compressed by a third.
+bytes of float16 numbers are stored in two planes: that of signs and exponents can be compressed by a third. The
+functions that split a trained model into files of limited size and join them again are here as well.
 """
 
 import gzip
@@ -17,8 +18,9 @@ import random
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import safe_open
@@ -31,8 +33,9 @@ OTHER = "nli-train/other.jsonl.gz"
 # Parts of MultiNLI's and ANLI's own evaluation sets, which stay out of training.
 LEFT_OUT = ("mnli_dev_matched", "mnli_dev_mismatched", "mnli_nyu_val5k", "anli_ni")
 HANS = "hans/hans.txt"
-ENWIK8_BYTES = 28_000_000  # of plain text: a half of what the markup leaves
+ENWIK8_BYTES = 22_000_000  # of plain text: what fits beside the encoder
 SHORTEST = 200  # characters of an article
+PART = 15 * 2**20  # bytes of a file that comes back
 PACKED = "body.safetensors"
 DROPPED_BITS = 2  # of float16's ten, where the other pairs have to fit as well
 
@@ -70,6 +73,38 @@ def unpack(carried: Path, out: Path) -> dict[str, str]:
     for name in ("config.json", *TOKENIZER):
         shutil.copy(carried / name, out / name)
     return {key: about[key] for key in ("name", "sha256_of_original", "dropped_bits")}
+
+
+def split(folder: Path, out: Path) -> None:
+    """Write the weights of a model folder in parts, and its other records in one file of JSON."""
+    out.mkdir(parents=True, exist_ok=True)
+    weights = (folder / "model.safetensors").read_bytes()
+    for number, start in enumerate(range(0, len(weights), PART)):
+        (out / f"{folder.name}.{number:02d}").write_bytes(weights[start : start + PART])
+    texts = {name: (folder / name).read_text() for name in ("config.json", "training.json", "README.md")
+             if (folder / name).exists()}  # fmt: skip
+    write_json({"sha256": hashlib.sha256(weights).hexdigest(), "files": texts}, out / f"{folder.name}.json")
+
+
+def join(parts: Path, name: str, body: Path, folder: Path) -> None:
+    """Put a model folder together from its parts and the tokenizer of its encoder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = json.loads((parts / f"{name}.json").read_text())
+    weights = b"".join(path.read_bytes() for path in sorted(parts.glob(f"{name}.[0-9][0-9]")))
+    if hashlib.sha256(weights).hexdigest() != record["sha256"]:
+        raise SystemExit(f"{parts}: the parts of {name} are not complete")
+    (folder / "model.safetensors").write_bytes(weights)
+    for file, text in record["files"].items():
+        (folder / file).write_text(text)
+    for file in TOKENIZER:
+        shutil.copy(body / file, folder / file)
+
+
+def write_json(content: Mapping[str, Any], path: Path) -> None:
+    """Write a file that is whole at every moment."""
+    partial = path.with_suffix(".unfinished")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.rename(path)
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
@@ -157,7 +192,7 @@ def main(kind: str, out: Path) -> None:
             sources[OTHER] = write_pairs(others, out / "other.tsv.xz")
         sources[HANS] = write_pairs(hans(data / HANS), out / "hans.tsv.xz")
     record = {"kind": kind, "counts": sources, "left_out": LEFT_OUT if kind == "all" else ()}
-    (out / "sources.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_json(record, out / "sources.json")
     total = sum(path.stat().st_size for path in out.iterdir())
     print(f"{out}: {total / 2**20:.1f} MiB; {sources}")
 

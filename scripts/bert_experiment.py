@@ -13,14 +13,12 @@ masked-language-model head. `split` and `join` pass weights through files of lim
 """
 
 import argparse
-import copy
 import hashlib
 import json
 import lzma
 import multiprocessing
 import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -30,22 +28,23 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import numpy as np
 import torch
-from bert_carry import PACKED, TOKENIZER, unpack
+from bert_carry import PACKED, join, split, unpack, write_json
 from lm_experiment import share_gpu
 
 import evenhand
 from evenhand import subspaces
 from evenhand.measures.inference import probe
 from evenhand.mitigations.maps import SoftProjection
+from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.input_table import input_table
 from evenhand.models.lm.masked_training import train_masked_lm
 from evenhand.models.nli.evaluation import evaluate
 from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
-from evenhand.models.nli.transformer.fine_tuning import fine_tune
+from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table
 from evenhand.models.nli.transformer.model import TransformerNLI
 from evenhand.models.nli.transformer.pair_batches import TokenisedPairs
-from evenhand.models.nli.transformer.table_map import fold_into_table
 
 PROBE = "gender-occupation"
 OTHER_PROBES = ("nationality-polarity", "religion-polarity")
@@ -55,7 +54,6 @@ OTHERS = "other-probes"
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch": 128, "learning_rate": 1e-4, "longest": 128}
 TINY_SETTINGS: dict[str, Any] = {"epochs": 1, "batch": 16, "learning_rate": 1e-4, "longest": 64}
 TINY_PAIRS, TINY_SAMPLE = 96, 600
-PART = 15 * 2**20  # bytes of a file
 MLM_NAME = "evenhand-minilm-6x384-mlm"
 MLM_DATA = "WikiText-2 (training part) and a random part of enwik8, both as plain text"
 LABELS = ("entailment", "neutral", "contradiction")
@@ -122,10 +120,9 @@ def work(inputs: Inputs, task: Task, folder: Path) -> None:
     began = time.monotonic()
     record: dict[str, Any] = {"condition": task.condition, "seed": task.seed, "data": inputs.given.data}
     if task.needs:
-        model = TransformerNLI(folder / task.needs, device="cpu", precision="float32").device_model.model
-        tokenizer = TransformerNLI(folder / task.needs, device="cpu").tokenizer
+        model, tokenizer = load_model(folder / task.needs).model, load_tokenizer(folder / task.needs)
         if change := map_of(task, inputs):
-            fold_into_table(model, change)
+            model = fold_into_table(model, tokenizer, change)
     else:
         trained = train(inputs, task)
         model, tokenizer = trained.model, trained.tokenizer
@@ -134,12 +131,11 @@ def work(inputs: Inputs, task: Task, folder: Path) -> None:
             trained.save(folder / f"{task.name}.part", dtype="float16")
             (folder / f"{task.name}.part").rename(folder / task.name)
     nli = TransformerNLI(
-        copy.deepcopy(model), tokenizer, device=inputs.given.device, precision=precision(inputs.given), name=task.name
+        model, tokenizer, device=inputs.given.device, precision=precision(inputs.given), name=task.name
     )
-    names = OTHER_PROBES if task.condition == OTHERS else (PROBE,)
     if task.condition != OTHERS:
         record |= {name: evaluate(nli, pairs).accuracy for name, pairs in inputs.tests.items()}
-    for name in names:
+    for name in OTHER_PROBES if task.condition == OTHERS else (PROBE,):
         started = time.monotonic()
         found = probe(nli, name, sample=TINY_SAMPLE if inputs.given.tiny else None, draws=0, force=True)
         record[name] = {**short(found.to_dict()), "seconds": round(time.monotonic() - started, 1)}
@@ -209,8 +205,6 @@ def run_nli(given: Any) -> None:
 
 def read_inputs(given: Any) -> tuple[Inputs, dict[str, Any]]:
     """Unpack the encoder and tokenise the pairs."""
-    from evenhand.models.huggingface import load_tokenizer
-
     body = given.work / "body"
     origin = unpack(given.carry, body)
     settings = TINY_SETTINGS if given.tiny else SETTINGS
@@ -238,8 +232,6 @@ def read_inputs(given: Any) -> tuple[Inputs, dict[str, Any]]:
 
 def joined(first: LabelledPairs, second: LabelledPairs) -> LabelledPairs:
     """Two files of pairs as one."""
-    import numpy as np
-
     digest = hashlib.sha256(f"{first.sha256} {second.sha256}".encode()).hexdigest()
     return LabelledPairs(
         first.premises + second.premises,
@@ -354,38 +346,6 @@ def lines(path: Path) -> Iterator[str]:
     """The lines of a compressed text."""
     with lzma.open(path, "rt", encoding="utf-8") as text:
         yield from (line.rstrip("\n") for line in text)
-
-
-def split(folder: Path, out: Path) -> None:
-    """Write the weights of a model folder in parts, and its other records in one file of JSON."""
-    out.mkdir(parents=True, exist_ok=True)
-    weights = (folder / "model.safetensors").read_bytes()
-    for number, start in enumerate(range(0, len(weights), PART)):
-        (out / f"{folder.name}.{number:02d}").write_bytes(weights[start : start + PART])
-    texts = {name: (folder / name).read_text() for name in ("config.json", "training.json", "README.md")
-             if (folder / name).exists()}  # fmt: skip
-    write_json({"sha256": hashlib.sha256(weights).hexdigest(), "files": texts}, out / f"{folder.name}.json")
-
-
-def join(parts: Path, name: str, body: Path, folder: Path) -> None:
-    """Put a model folder together from its parts and the tokenizer of its encoder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = json.loads((parts / f"{name}.json").read_text())
-    weights = b"".join(path.read_bytes() for path in sorted(parts.glob(f"{name}.[0-9][0-9]")))
-    if hashlib.sha256(weights).hexdigest() != record["sha256"]:
-        raise SystemExit(f"{parts}: the parts of {name} are not complete")
-    (folder / "model.safetensors").write_bytes(weights)
-    for file, text in record["files"].items():
-        (folder / file).write_text(text)
-    for file in TOKENIZER:
-        shutil.copy(body / file, folder / file)
-
-
-def write_json(content: Mapping[str, Any], path: Path) -> None:
-    """Write a file that is whole at every moment."""
-    partial = path.with_suffix(".unfinished")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.rename(path)
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
