@@ -281,6 +281,11 @@ def run_tasks(inputs: Inputs, tasks: list[Task], gather: Gathering, *, deadline:
     for task in tasks:
         (folder / f"{task.name}.json").unlink(missing_ok=True)
     running: dict[Task, Any] = {}
+    if not inputs.given.jobs:
+        for task in tasks:
+            work(inputs, task, folder)
+            gather.add(task)
+        return {}
     while (waiting or running) and time.monotonic() < deadline:
         ready = [task for task in waiting if not task.needs or (folder / task.needs).exists()]
         for task in ready[: inputs.given.jobs - len(running)]:
@@ -369,7 +374,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         one.add_argument("--no-extras", dest="extras", action="store_false", help="no random@test, no other probes")
         one.add_argument("--done", type=Path, help="nli.json of an earlier command")
         one.add_argument("--keep", nargs="*", default=["none-0", "he-she-0"], help="models to keep; the first is split")
-        one.add_argument("--jobs", type=int, default=min(15, os.cpu_count() or 1), help="processes at once")
+        one.add_argument("--jobs", type=int, default=min(15, os.cpu_count() or 1), help="processes at once; 0: none")
         one.add_argument("--epochs", type=int)
         one.add_argument("--batch", type=int)
         one.add_argument("--learning-rate", type=float)

@@ -2,12 +2,10 @@
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-import torch
-
-from evenhand.errors import UsageError
-from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
+from evenhand.errors import UsageError  # noqa: E402
+from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser  # noqa: E402
 
 
 def test_the_rate_rises_and_then_falls_to_zero() -> None:

@@ -6,14 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-import torch
-
-from evenhand.errors import FormatError, UsageError
-from evenhand.models.huggingface import load_model, load_tokenizer, model_kind
-from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks, train_masked_lm
+from evenhand.errors import FormatError, UsageError  # noqa: E402
+from evenhand.models.huggingface import load_model, load_tokenizer, model_kind  # noqa: E402
+from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks, train_masked_lm  # noqa: E402
 
 Folder = Callable[..., Path]
 TEXTS = ["he saw the king and his son", "she saw the queen and her daughter", "the man said that he likes art"] * 30

@@ -7,21 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-import torch
-
-from evenhand.errors import UnknownNameError, UsageError
-from evenhand.mitigations.maps import SoftProjection, WordTable
-from evenhand.models.encoders.hooks import hooked
-from evenhand.models.huggingface import load_tokenizer
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs
-from evenhand.models.nli.transformer.classifier_head import HEADS, TrainableClassifier, build_classifier
-from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table
-from evenhand.models.nli.transformer.model import TransformerNLI
-from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length
+from evenhand.errors import UnknownNameError, UsageError  # noqa: E402
+from evenhand.mitigations.maps import SoftProjection, WordTable  # noqa: E402
+from evenhand.models.encoders.hooks import hooked  # noqa: E402
+from evenhand.models.huggingface import load_tokenizer  # noqa: E402
+from evenhand.models.nli.evaluation import evaluate  # noqa: E402
+from evenhand.models.nli.labelled_pairs import LabelledPairs  # noqa: E402
+from evenhand.models.nli.transformer.classifier_head import HEADS, TrainableClassifier, build_classifier  # noqa: E402
+from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table  # noqa: E402
+from evenhand.models.nli.transformer.model import TransformerNLI  # noqa: E402
+from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length  # noqa: E402
 
 Folder = Callable[..., Path]
 PREMISES = ["the nurse saw a man", "the doctor was here", "he likes art and poetry", "she said that"] * 6
@@ -101,15 +99,15 @@ def test_seeds_decide_everything(body: Path) -> None:
 
 
 def test_an_interrupted_training_resumes_to_the_same_weights(body: Path, tmp_path: Path) -> None:
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(done: int, total: int, text: str) -> None:
         if text.startswith("epoch 2"):
-            raise Stop
+            raise StopError
 
     path = tmp_path / "checkpoint"
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         fine_tune(body, PAIRS, PAIRS, checkpoint=path, progress=stop, **FAST)
     assert path.exists()
     resumed = fine_tune(body, PAIRS, PAIRS, checkpoint=path, **FAST)
@@ -156,7 +154,7 @@ def test_the_hook_projects_exactly_under_mixed_precision(body: Path, projection:
 def test_bad_arguments_are_refused(body: Path) -> None:
     with pytest.raises(UsageError, match="seed"):
         fine_tune(body, PAIRS, PAIRS, seed=-1)
-    with pytest.raises(UsageError, match="settings are|unexpected"):
+    with pytest.raises(UsageError, match="unexpected keyword"):
         fine_tune(body, PAIRS, PAIRS, epoch=3)
     with pytest.raises(UnknownNameError, match="never"):
         fine_tune(body, PAIRS, PAIRS, when="never")
