@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.labels.counterfactual import counterfactual
     from evenhand.measures.likelihood.aul import aul, aula
     from evenhand.measures.likelihood.bbq import bbq
     from evenhand.measures.likelihood.crows_pairs import crows_pairs
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from evenhand.measures.sentences.retrieval_skew import retrieval_skew
     from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
+    from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
     "Info",
@@ -66,6 +68,8 @@ __all__ = [
     "bbq",
     "clustering",
     "corpus_bias",
+    "counterfactual",
+    "counterfactual_text",
     "crows_pairs",
     "direct_bias",
     "disco",
