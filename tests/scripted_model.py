@@ -67,7 +67,12 @@ class ScriptedModel:
         return np.array(rows, dtype=np.float64).reshape(len(contexts), len(fillers))
 
     def span_log_probabilities(
-        self, texts: Sequence[str], spans: Sequence[tuple[int, int]], *, later: str = "masked", tokens: int | None = None
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        *,
+        later: str = "masked",
+        tokens: int | None = None,
     ) -> list[np.ndarray]:
         scores = self.token_log_probabilities(texts)
         return [one.log_probabilities[one.covering(*span)] for one, span in zip(scores, spans, strict=True)]

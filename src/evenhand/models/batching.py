@@ -10,7 +10,7 @@ from evenhand.arrays import Rows
 from evenhand.errors import EvenhandError, UsageError
 
 TOKENS_AT_ONCE = {"cuda": 65_536}  # tokens in a batch, padding included
-FEW_TOKENS = 4_096  # on a CPU, a batch should stay in the cache
+FEW_TOKENS = 2_048  # on a CPU, a batch should stay in the cache
 
 
 def tokens_at_once(device: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from evenhand.errors import EvenhandError
 from evenhand.files import existing
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
+from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import percentile_interval
-
-if TYPE_CHECKING:
-    from evenhand.models.lm.likelihood import Likelihood
 
 NEUTRAL_TEXT = "neutral-text"
 INFO = Info(
@@ -26,10 +24,14 @@ INFO = Info(
     title="Perplexity on neutral text",
     takes="text",
     better="lower",
-    formula="PPL = exp(-sum_i log P(w_i | w_1 ... w_{i-1}) / number of words)",
+    formula=(
+        "PPL = exp(-sum_i log P(w_i | w_1 ... w_{i-1}) / number of words); masked models: the pseudo-perplexity, with "
+        "log P(w_i | all other tokens)"
+    ),
     reading=(
         "Lower: the model predicts the text better. Per word, so that models with different tokenizers compare. "
-        "Compare the same text only."
+        "Compare the same text only, and never the pseudo-perplexity of a masked model (score pseudo) with the "
+        "perplexity of a causal one."
     ),
     limits=(
         "Says nothing about bias: it is what a mitigation may cost. The neutral text is short; give a larger test text "
@@ -46,6 +48,9 @@ INFO = Info(
 def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
     """Perplexity per word of a text under a language model, with a bootstrap interval over its lines.
 
+    A masked model has a pseudo-perplexity: each token is predicted from all others. It is a score of its own name,
+    because no perplexity of a causal model compares with it.
+
     Args:
         view: a language model, or the `likelihood` view of a subject.
         text: path of a text file, a list of texts, or `neutral-text` for the sentences that come with evenhand. Each
@@ -53,7 +58,8 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
         seed: seed of the bootstrap.
     """
     name, lines = read_lines(text)
-    fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed}
+    masked = isinstance(view, TokenLikelihood) and view.masked
+    fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed, "score": "pseudo" if masked else ""}
     words = np.array([len(line.split()) for line in lines], dtype=np.float64)
     try:
         scores = view.log_probabilities(lines)
@@ -73,7 +79,8 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
         int(words.sum()),
         Coverage(()),
         interval=percentile_interval(by_draw, len(lines), seed=seed) if len(lines) > 1 else None,
-        reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step",
+        reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step"
+        + (", knowing all other tokens" if masked else ""),
         details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
         **fields,
     )

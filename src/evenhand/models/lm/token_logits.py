@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 LOGITS_AT_ONCE = {"cuda": 1 << 29}  # numbers in the matrix of logits of one batch
-FEW_LOGITS = 1 << 25
+FEW_LOGITS = 1 << 23  # on a CPU, larger matrices cost more in memory traffic than they save in calls
 
 
 @dataclass(frozen=True, eq=False)
