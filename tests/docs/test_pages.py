@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["how-to/own-words.md", "how-to/sentence-vectors.md"]
+PAGES = ["how-to/augment.md", "how-to/own-words.md", "how-to/sentence-vectors.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

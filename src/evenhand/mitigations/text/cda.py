@@ -44,9 +44,9 @@ class CounterfactualAugmentation(Mitigation):
 
     Args:
         sides: `two` keeps the original documents beside the swapped ones, `one` replaces them.
-        names: swap first names too, for gender.
-        lists: add the shipped list of gender words to the pairs of the concept, if these have she and he.
-        seed: seed of the draw of groups, for three groups or more.
+        names: Swap first names too, for gender.
+        lists: Add the shipped list of gender words to the pairs of the concept, if these have she and he.
+        seed: Seed of the draw of groups, for three groups or more.
     """
 
     id: ClassVar[str] = "cda"
