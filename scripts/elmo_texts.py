@@ -2,9 +2,9 @@
 
     EVENHAND_DATA=folder python scripts/elmo_texts.py OUT [--enwik8 FILE]
 
-OUT gets train.txt.xz (WikiText-2, then the articles of enwik8; one sentence of tokens per line), valid.txt (WikiText-2),
-the SNLI pairs and manifest.json with the hash of each file. Tokens are those of the NLI models; `<unk>` of WikiText-2
-stays. enwik8 is read from the cache of `evenhand fetch enwik8` unless its path is given.
+OUT gets train.txt.xz (WikiText-2, then the articles of enwik8; one sentence of tokens per line), valid.txt
+(WikiText-2), the SNLI pairs and manifest.json with the hash of each file. Tokens are those of the NLI models; `<unk>`
+of WikiText-2 stays. enwik8 is read from the cache of `evenhand fetch enwik8` unless its path is given.
 """
 
 import argparse
@@ -66,16 +66,16 @@ def sentences(tokens: list[str]) -> Iterator[list[str]]:
 
 def write(lines: Iterable[list[str]], out: Path) -> dict[str, int]:
     """Write sentences, each only once; return counts."""
-    seen: set[int] = set()
+    seen: set[str] = set()
     counts = {"sentences": 0, "tokens": 0, "repeated": 0}
     opened = lzma.open(out, "wt", encoding="utf-8", preset=6) if out.suffix == ".xz" else out.open("w")
     with opened as file:
         for line in lines:
             text = " ".join(line)
-            if (key := hash(text)) in seen:
+            if text in seen:
                 counts["repeated"] += 1
                 continue
-            seen.add(key)
+            seen.add(text)
             file.write(text + "\n")
             counts["sentences"] += 1
             counts["tokens"] += len(line)

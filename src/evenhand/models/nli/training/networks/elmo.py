@@ -73,7 +73,7 @@ class ElmoNLINetwork(StackedNetwork):
 
     def _with_second(self, states: Tensor, rows: Tensor) -> Tensor:
         """Return the states of the BiLSTM with the second mix."""
-        return torch.cat([states, self._mix(rows, 1).to(states.dtype)], -1)
+        return torch.cat([states.to(rows.dtype), self._mix(rows, 1)], -1)
 
     def _mix(self, rows: Tensor, number: int) -> Tensor:
         """Return gamma * sum_k softmax(scores)_k layer_k, with dropout in training."""
