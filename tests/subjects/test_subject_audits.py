@@ -36,7 +36,7 @@ def test_a_corpus_without_the_groups_is_undefined(tmp_path: Path) -> None:
 
 
 def test_methods_do_not_change_a_corpus(corpus: Path) -> None:
-    with pytest.raises(eh.EvenhandError, match="linear changes vectors, and text.txt is a corpus"):
+    with pytest.raises(eh.EvenhandError, match="does not offer the view 'vectors'"):
         eh.Audit.run(f"corpus:{corpus}", methods=["linear"])
 
 

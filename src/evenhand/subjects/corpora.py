@@ -23,7 +23,6 @@ class CorpusSubject(Subject):
 
     kind = "corpus"
     title = "a corpus"
-    changeable = ("text",)
     options: ClassVar[tuple[str, ...]] = (
         "documents", "field", "format", "encoding_errors", "skip_bad", "tokenizer", "lower", "window", "decay",
     )  # fmt: skip

@@ -89,9 +89,6 @@ class Subject(ABC):
     changed_by_default: ClassVar[bool] = False
     """Whether an audit that names no method applies the default ones."""
 
-    changeable: ClassVar[tuple[ViewName, ...]] = ("vectors", "sentences", "likelihood")
-    """The views whose methods `changed` accepts."""
-
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
         self.address = address

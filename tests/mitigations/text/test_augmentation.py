@@ -178,7 +178,7 @@ def test_the_audit_of_a_corpus_shows_before_and_after(tmp_path: Path) -> None:
     assert not corpus.changes
     with pytest.raises(UsageError, match="does not change text"):
         corpus.changed(eh.mitigations.LinearProjection().fit(eh.Vectors.default(), "gender"))
-    with pytest.raises(UsageError, match="cda changes text, and glove-embedded is word vectors"):
+    with pytest.raises(UsageError, match="cda changes the text of a corpus, and glove-embedded is word vectors"):
         eh.Audit.run(eh.Vectors.default(), methods=["cda"], measures=["weat"])
 
 

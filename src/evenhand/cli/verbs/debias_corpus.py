@@ -37,18 +37,16 @@ def write_corpus(
     as_json: bool,
 ) -> None:
     """Fit text methods, write the changed corpus, and show what was swapped."""
+    from evenhand.mitigations import CounterfactualAugmentation
     from evenhand.mitigations.text.augmentation import write_augmented
+    from evenhand.mitigations.text.text_change import TextChain
     from evenhand.subjects.opening import parse_address
 
-    for method in methods:
-        if method.view != "text":
-            raise UsageError(f"{method.id} changes {method.view}, not the text of a corpus", hint="use --method cda")
-    fitted: TextChange | None = None
-    for method in methods:
-        change: Any = method.fit(None, concept, seed=seed)  # type: ignore[arg-type]  # text methods learn nothing
-        fitted = change if fitted is None else change @ fitted
-    if fitted is None:
-        raise UsageError("name a method", hint="--method cda")
+    text_methods = [method for method in methods if isinstance(method, CounterfactualAugmentation)]
+    if other := next((method for method in methods if method not in text_methods), None):
+        raise UsageError(f"{other.id} changes {other.view}, not the text of a corpus", hint="use --method cda")
+    changes: list[TextChange] = [method.fit(None, concept, seed=seed) for method in text_methods]
+    fitted = changes[0] if len(changes) == 1 else TextChain(tuple(changes))
     parsed = parse_address(address)
     path = str(parsed.path) if parsed.entry_kind else parsed.rest
     options = {name: value for name, value in reading.items() if value is not None}

@@ -254,8 +254,13 @@ def _document(
     file: str, steps: Sequence[TextChange], options: TextOptions, log: ReadLog, counts: SwapCounts
 ) -> Iterator[str]:
     """Yield the text of a file that is one document, after some changes."""
-    reading = {"encoding_errors": options.encoding_errors, "skip_bad": options.skip_bad}
-    corpus = Corpus(file, format="text", max_record=options.max_record, **reading)
+    corpus = Corpus(
+        file,
+        format="text",
+        encoding_errors=options.encoding_errors,
+        skip_bad=options.skip_bad,
+        max_record=options.max_record,
+    )
     (shard,) = corpus.shards()
     fragments = corpus.fragments(shard, log)
     for step in steps:
