@@ -31,6 +31,7 @@ _PUBLIC = {
     "RandomProjection": "evenhand.mitigations.projection.random_directions:RandomProjection",
     "SentenceDebias": "evenhand.mitigations.projection.sentence_debias:SentenceDebias",
     "SiteChange": "evenhand.mitigations.site_change:SiteChange",
+    "SelfDebias": "evenhand.mitigations.decoding.self_debias:SelfDebias",
     "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
     "Span": "evenhand.mitigations.projection.span:Span",
     "TextChange": "evenhand.mitigations.text.text_change:TextChange",
@@ -59,6 +60,7 @@ __all__ = [
     "Mitigation",
     "OSCaR",
     "RandomProjection",
+    "SelfDebias",
     "SentenceDebias",
     "SiteChange",
     "SoftDebias",
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from evenhand.mitigations import maps
     from evenhand.mitigations.alignment.bam import BAM
     from evenhand.mitigations.alignment.oscar import OSCaR
+    from evenhand.mitigations.decoding.self_debias import SelfDebias
     from evenhand.mitigations.erasure.hsr import HSR
     from evenhand.mitigations.erasure.inlp import INLP
     from evenhand.mitigations.erasure.leace import LEACE
