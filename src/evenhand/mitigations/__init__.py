@@ -12,6 +12,9 @@ from evenhand.registry import lazy_attribute
 
 # Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
+    "FineTuning": "evenhand.mitigations.training.fine_tuning:FineTuning",
+    "DropoutTuning": "evenhand.mitigations.training.fine_tuning:DropoutTuning",
+    "CDATuning": "evenhand.mitigations.training.fine_tuning:CDATuning",
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
     "CounterfactualAugmentation": "evenhand.mitigations.text.cda:CounterfactualAugmentation",
     "ConceptScrubbing": "evenhand.mitigations.erasure.scrubbing:ConceptScrubbing",
@@ -51,9 +54,12 @@ __all__ = [
     "MISP",
     "RAN",
     "RLACE",
+    "CDATuning",
     "ConceptScrubbing",
     "CounterfactualAugmentation",
     "DoubleHardDebias",
+    "DropoutTuning",
+    "FineTuning",
     "GNGloVe",
     "HardDebias",
     "LinearProjection",
@@ -98,6 +104,7 @@ if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange
     from evenhand.mitigations.text.cda import CounterfactualAugmentation
     from evenhand.mitigations.text.text_change import TextChange
+    from evenhand.mitigations.training.fine_tuning import CDATuning, DropoutTuning, FineTuning
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP
