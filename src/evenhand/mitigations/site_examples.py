@@ -95,7 +95,8 @@ def labelled_sentences(concept: Concept, path: str | None, *, most: int, seed: i
     """
     if path is None:
         neutral = tuple(concept.neutral) or NEUTRAL_WORDS
-        lists = {**concept.groups, NEUTRAL: neutral}
+        lists: dict[str, Sequence[str]] = {name: tuple(group) for name, group in concept.groups.items()}
+        lists[NEUTRAL] = neutral
         classes = {name: [t.replace("{word}", w) for w in words for t in SENTENCES] for name, words in lists.items()}
         source = f"{len(SENTENCES)} templates"
     else:

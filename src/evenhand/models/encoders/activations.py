@@ -115,7 +115,7 @@ def words_of_table(transformer: Transformer, table: Vectors, words: Iterable[str
         table: its input table, which has a row for each word that is a single piece.
         words: words that must be there; the others are those of the table.
     """
-    rows, coverage = table.locate(words)
+    _, coverage = table.locate(words)
     missing = list(dict.fromkeys(coverage.missing))
     before = "the "  # a word inside a text is spelt with the marker of a beginning
     texts = [before + word.replace("_", " ") for word in missing]
