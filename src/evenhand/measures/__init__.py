@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.labels.counterfactual import counterfactual
     from evenhand.measures.likelihood.bbq import bbq
     from evenhand.measures.likelihood.holistic_bias import holistic_bias
     from evenhand.measures.likelihood.honest import honest
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from evenhand.measures.sentences.retrieval_skew import retrieval_skew
     from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
+    from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
     "Info",
@@ -59,6 +61,8 @@ __all__ = [
     "bbq",
     "clustering",
     "corpus_bias",
+    "counterfactual",
+    "counterfactual_text",
     "direct_bias",
     "ect",
     "generalised_weat",

@@ -1,6 +1,7 @@
 """Methods that reduce bias, one file per published method, and the maps they return.
 
-A method's `fit(vectors, concept)` returns a frozen `VectorMap`. The effect of a map is measured in `measures`.
+A method's `fit(view, concept)` returns a frozen change: a `VectorMap` of vectors, a `TextChange` of documents. Its
+effect is measured in `measures`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from evenhand.registry import lazy_attribute
 # Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
+    "CounterfactualAugmentation": "evenhand.mitigations.text.cda:CounterfactualAugmentation",
     "ConceptScrubbing": "evenhand.mitigations.erasure.scrubbing:ConceptScrubbing",
     "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
     "GNGloVe": "evenhand.mitigations.training.gn_glove:GNGloVe",
@@ -31,6 +33,7 @@ _PUBLIC = {
     "SiteChange": "evenhand.mitigations.site_change:SiteChange",
     "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
     "Span": "evenhand.mitigations.projection.span:Span",
+    "TextChange": "evenhand.mitigations.text.text_change:TextChange",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
     "ids": "evenhand.mitigations.registry:ids",
@@ -48,6 +51,7 @@ __all__ = [
     "RAN",
     "RLACE",
     "ConceptScrubbing",
+    "CounterfactualAugmentation",
     "DoubleHardDebias",
     "GNGloVe",
     "HardDebias",
@@ -59,6 +63,7 @@ __all__ = [
     "SiteChange",
     "SoftDebias",
     "Span",
+    "TextChange",
     "VectorMap",
     "get",
     "glove",
@@ -88,6 +93,8 @@ if TYPE_CHECKING:
     from evenhand.mitigations.projection.span import Span
     from evenhand.mitigations.registry import get, ids, listing
     from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.text.cda import CounterfactualAugmentation
+    from evenhand.mitigations.text.text_change import TextChange
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP

@@ -102,12 +102,15 @@ class MapHook:
         return not self.call or self.calls == self.call
 
     def _mapped(self, x: torch.Tensor, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+        torch = require("torch", extra="models")
         x = x if self.scale == 1.0 else x / self.scale
-        for function in self.functions:
-            if isinstance(function, TableLookup):
-                x = function.look_up(args[0] if args else next(iter(kwargs.values()))).to(x.dtype)
-            else:
-                x = function(x)
+        # Mixed precision would round the products of a projection, which then leaves part of what it removes.
+        with torch.autocast(x.device.type, enabled=False):
+            for function in self.functions:
+                if isinstance(function, TableLookup):
+                    x = function.look_up(args[0] if args else next(iter(kwargs.values()))).to(x.dtype)
+                else:
+                    x = function(x)
         return x if self.scale == 1.0 else x * self.scale
 
 
