@@ -26,13 +26,15 @@ from evenhand.words import Concept
 if TYPE_CHECKING:
     from evenhand.models.transformer import Transformer
 
-VOCABULARY = 1_000  # words beside the concept's, for methods that look for the words most biased along a direction
+VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
 NEUTRAL_WORDS = (
     "person", "child", "friend", "neighbor", "student", "guest", "crowd", "team", "city", "river", "house", "window",
     "bread", "paper", "music", "winter", "garden", "letter", "road", "kitchen",
 )  # fmt: skip
 SENTENCES = (
     *CONTEXTS,
+    "Here is {word}.",
+    "We read about {word} today.",
     "Yesterday {word} was in the news.",
     "People talked about {word} for an hour.",
     "It was about {word} and nothing else.",
