@@ -139,8 +139,7 @@ def debiased_logits(
     for other in biased[1:]:
         most = torch.maximum(most, torch.softmax(other.float(), dim=-1))
     factor = torch.exp(-decay * (most - plain).clamp(min=0)).clamp(min=floor)
-    changed: torch.Tensor = (logits.float() + factor.log()).to(logits.dtype)
-    return changed
+    return (logits.float() + factor.log()).to(logits.dtype)
 
 
 @MITIGATIONS.register("self-debias")

@@ -73,7 +73,7 @@ class PrefixPasses:
             given["input_ids"] = arguments[0]
         if given.get("input_ids") is None or len(arguments) > 1:
             raise UsageError("a model with prefixes takes input_ids", hint="call it with input_ids=")
-        past = getattr(given.get("past_key_values"), CACHES, None)
+        past: Any = getattr(given.get("past_key_values"), CACHES, None)
         cached = given.get("past_key_values") is not None and _length(given["past_key_values"]) > _new(given)
         if cached and past is None:
             raise UsageError("the cache was not made by this model with its prefixes", hint="start without a cache")
