@@ -160,12 +160,17 @@ def _show(info: Info, results: list[Measurement]) -> None:
     for item in results:
         interval = escape(numbers.interval(item))
         p = numbers.p_value(item).removeprefix("p ").removeprefix("= ")
-        table.add_row(item.query, f"[bold]{numbers.number(item.value)}[/]", interval, p, str(item.coverage))
+        table.add_row(_name(item), f"[bold]{numbers.number(item.value)}[/]", interval, p, str(item.coverage))
     show(f"[bold]{info.title}[/]  {ARROWS[info.better]} is better", table)
     for item in results:
         text = (
             f"undefined: {item.reason}" if item.status != "ok" else "; ".join(filter(None, (item.reading, item.note)))
         )
         lost = f" (lost: {', '.join(item.coverage.missing[:8])})" if item.coverage.missing else ""
-        show(f"[dim]{item.query}: {text}{lost}[/]")
+        show(f"[dim]{_name(item)}: {text}{lost}[/]")
     show(f"[dim]{info.limits}[/]")
+
+
+def _name(item: Measurement) -> str:
+    """Return the query, with the score where there are several."""
+    return ":".join(filter(None, (item.query, item.score)))
