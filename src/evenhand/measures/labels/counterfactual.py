@@ -115,7 +115,11 @@ def counterfactual(
     predicted = view.predict(everything)
     index = {text: row for row, text in enumerate(everything)}
     probabilities, decisions = predicted[:, column], decide(view, predicted)
-    details: dict[str, object] = {"cases": len(cases.cases), "texts": len(everything), "without_group": cases.without_group}
+    details: dict[str, object] = {
+        "cases": len(cases.cases),
+        "texts": len(everything),
+        "without_group": cases.without_group,
+    }
     details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
     result = _Result(cases, [[index[text] for text in case.texts] for case in cases.cases], probabilities, decisions)
     fields["details"] = details
