@@ -159,6 +159,7 @@ class LanguageModelSubject(TransformerSubject):
 
     kind = "lm"
     title = "a causal language model"
+    likelihood_of = "causal-lm"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
 
     def __init__(

@@ -70,6 +70,8 @@ class Subject(ABC):
     """The kind in words, for messages: "word vectors"."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
+    likelihood_of: str = ""
+    """The kind of model behind the view `likelihood`: masked-lm, causal-lm, or empty where there is none."""
     changed_by_default: ClassVar[bool] = False
     """Whether an audit that names no method applies the default ones."""
 

@@ -22,7 +22,7 @@ from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, pairwise_g
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
     from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
     from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
@@ -185,13 +185,13 @@ class ElmoFrames:
         shaped = states.view(phrases, count, rows.shape[1], -1)
         return EncodedSentences(shaped, shaped @ self.own + self.bias, shaped @ self.other)
 
-    def _states(self, rows: Rows) -> torch.Tensor:
+    def _states(self, rows: Rows) -> Tensor:
         torch = self.weights.backend.xp
         ids = torch.as_tensor(rows, device=self.model.elmo.device)
         lengths = torch.full((len(rows),), rows.shape[1], device=ids.device)
         layers = self.model.elmo.batch_layers(self.table, ids, lengths)
         inside = torch.ones(1, *ids.shape, dtype=torch.bool, device=ids.device)
-        states: torch.Tensor = self.model.network.encode(torch.cat(layers, -1)[None].float(), inside)[0]
+        states: Tensor = self.model.network.encode(torch.cat(layers, -1)[None].float(), inside)[0]
         return states
 
 
@@ -240,4 +240,6 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
         model_file.check_array(name, arrays[name], tuple(parameter.shape[1:]))
         with torch.no_grad():
             parameter.copy_(torch.from_numpy(arrays[name])[None])
-    return network.to(elmo.device).eval()
+    network.to(elmo.device)
+    network.eval()
+    return network

@@ -23,6 +23,7 @@ from evenhand.models.encoders.elmo.weights import read_model, save_model
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
     from evenhand.models.encoders.elmo.network import ElmoNetwork
 
@@ -212,7 +213,7 @@ class Elmo:
         """Return a (layers + 1, words, dim) array for each sentence; the state is zero before each."""
         arrays: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(sentences)
 
-        def consume(batch: Rows, layers: list[torch.Tensor], lengths: torch.Tensor) -> None:
+        def consume(batch: Rows, layers: list[Tensor], lengths: Tensor) -> None:
             values = np.stack([layer.float().cpu().numpy() for layer in layers], 1)
             for place, sentence in enumerate(batch):
                 arrays[sentence] = values[place, :, : len(sentences[sentence])].copy()
@@ -235,9 +236,9 @@ class Elmo:
         starts = np.cumsum(lengths) - lengths
         if out is None:
             out = torch.empty(int(lengths.sum()), (self.layers + 1) * self.dim, device=self.device)
-        rows: torch.Tensor = out
+        rows: Tensor = out
 
-        def consume(batch: Rows, layers: list[torch.Tensor], sizes: torch.Tensor) -> None:
+        def consume(batch: Rows, layers: list[Tensor], sizes: Tensor) -> None:
             positions = torch.arange(layers[0].shape[1], device=sizes.device)
             inside = positions < sizes[:, None]
             places = torch.as_tensor(starts[batch], device=sizes.device)[:, None] + positions

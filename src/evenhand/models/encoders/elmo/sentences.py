@@ -18,7 +18,7 @@ from evenhand.models.nli.over_vectors import tokens as split
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 
 class ElmoSentences:
@@ -101,7 +101,7 @@ class ElmoSentences:
         vectors = np.zeros((len(weights), len(distinct), self.elmo.dim), np.float32)
         combinations = torch.as_tensor(weights, dtype=torch.float32, device=self.elmo.device)
 
-        def consume(batch: Rows, layers: list[torch.Tensor], lengths: torch.Tensor) -> None:
+        def consume(batch: Rows, layers: list[Tensor], lengths: Tensor) -> None:
             mask = (torch.arange(layers[0].shape[1], device=lengths.device) < lengths[:, None]).float()
             for number, combination in enumerate(combinations):
                 parts = [share * layer.float() for share, layer in zip(combination, layers, strict=True) if share]
@@ -135,7 +135,7 @@ def average_vectors(elmo: Elmo, words: Iterable[str], sentences: Iterable[Senten
     sums = torch.zeros(elmo.layers + 1, len(rows), elmo.dim, dtype=torch.float64, device=elmo.device)
     counts = np.zeros(len(rows), np.int64)
 
-    def consume(batch: Rows, layers: list[torch.Tensor], lengths: torch.Tensor) -> None:
+    def consume(batch: Rows, layers: list[Tensor], lengths: Tensor) -> None:
         found = [
             (place, position, rows[word])
             for place, number in enumerate(batch)
