@@ -212,7 +212,7 @@ def read_inputs(given: Any) -> tuple[Inputs, dict[str, Any]]:
         pairs["train"] = joined(pairs["train"], read_pairs(given.carry / "other.tsv.xz"))
     if given.tiny:
         pairs = {name: part.head(TINY_PAIRS) for name, part in pairs.items()}
-    tokenizer = load_tokenizer(body)
+    tokenizer, _ = load_tokenizer(body), load_model(body, "encoder")  # imports its module before the fork
     tokenised = [TokenisedPairs.of(pairs[name], tokenizer, longest=settings["longest"]) for name in ("train", "dev")]
     about = {
         "body": origin,
