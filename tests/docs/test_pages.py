@@ -7,6 +7,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
+    "how-to/augment.md",
     "how-to/own-words.md",
     "how-to/sentence-vectors.md",
     "how-to/sentence-encoders.md",

@@ -209,7 +209,7 @@ def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0
         return subject, {}
     reports: list[dict[str, Any]] = []
     for id in split_chain(chain):
-        fitted = mitigations.get(id)().fit(subject.view("vectors"), concept, seed=seed)
+        fitted = mitigations.get(id)().fit(subject, concept, seed=seed)
         subject = subject.changed(fitted)
         reports.append(dict(fitted.report))
     return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}

@@ -1,4 +1,4 @@
-"""`evenhand debias`: fit a method, apply it, write the vectors with their history."""
+"""`evenhand debias`: fit a method, apply it, write the vectors with their history; or a corpus, changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from evenhand.cli.options import (
     Format,
     Json,
     Seed,
+    SkipBad,
     SubjectArgument,
     notes_on_stderr,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.verbs.debias_corpus import is_corpus, write_corpus
 from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -48,30 +50,42 @@ def debias(
     ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[
-        Path | None, typer.Option("--save-map", help="Also write the fitted map (.safetensors).", show_default=False)
+        Path | None,
+        typer.Option("--save-map", help="Also write the fitted map or change.", show_default=False),
     ] = None,
     case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
+    field: Annotated[
+        str | None,
+        typer.Option(help="Corpora: field with the text, or several with commas.", show_default="text"),
+    ] = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(help="Corpora: whether a plain text file or each line is a document.", show_default="file"),
+    ] = None,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Remove a concept from vectors and write the result, or compare all methods."""
+    """Remove a concept from vectors, or swap its words in a corpus, and write the result; or compare all methods."""
     from evenhand import words
     from evenhand.models.vectors.formats import format_for_writing
 
-    if sweep == bool(method):
-        raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
-    if sweep and option:
-        raise UsageError("--set needs --method", hint="a sweep tries every method with its own parameters")
-    if sweep and save_map:
-        raise UsageError("--save-map needs --method", hint="choose a method from the sweep, then save its map")
-    if not sweep:
-        format_for_writing(out)  # an impossible name should not cost a long fit
+    _check_sweep(sweep, method, option, save_map)
     about = words.concept(concept)
     methods = parse_methods(method, option or []) if method else []
     for one in methods:
         one.check_concept(about)
+    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None}
+    if not sweep and is_corpus(subject):
+        reading["format"] = format
+        write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json)
+        return
+    if given := next((name for name, value in reading.items() if value is not None), ""):
+        raise UsageError(f"--{given.replace('_', '-')} is for corpora", hint="write corpus:PATH, or leave it out")
+    if not sweep:
+        format_for_writing(out)  # an impossible name should not cost a long fit
     (opened,) = open_subjects([subject], case=case, format=format, allow_pickle=allow_pickle or None)
     if not opened.can_change:
         raise UsageError(
@@ -90,6 +104,15 @@ def debias(
     else:
         _show(dict(fitted.report))
     note(f"wrote {out}, seed {seed}")
+
+
+def _check_sweep(sweep: bool, method: str, option: list[str] | None, save_map: Path | None) -> None:
+    if sweep == bool(method):
+        raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
+    if sweep and option:
+        raise UsageError("--set needs --method", hint="a sweep tries every method with its own parameters")
+    if sweep and save_map:
+        raise UsageError("--save-map needs --method", hint="choose a method from the sweep, then save its map")
 
 
 def parse_methods(chain: str, options: list[str]) -> list[Mitigation]:
@@ -154,7 +177,7 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_j
     from evenhand.audit.tradeoff import BIAS
 
     about = words.concept(concept)
-    methods = [entry.id for entry in mitigations.listing() if entry.id not in SLOW]
+    methods = [entry.id for entry in mitigations.listing("vectors") if entry.id not in SLOW]
     fitting, unfit = _fitting(methods, about)
     asked = [name for name in (*BIAS, *COSTS) if concept_queries(measures.info(name), about)]
     with progress("sweep") as bar:

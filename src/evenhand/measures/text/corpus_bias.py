@@ -70,7 +70,7 @@ def corpus_bias(
     fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
     try:
         result = corpus_bias_scores(
-            list(text.paths), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.options
+            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.counting
         )
     except (VocabularyError, DegenerateError) as error:
         return tuple(
