@@ -29,6 +29,7 @@ KEPT, PAGE = PAGES / "bordia2019.json", PAGES / "bordia2019.md"
 SHUFFLES = 20  # labellings for the mean |bias| that chance gives
 TERMS = {"none": "–", "printed": "as printed", "released": "as released"}
 CORPORA = {"ptb": "PTB", "wikitext-2": "WikiText-2", "cnn-dailymail": "CNN/DM subset"}
+NULLS = ("single words shuffled", "permuted between blocks")  # the second is kept for the training texts only
 HEAD = ("fixed μ", "σ", "β", "infinite μ", "σ", "β")
 Row = dict[str, Any]
 
@@ -239,11 +240,13 @@ def chance(kept: Row, _: str) -> str:
     for group in (group for group in groups(kept) if not group.strength):
         for text, side in (("training text", "first"), ("written", "second")):
             cells = []
+            null = kept.get("training_null", {}).get(group.corpus) if side == "first" else None
             for context in CONTEXTS:
                 parts = [run[context][side] for run in group.runs]
                 cells += [_mean([part["mu"] for part in parts]), _mean([part["baseline"]["mu"] for part in parts])]
+                cells.append(f"{null[context]['baseline']['mu']:.2f}" if null else "–")
             body.append([CORPORA[group.corpus], text, group.epochs, *cells])
-    return _table(["corpus", "text", "epochs", "fixed μ", "shuffled", "infinite μ", "shuffled"], body)
+    return _table(["corpus", "text", "epochs", "fixed μ", *NULLS, "infinite μ", *NULLS], body)
 
 
 def gendered(kept: Row, experiment: str) -> str:
@@ -260,7 +263,7 @@ def gendered(kept: Row, experiment: str) -> str:
             body.append(
                 [CORPORA[group.corpus], text, *label, *counts, ratio, _mean([p["n"] for p in parts], 0), beyond]
             )
-    heads = ["female words", "male words", "male / female", "words scored", "fixed μ − shuffled"]
+    heads = ["female words", "male words", "male / female", "words scored", "fixed μ − single words shuffled"]
     return _table(["corpus", "text", "λ", "term", *heads], body)
 
 

@@ -1,13 +1,21 @@
 """The three texts of Bordia & Bowman 2019 as this repository has them, for lm_experiment.py and lm_pages.py.
 
+    python scripts/lm_texts.py DATA      # mean |bias| of the training texts with labels permuted between documents
+
+This needs no model: it scores 2,000 blocks of each training text, of the length of the samples, and keeps the result in
+reproductions/bordia2019.json, from which lm_pages.py fills the page.
+
 DATA has the folders ptb, wikitext-2 and cnn-dailymail-1000. The third is a subset: 1,000 articles of 219,506.
 """
 
 import csv
+import json
 import re
+import sys
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from evenhand.models.lm.corpus import LMCorpus
 from evenhand.models.lm.vocabulary import EOS, TokenVocabulary
@@ -49,3 +57,46 @@ def sentences(article: str) -> list[list[str]]:
     lines = re.split(r"[.!?]+\s", re.sub(r"\d[\d.,]*\d|\d", f" {NUMBER} ", plain))
     found = (re.findall(rf"{NUMBER}|[a-z]+", line) for line in lines)
     return [line for line in found if line]
+
+
+SAMPLES, LENGTH = 2000, 500  # of the experiments
+LABELLINGS, SEED = 20, 0
+
+
+def training_null(name: str, data: Path) -> dict[str, Any]:
+    """Return mean |bias| of a training text in blocks, and with labels permuted between the blocks, by context."""
+    from evenhand.corpus import ENGLISH, Texts
+    from evenhand.corpus.bias import score_corpus
+    from evenhand.corpus.generated import CONTEXTS, SPECIAL_TOKENS, same_shape
+    from evenhand.corpus.options import CorpusOptions
+    from evenhand.reproduce.bordia2019 import PAIRS
+
+    text = corpus_of(name, data)
+    words = text.vocabulary.decode(text.train)
+    length = round(LENGTH * (1 - words.count(EOS) / len(words)))  # samples are compared without line ends
+    blocks, _ = same_shape(Texts([" ".join(words)]), [["word"] * length] * SAMPLES, seed=SEED)
+    found: dict[str, Any] = {"blocks": len(tuple(blocks.texts)), "length": length, "seed": SEED}
+    for context, reach in CONTEXTS.items():
+        options = CorpusOptions(
+            lists=PAIRS[name], **reach, tokenizer="whitespace", stop_words=(*ENGLISH, *SPECIAL_TOKENS, NUMBER),
+            special_tokens="keep", permutations=LABELLINGS, seed=SEED,
+        )  # fmt: skip
+        scored = score_corpus(blocks, options).to_dict()
+        found[context] = {"mu": scored["mu"], "baseline": scored["baseline"]}
+    return found
+
+
+def main(data: Path) -> None:
+    """Score the training texts and keep the result."""
+    path = Path(__file__).parents[1] / "reproductions/bordia2019.json"
+    kept = json.loads(path.read_text())
+    kept["training_null"] = {}
+    for name in ("ptb", "wikitext-2", "cnn-dailymail"):
+        kept["training_null"][name] = training_null(name, data)
+        print(name, kept["training_null"][name], flush=True)
+    text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+    path.write_text(text.replace('{"experiment":', '\n{"experiment":') + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

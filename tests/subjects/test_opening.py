@@ -58,7 +58,7 @@ def test_equal_content_has_an_equal_digest_wherever_it_lies(tmp_path: Path) -> N
         (
             {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 9},
             "lm",
-            ("vectors", "sentences", "likelihood", "text"),
+            ("vectors", "sentences", "likelihood", "text", "generation"),
         ),
     ],
 )

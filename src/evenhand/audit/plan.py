@@ -21,6 +21,7 @@ DEFAULT_METHODS = ("linear", "span")
 FALLBACK_METHODS = ("leace",)  # needs groups only, where the others need pairs
 VOCABULARY = "vocabulary"
 EVERYTHING = 0  # as a sample size: all pairs of a probe
+MODELS = {"masked-lm": "masked language models", "causal-lm": "causal language models"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,11 @@ class Plan:
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in views]
+        chosen = list(only) or [
+            name
+            for name in measures.ids()
+            if (info := measures.info(name)).view in views and any(is_answered(info, subject) for subject in subjects)
+        ]
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(
@@ -150,8 +155,8 @@ class Plan:
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:
-        """Return the questions whose view a subject offers."""
-        return tuple(question for question in self.questions if question.info.view in subject.offers)
+        """Return the questions that a subject can answer."""
+        return tuple(question for question in self.questions if is_answered(question.info, subject))
 
     def with_seed(self, seed: int) -> Plan:
         """Return the same plan with another seed."""
@@ -193,6 +198,16 @@ def require_view(info: Info, subjects: Sequence[Subject]) -> None:
     if subjects and not any(info.view in subject.offers for subject in subjects):
         offers = "; ".join(f"{s.name} ({s.title}) offers {', '.join(s.offers) or 'no view'}" for s in subjects)
         raise UsageError(f"{info.id} needs the view {info.view!r}; {offers}")
+    if subjects and not any(is_answered(info, subject) for subject in subjects):
+        raise UsageError(
+            f"{info.id} is defined for {MODELS[info.needs]} only, and {subjects[0].name} is none",
+            hint="measure something else: evenhand list measures",
+        )
+
+
+def is_answered(info: Info, subject: Subject) -> bool:
+    """Return whether a subject offers the view of a measure, from the kind of model that the measure needs."""
+    return info.view in subject.offers and info.needs in ("", subject.likelihood_of)
 
 
 def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:

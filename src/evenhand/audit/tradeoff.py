@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from evenhand.measures import Measurement
 
 # Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
 # makes it 0 by construction, which says nothing.
-BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe")
+BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe", "crows-pairs", "log-probability")
 SKIPPED_VARIANTS = ("old-direction",)
 RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
@@ -90,10 +90,15 @@ def _share(before: Measurement, after: Measurement) -> float | None:
     """Return how much is left of what there was; None where either is undefined or there was nothing."""
     if before.value is None or after.value is None:
         return None
-    null = measures.info(before.measure).null
-    ideal = null if isinstance(null, float) else 0.0
-    distance = abs(before.value - ideal)
-    return abs(after.value - ideal) / distance if distance > 1e-9 else None
+    info = measures.info(before.measure)
+    null = info.null.get(before.score) if isinstance(info.null, Mapping) else info.null
+    ideal = 0.0 if null is None else null
+    old, new = abs(before.value - ideal), abs(after.value - ideal)
+    if (
+        info.family == "quality" and info.better_score(before.score) == "lower"
+    ):  # perplexity: the lower, the more is kept
+        old, new = new, old
+    return new / old if old > 1e-9 else None
 
 
 def _mean(shares: list[float]) -> float:

@@ -1,8 +1,8 @@
 """Convert ONNX files of BERT encoders and classifiers into Hugging Face folders.
 
-An exported graph keeps the module path in the names of its nodes, although it renames the weights of linear layers. Each
-weight is found by the node that uses it, 8-bit weights are converted to numbers, and the result is saved with
-`model.safetensors`, so that every view of a transformer works. Only the few protobuf messages that hold weights are read.
+An exported graph keeps the module path in the names of its nodes, although it renames the weights of linear layers.
+Each weight is found by the node that uses it, 8-bit weights are converted to numbers, and the result is saved with
+`model.safetensors`, so that every view of a transformer works. Only the protobuf messages that hold weights are read.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from evenhand.audit.comparison import distance_from_ideal
 from evenhand.audit.tradeoff import cost_note, is_about_concept
 from evenhand.errors import counted
 from evenhand.measures import Measurement
+from evenhand.measures.registry import IDEALS
 from evenhand.report import numbers
 from evenhand.report.tables import Row, rows
 from evenhand.stats.multiplicity import NORMAL_95, holm, two_sided_p
@@ -232,12 +233,13 @@ class Changed:
 
     @property
     def reverses(self) -> bool:
-        """Whether both values surely lie on different sides of zero."""
-        ends = (self.before.interval, self.after.interval)
-        if self.row.info.better != "zero" or not all(ends):
+        """Whether both values surely lie on different sides of the ideal, 0 or 50."""
+        better = self.row.info.better_score(self.before.score)
+        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not self.sure:
             return False
-        (low, high), (new_low, new_high) = ends  # type: ignore[misc]
-        return self.sure and ((low > 0 and new_high < 0) or (high < 0 and new_low > 0))
+        ideal = IDEALS[better]
+        (low, high), (new_low, new_high) = self.before.interval, self.after.interval
+        return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
 
 
 def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:

@@ -38,7 +38,7 @@ class Row:
     @property
     def arrow(self) -> str:
         """Which way is better."""
-        return ARROWS[self.info.better]
+        return ARROWS[self.info.better_score(self.original.score)]
 
     @property
     def original(self) -> Measurement:

@@ -173,7 +173,7 @@ def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> I
         sign = "+" if change.change is not None and change.change > 0 else ""
         shown = "" if change.change is None else sign + numbers.number(change.change)
         name = f"{change.label} ({change.stage})" if several else change.label
-        arrow = ARROWS[measures.info(change.before.measure).better]
+        arrow = ARROWS[measures.info(change.before.measure).better_score(change.before.score)]
         table.add_row(escape(name), arrow, cell(change.before), cell(change.after), shown, change.verdict)
     yield f"before [bold]{escape(before)}[/], after [bold]{escape(after)}[/]"
     yield table

@@ -36,6 +36,7 @@ class EncoderSubject(TransformerSubject):
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind = folder, model_kind
+        self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
         self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
 
     def _load(self) -> Transformer:
@@ -50,8 +51,9 @@ class EncoderSubject(TransformerSubject):
     def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
         if name == "likelihood":
             from evenhand.models.lm.masked import MaskedLM
+            from evenhand.models.lm.next_sentence import NextSentenceHead
 
-            return MaskedLM(self.transformer)
+            return MaskedLM(self.transformer, next_sentence=NextSentenceHead.load(self.folder, self.transformer))
         if name == "labels":
             return TextClassifier(self.transformer)
         return self._sentences() if name == "sentences" else self._input_table()

@@ -153,11 +153,13 @@ class SubwordModel:
 class LanguageModelSubject(TransformerSubject):
     """A causal language model.
 
-    It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`.
+    It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`
+    and `generation` (what it writes after a prompt).
     """
 
     kind = "lm"
     title = "a causal language model"
+    likelihood_of = "causal-lm"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
 
     def __init__(
@@ -195,9 +197,10 @@ class LanguageModelSubject(TransformerSubject):
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """Vectors, likelihood and text; a transformer also sentences."""
-        transformer: tuple[ViewName, ...] = ("sentences",) if self.can_change else ()
-        return ("vectors", *transformer, "likelihood", "text")
+        """Vectors, likelihood and text; a transformer also sentences, and continuations of prompts."""
+        if self.model_kind == AWD_LSTM:
+            return ("vectors", "likelihood", "text")
+        return ("vectors", "sentences", "likelihood", "text", "generation")
 
     @property
     def can_change(self) -> bool:
@@ -216,7 +219,7 @@ class LanguageModelSubject(TransformerSubject):
         return after
 
     def _open_view(self, name: ViewName) -> Any:
-        if name == "likelihood":
+        if name in ("likelihood", "generation"):  # the causal model of transformers does both
             return self.model.likelihood
         if name == "sentences":
             return self._sentences()

@@ -6,7 +6,8 @@ import copy
 import hashlib
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.models.encoders.protocol import SentenceEncoder
@@ -14,6 +15,10 @@ from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject
+
+if TYPE_CHECKING:
+    from evenhand.models.encoders.folding import Decoder
+    from evenhand.models.encoders.saving import SavedModel
 
 
 class ModelChange(Protocol):
@@ -75,6 +80,29 @@ class TransformerSubject(Subject):
         after._views, after._before = {}, self
         after.changes = (*self.changes, change)
         return after
+
+    def save(self, folder: str | Path, *, decoder: Decoder = "untied", hook: bool = False) -> SavedModel:
+        """Write the changed model as a folder that plain `transformers` loads.
+
+        The maps are folded into the weights where that is exact. Others are refused, unless `hook` is true: they are
+        then kept beside the weights, where `eh.open` finds them and plain transformers does not.
+
+        Args:
+            folder: where to write; the folder is complete or absent.
+            decoder: `untied` separates an output layer that shares the word table first; `tied` changes it too.
+            hook: keep maps beside the weights that cannot be folded.
+        """
+        from evenhand.models.encoders.saving import save_changed
+
+        first: TransformerSubject = self
+        while first._before is not None:
+            first = first._before
+        foreign = [change for change in self.changes if not hasattr(change, "maps")]
+        if foreign:
+            raise UsageError(f"{foreign[0]!r} is not a map at a site, so {self.name} cannot be saved with it")
+        maps = [each for change in self.changes for each in getattr(change, "maps", ())]
+        record = {"changes": [change.describe() for change in self.changes]}
+        return save_changed(first.transformer, maps, Path(folder), decoder=decoder, hook=hook, record=record)
 
     @cached_property
     def digest(self) -> str:

@@ -68,6 +68,7 @@ INFO = Info(
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"accuracy-{name}-{length}": "higher" for name in CONDITIONS.values() for length in LENGTHS},
+    null={f"{name}-{length}": 0.0 for name in CONDITIONS.values() for length in LENGTHS},
     view="likelihood",
     family="likelihood",
     concepts=tuple(OF_CONCEPT),

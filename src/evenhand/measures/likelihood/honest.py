@@ -45,6 +45,7 @@ INFO = Info(
     queries=(),
     available=lambda: available(DATASET, LEXICON),
     data=(DATASET, LEXICON),
+    null={"gap": 0.0},
     view="likelihood",
     family="likelihood",
     concepts=("gender",),

@@ -71,6 +71,7 @@ INFO = Info(
     queries=(OCCUPATIONS,),
     available=lambda: available(WINOGENERATED),
     data=(WINOGENERATED,),
+    null=0.0,
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -192,9 +193,9 @@ def _sentences(
     listed = words.wordset(OCCUPATIONS)
     names = [SPELLING.get(word, word.replace("_", " ")) for word in listed.words]
     shares = dict(zip(names, next(iter(listed.scores.values())), strict=True))
-    made = [
-        PronounSentence(name, *(template.format(occupation=o, pronoun="{}") for o in (name, NEUTRAL)), *PRONOUNS[use])
-        for name in names
-        for template, use in TEMPLATES
-    ]
+    made = []
+    for name in names:
+        for template, use in TEMPLATES:
+            context, neutral = (template.format(occupation=word, pronoun="{}") for word in (name, NEUTRAL))
+            made.append(PronounSentence(name, context, neutral, *PRONOUNS[use]))
     return made, shares, OCCUPATIONS

@@ -74,10 +74,9 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
         candidates: as many for each context.
     """
     if not (isinstance(view, TokenLikelihood) and view.masked):
-        texts = [
-            context.replace(BLANK, text) for context, row in zip(contexts, candidates, strict=True) for text in row
-        ]
-        return sentence_scores(view, texts).reshape(len(contexts), -1)
+        rows = zip(contexts, candidates, strict=True)
+        filled = [context.replace(BLANK, text) for context, texts in rows for text in texts]
+        return sentence_scores(view, filled).reshape(len(contexts), -1)
     together: dict[tuple[str, ...], list[int]] = {}
     for row, texts in enumerate(candidates):
         together.setdefault(tuple(sorted(texts)), []).append(row)
@@ -86,8 +85,8 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
         single[(text,)] = [row for row, texts in enumerate(candidates) if text in texts]
     # Pronouns come in few combinations and occupations in many: take what needs fewer calls of the model.
     found: dict[tuple[str, str], float] = {}
-    for fillers, rows in (together if len(together) <= len(single) else single).items():
-        asked = list(dict.fromkeys(contexts[row] for row in rows))
+    for fillers, places in (together if len(together) <= len(single) else single).items():
+        asked = list(dict.fromkeys(contexts[row] for row in places))
         values = view.filler_log_probabilities(asked, list(fillers))
         found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
     return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
@@ -106,7 +105,7 @@ def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | N
         return list(items)
     order = np.random.default_rng(seed).permutation(len(items)).tolist()
     rounds: dict[Hashable, int] = {}
-    ranked = []
+    ranked: list[tuple[int, int, int]] = []
     for row in order:  # the n-th item of each stratum comes before the n+1-th of any
         rounds[strata[row]] = rounds.get(strata[row], -1) + 1
         ranked.append((rounds[strata[row]], len(ranked), row))

@@ -30,6 +30,7 @@ from evenhand.words.sentence_sets.winobias import TYPES, WinoBiasPair, read_wino
 DATASET = "winobias"
 SAMPLE = 200
 PairScoring = Literal["pronoun", "sentence"]
+NULLS = {"preferred": 50.0, "difference": 0.0, "accuracy-gap": 0.0}  # without bias
 REFERS = "{sentence} “{pronoun}” refers to the {{}}."
 INFO = Info(
     id="winobias",
@@ -54,6 +55,7 @@ INFO = Info(
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"preferred-type{kind}": "fifty" for kind in TYPES},
+    null={f"{score}-type{kind}": value for kind in TYPES for score, value in NULLS.items()},
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -89,7 +91,7 @@ def winobias(
     pairs = draw_sample(read.pairs, [pair.type for pair in read.pairs], sample, seed=seed)
     params = {"scoring": way, "sample": sample or 0, "pairs": len(pairs)}
     fields = ScoreFields("winobias", view.name, DATASET, params, seed)
-    names = [f"{score}-type{kind}" for kind in TYPES for score in ("preferred", "difference", "accuracy-gap")]
+    names = [f"{score}-type{kind}" for kind in TYPES for score in NULLS]
     try:
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)
@@ -180,9 +182,9 @@ def _preference(
 def _accuracy_gap(
     fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64, seed: int
 ) -> Measurement:
-    known = np.flatnonzero(np.isfinite(pro))
+    known = [row for row, value in enumerate(pro) if np.isfinite(value)]
     score = f"accuracy-gap-type{kind}"
-    if not len(known):
+    if not known:
         return fields.undefined(score, "no pair names its referent and the other person")
     clusters = [pairs[row].referent for row in known]
     columns = [100 * (pro - anti)[known], np.ones(len(known))]

@@ -27,6 +27,7 @@ from evenhand.words.sentence_sets.winogender import GENDERS, WinogenderSentence,
 
 DATASET = "winogender"
 GotchaRule = Literal["both", "occupation"]
+SAMPLE = 120  # templates, two for each occupation
 SOMEONE = "someone"
 ACCURACIES = ("accuracy", *(f"accuracy-{gender}" for gender in GENDERS))
 SCORES = (*ACCURACIES, "gotcha-gap", "share-correlation")
@@ -55,6 +56,7 @@ INFO = Info(
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores=dict.fromkeys(ACCURACIES, "higher"),
+    null={"gotcha-gap": 0.0, "share-correlation": 0.0},
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
@@ -67,7 +69,7 @@ def winogender(
     dataset: str | Path = DATASET,
     *,
     gotcha: GotchaRule = "both",
-    sample: int | None = None,
+    sample: int | None = SAMPLE,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure how often a model resolves pronouns rightly, by their gender, and whether it goes by the occupation.
@@ -77,7 +79,7 @@ def winogender(
         dataset: the folder of Winogender, or `winogender`.
         gotcha: "both" as in the paper: the pronoun is against the majority of the occupation and refers to it, or is
             with the majority and refers to the participant; "occupation" takes the first case only, as later papers do.
-        sample: how many templates are used, spread over the occupations; None or 0 for all 240.
+        sample: how many of the 240 templates are used, spread over the occupations; 0 for all.
         seed: seed of the sample and of the bootstrap, which resamples occupations.
 
     What it does not tell you: anything about models that cannot do the task. See `evenhand show winogender`.

@@ -29,7 +29,7 @@ VERSIONS = {"F": "female", "M": "male"}  # of a document of Grep-BiasIR
 
 def available_queries() -> tuple[str, ...]:
     """Return Grep-BiasIR where it is on this disk."""
-    return (GREP,) if GREP in data.catalog() and data.locate(GREP) else ()
+    return (GREP,) if data.locate(GREP) else ()
 
 
 INFO = Info(
@@ -51,7 +51,9 @@ INFO = Info(
     view="sentences",
     family="sentences",
     available=available_queries,
+    data=(GREP,),
     query_concepts={GREP: "gender"},
+    null=0.0,
 )
 
 

@@ -12,6 +12,7 @@ from evenhand.measures.association.weat import largest_effect
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.measures.sentences.encoded_query import (
+    SEAT,
     TEMPLATE,
     encode_query,
     published_ids,
@@ -55,6 +56,8 @@ INFO = Info(
     one_against_rest=True,
     available=available_queries,
     find_query=published_query,
+    data=(SEAT,),
+    null=0.0,
 )
 
 

@@ -102,12 +102,15 @@ class MapHook:
         return not self.call or self.calls == self.call
 
     def _mapped(self, x: torch.Tensor, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+        torch = require("torch", extra="models")
         x = x if self.scale == 1.0 else x / self.scale
-        for function in self.functions:
-            if isinstance(function, TableLookup):
-                x = function.look_up(args[0] if args else next(iter(kwargs.values()))).to(x.dtype)
-            else:
-                x = function(x)
+        # Mixed precision would round the products of a projection, which then leaves part of what it removes.
+        with torch.autocast(x.device.type, enabled=False):
+            for function in self.functions:
+                if isinstance(function, TableLookup):
+                    x = function.look_up(args[0] if args else next(iter(kwargs.values()))).to(x.dtype)
+                else:
+                    x = function(x)
         return x if self.scale == 1.0 else x * self.scale
 
 
@@ -168,7 +171,11 @@ def install(
     else:
         layer = map.to_torch(torch.float64 if weight.dtype == torch.float64 else torch.float32)
         function = layer.to(weight.device)
-    hooks = [(_hook_at(module, place), module) for module in place.modules]
+    return _attach(place, place.modules, function)
+
+
+def _attach(place: Place, modules: Sequence[nn.Module], function: TensorFunction) -> InstalledMap:
+    hooks = [(_hook_at(module, place), module) for module in modules]
     for hook, _ in hooks:
         hook.functions.append(function)
     return InstalledMap(hooks, function, place)
@@ -182,6 +189,23 @@ def hooked(
     installed = install(model, site, map, tokenizer)
     try:
         yield
+    finally:
+        installed.remove()
+
+
+@contextmanager
+def recorded(model: PreTrainedModel, site: Site | str) -> Iterator[list[torch.Tensor]]:
+    """Yield a list to which each pass inside the `with` block appends what is at a site, after the maps there."""
+    place = locate(model, Site.parse(site))
+    states: list[torch.Tensor] = []
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        states.append(x.detach())
+        return x
+
+    installed = _attach(place, place.modules[:1], keep)  # several readers of a site read the same
+    try:
+        yield states
     finally:
         installed.remove()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,10 +132,43 @@ class CausalLM:
         for low in range(0, samples, batch):
             numbers = range(low, min(low + batch, samples))
             uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
-            ids = self._sample(first, uniform, temperature)
+            ids = self._sample([first] * len(numbers), uniform, temperature)
             texts += self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
             if progress:
                 progress(len(texts), samples, "samples")
+        return texts
+
+    def continuations(
+        self,
+        prompts: Sequence[str],
+        *,
+        samples: int,
+        tokens: int,
+        temperature: float = 1.0,
+        batch: int = TEXTS_AT_ONCE,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Sample continuations of prompts; see `PromptWriter`. Prompts of one length are sampled side by side."""
+        check_seed(seed)
+        first = [self._first_ids(prompt) for prompt in check_texts(prompts)]
+        longest = max(map(len, first), default=0)
+        if min(samples, tokens, batch) < 1 or not temperature > 0 or longest + tokens > self.window:
+            raise UsageError(
+                f"{samples} samples of {tokens} tokens after prompts of up to {longest} tokens, at temperature "
+                f"{temperature}, are not possible",
+                hint=f"use at least 1 of each, and at most {self.window - longest} tokens",
+            )
+        uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in range(samples)])
+        texts: list[list[str]] = [[""] * samples for _ in first]
+        cells = sorted((len(ids), row, i) for row, ids in enumerate(first) for i in range(samples))
+        for _, same in groupby(cells, key=lambda cell: cell[0]):
+            group = list(same)
+            for low in range(0, len(group), batch):
+                part = group[low : low + batch]
+                ids = self._sample([first[row] for _, row, _ in part], uniform[[i for _, _, i in part]], temperature)
+                decoded = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+                for (_, row, i), text in zip(part, decoded, strict=True):
+                    texts[row][i] = text
         return texts
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
@@ -260,12 +294,12 @@ class CausalLM:
         stops = [next((step for step, token in enumerate(row) if token in ends), len(row)) for row in rows]
         return [row[:stop] for row, stop in zip(rows, stops, strict=True)]
 
-    def _sample(self, first: list[int], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
-        """Return sampled token ids, one row for each row of uniform numbers."""
+    def _sample(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
+        """Return sampled token ids, one row for each row of first ids, which have one length, and uniform numbers."""
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current = torch.tensor([first] * draws.shape[1], device=self.device)
+        current = torch.tensor(first, device=self.device)
         steps, past = [], None
         done = torch.zeros(draws.shape[1], dtype=torch.bool, device=self.device)
         with torch.inference_mode():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -120,9 +120,31 @@ class MaskedLikelihood(TokenLikelihood, Protocol):
 
     Attributes:
         mask_token: the text of the mask; a context that contains it is read with that token masked.
+        longest: how many tokens a text can have, special tokens not counted.
     """
 
     mask_token: str
+    longest: int
+
+    def span_log_probabilities(
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        *,
+        later: Literal["masked", "absent"] = "masked",
+        tokens: int | None = None,
+    ) -> list[Vector64]:
+        """Return the log-probability of each token that covers a span of each text.
+
+        The tokens are masked together and predicted from left to right with the earlier ones shown.
+
+        Args:
+            texts: the texts.
+            spans: first and one past the last character of the part that is predicted.
+            later: whether the tokens after the predicted one are masked too, or left out so that a single mask stands
+                for the rest of the span (StereoSet).
+            tokens: the largest number of tokens in a batch.
+        """
 
     def unmasked_log_probabilities(
         self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None

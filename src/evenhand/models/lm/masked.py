@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill
+from evenhand.models.lm.next_sentence import NextSentenceHead
 from evenhand.models.lm.token_logits import EncodedText, encode_texts, logits_at, positions_at_once
 from evenhand.models.transformer import Transformer
 
@@ -57,6 +59,7 @@ class MaskedLM:
 
     Args:
         transformer: the model with its tokenizer.
+        next_sentence: BERT's next-sentence head, where the folder has one.
 
     Raises:
         FormatError: If the tokenizer has no mask token.
@@ -64,8 +67,8 @@ class MaskedLM:
 
     masked = True
 
-    def __init__(self, transformer: Transformer) -> None:
-        self.transformer = transformer
+    def __init__(self, transformer: Transformer, *, next_sentence: NextSentenceHead | None = None) -> None:
+        self.transformer, self.next_sentence = transformer, next_sentence
         self.name = transformer.name
         if transformer.tokenizer.mask_token_id is None:
             raise FormatError(
@@ -73,6 +76,8 @@ class MaskedLM:
                 hint="use the tokenizer that the masked language model was trained with",
             )
         self.mask_token = str(transformer.tokenizer.mask_token)
+        special = int(transformer.tokenizer.num_special_tokens_to_add())
+        self.longest = max(1, transformer.window - special)
         self._mask = int(transformer.tokenizer.mask_token_id)
 
     def describe(self) -> dict[str, object]:
@@ -100,19 +105,32 @@ class MaskedLM:
     ) -> Matrix64:
         """Return the log-probability of each filler in each context; see `TokenLikelihood`."""
         filled = [fill(context, filler) for context in check_texts(contexts) for filler in check_texts(fillers)]
-        encoded = self._encode([sentence for sentence, *_ in filled])
-        asked = MaskedInputs()
-        owners: list[int] = []
-        for number, (text, (sentence, start, stop)) in enumerate(zip(encoded, filled, strict=True)):
-            pieces = text.covering(start, stop)
+        spans = [(start, stop) for _, start, stop in filled]
+        logs = self.span_log_probabilities([text for text, *_ in filled], spans, tokens=tokens)
+        return np.array([part.sum() for part in logs], dtype=np.float64).reshape(len(contexts), len(fillers))
+
+    def span_log_probabilities(
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        *,
+        later: Literal["masked", "absent"] = "masked",
+        tokens: int | None = None,
+    ) -> list[Vector64]:
+        """Return the log-probability of each token that covers a span of each text; see `MaskedLikelihood`."""
+        asked, counts = MaskedInputs(), []
+        for number, (text, span) in enumerate(zip(self._encode(texts), spans, strict=True)):
+            pieces = text.covering(*span)
             if not pieces:
-                raise UsageError(f"the tokenizer has no token for the filler in {sentence!r}")
+                raise UsageError(f"no token covers the characters {span} of {texts[number]!r}")
+            counts.append(len(pieces))
             for count, position in enumerate(pieces):
-                self._ask(asked, text, position, hidden=pieces[count:])
-                owners.append(number)
-        totals = np.zeros(len(filled))
-        np.add.at(totals, owners, self._answer(asked, tokens, None))
-        return totals.reshape(len(contexts), len(fillers))
+                if later == "masked":
+                    self._ask(asked, text, position, hidden=pieces[count:])
+                else:
+                    kept = np.delete(np.arange(len(text.ids)), pieces[count + 1 :])
+                    self._ask(asked, replace(text, ids=text.ids[kept], spans=text.spans[kept]), position, [position])
+        return np.split(self._answer(asked, tokens, None), np.cumsum(counts)[:-1]) if counts else []
 
     def unmasked_log_probabilities(
         self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None
@@ -227,7 +245,7 @@ class MaskedLM:
             start += len(wanted)
         return scores
 
-    def _ask(self, asked: MaskedInputs, text: EncodedText, position: int, *, hidden: list[int]) -> None:
+    def _ask(self, asked: MaskedInputs, text: EncodedText, position: int, hidden: list[int]) -> None:
         """Ask for a token of a text with some tokens masked; a long text is cut to the window around the token."""
         room = max(1, self.transformer.window - len(text.before) - len(text.after))
         low = min(max(0, position - room // 2), max(0, len(text.ids) - room))

@@ -24,18 +24,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from evenhand.errors import DegenerateError, UsageError, require, shown, unknown_name
+from evenhand.errors import DegenerateError, UsageError, require, unknown_name
 from evenhand.files import output_errors, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
 from evenhand.models.device import resolve_device, resolve_precision
+from evenhand.models.encoders.folding import fold
+from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
+from evenhand.models.encoders.sites import Site
 from evenhand.models.huggingface import load_tokenizer, quiet, resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.nli.transformer.classifier_head import Head, TrainableClassifier, build_classifier
 from evenhand.models.nli.transformer.device_model import Tensor
 from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length
-from evenhand.models.nli.transformer.table_map import TableMap, fold_into_table, hooked
 from evenhand.models.nli.transformer.token_ids import Tokenizer, length_limit
+from evenhand.models.transformer import Transformer
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 When = Literal["train+test", "test"]
 WHEN: tuple[When, ...] = ("train+test", "test")
 PRECISIONS = ("float32", "bfloat16")
+SITE = "embeddings"
 RECORD = "training.json"
 CONFIG_KEY = "evenhand_training"
 DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
@@ -135,7 +139,7 @@ def fine_tune(
     dev: LabelledPairs | TokenisedPairs,
     *,
     seed: int = 0,
-    change: TableMap | None = None,
+    change: TensorMap | None = None,
     when: When = "train+test",
     checkpoint: Path | None = None,
     progress: Progress | None = None,
@@ -175,13 +179,20 @@ def fine_tune(
         _check_tokens(network.model, tokenizer, data[0])
         run = _Run(network, data[0], data[1], options, seed, padding=int(tokenizer.pad_token_id or 0))
         fingerprint = _fingerprint(folder, data, options, seed, change, when)
-        with hooked(network.model, change if when == "train+test" else None, device=options.device):
+        active = change is not None and when == "train+test"
+        with hooked(network.model, SITE, change) if active else contextlib.nullcontext():
             run.train(checkpoint, fingerprint, progress or (lambda done, total, text: None))
     model = network.stored().cpu().eval()
     if change is not None:
-        fold_into_table(model, change)
+        model = fold_into_table(model, tokenizer, change)
     record = _manifest(fingerprint, data, options, change, when, run, time.perf_counter() - start)
     return FineTunedNLI(model, tokenizer, seed, tuple(run.history), record)
+
+
+def fold_into_table(model: PreTrainedModel, tokenizer: Tokenizer, change: TensorMap) -> PreTrainedModel:
+    """Return a classifier whose word-piece table is mapped; all other weights are shared with the given one."""
+    transformer = Transformer("classifier", "nli-classifier", model, tokenizer, "cpu", "float32")
+    return fold(transformer, SiteMap(Site.parse(SITE), change)).transformer.model
 
 
 class _Run:
@@ -292,13 +303,16 @@ def _settings(options: dict[str, Any]) -> FineTuningSettings:
         raise UsageError(f"fine_tune: {error}", hint=f"settings are {names}") from error
 
 
-def _check(pairs: LabelledPairs | TokenisedPairs, seed: int, change: TableMap | None, when: str) -> None:
+def _check(pairs: LabelledPairs | TokenisedPairs, seed: int, change: TensorMap | None, when: str) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
     if when not in WHEN:
         raise unknown_name("time of the change", when, WHEN)
-    if change is not None and change.needs_words:
-        raise UsageError(f"{shown(change)} depends on the word, which a word-piece table does not have")
+    if change is not None and change.needs_words and when == "train+test":
+        raise UsageError(
+            f"{change!r} depends on the word, so the table could not be trained under it",
+            hint='use when="test", or a method that maps every vector the same way, such as linear or leace',
+        )
     if isinstance(pairs, LabelledPairs):
         require_several_labels(pairs)
 
@@ -324,7 +338,7 @@ def _fingerprint(
     data: list[TokenisedPairs],
     settings: FineTuningSettings,
     seed: int,
-    change: TableMap | None,
+    change: TensorMap | None,
     when: When,
 ) -> dict[str, object]:
     """Return what must be the same to resume from a checkpoint."""
@@ -343,7 +357,7 @@ def _manifest(
     fingerprint: Mapping[str, object],
     data: list[TokenisedPairs],
     settings: FineTuningSettings,
-    change: TableMap | None,
+    change: TensorMap | None,
     when: When,
     run: _Run,
     seconds: float,
@@ -354,7 +368,9 @@ def _manifest(
         "body": fingerprint["body"],
         "settings": asdict(settings),
         "data": {"train": data[0].about, "dev": data[1].about},
-        "change": None if change is None else {**change.step(), "site": "word-piece table", "when": when},
+        "change": None
+        if change is None
+        else {"map": repr(change), "sha256": change.digest, "site": SITE, "when": when},
         "tokens": int(data[0].ids.lengths.sum()),
         "seconds": round(seconds, 2),
         "device": str(torch.cuda.get_device_name(settings.device)) if on_gpu else settings.device,
