@@ -71,7 +71,11 @@ def test_vectors_are_token_vectors_of_a_list_of_words(subject: Subject, folder: 
 def test_measures_of_words_and_of_sentences_apply(subject: Subject) -> None:
     query = eh.Query(targets=(["king", "man"], ["queen", "woman"]), attributes=(["he"], ["she"]))
     assert np.isfinite(eh.measures.weat(subject.view("vectors"), query, seed=0).value)
-    assert eh.measures.get("seat")
+    seat = eh.measures.get("seat")(subject.view("sentences"), query, seed=0)
+    assert np.isfinite(seat.value)
+    assert seat.params["layer"] == 3  # the mean of the layers
+    audit = eh.Audit.run(subject, methods=["linear"], measures=["weat", "seat"], concept="gender", seed=0)
+    assert {result.stage for result in audit.results} >= {"original", "linear"}
 
 
 def test_a_map_of_words_acts_on_the_token_vectors(subject: Subject) -> None:
