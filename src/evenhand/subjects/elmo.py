@@ -47,7 +47,7 @@ class ElmoSubject(Subject):
         super().__init__(files.options.resolve().parent.name, address)
         self.files, self.maps = files, dict(maps or {})
         self._device, self._precision = device or "auto", precision or "float32"
-        self._vocabulary = None if vocabulary is None else Path(vocabulary)
+        self._vocabulary = None if vocabulary is None else existing(Path(vocabulary), what="vocabulary")
 
     @cached_property
     def elmo(self) -> Elmo:
@@ -67,7 +67,7 @@ class ElmoSubject(Subject):
     def _words(self) -> Sequence[str]:
         if self._vocabulary is None:
             return Vectors.default().words
-        text = existing(self._vocabulary, what="vocabulary").read_text(encoding="utf-8")
+        text = self._vocabulary.read_text(encoding="utf-8")
         words = [word for line in text.splitlines() if (word := line.strip())]
         if not words:
             raise FormatError(f"{self._vocabulary}: no words", hint="write one word per line")
