@@ -96,6 +96,21 @@ COMMON = [
 PIECES = [*string.ascii_lowercase, *string.digits, *"!\"#$%&'()*+,-./:;<=>?@[]_`{|}~"]
 VOCABULARY = [*SPECIAL, *dict.fromkeys([*COMMON, *PIECES]), *(f"##{piece}" for piece in PIECES)]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+SPECIAL_IDS = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+SETTINGS = {  # what differs, by the beginning of the class name
+    "GPT2": {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 64},
+    "DistilBert": {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 64},
+    "Albert": SIZES | {"embedding_size": 8, "max_position_embeddings": 64},
+    "Electra": SIZES | {"embedding_size": 8, "max_position_embeddings": 64},
+    "Roberta": SIZES | {"pad_token_id": 0, "max_position_embeddings": 64},
+    "MPNet": SIZES | {"pad_token_id": 0, "max_position_embeddings": 64},
+    "ModernBert": SIZES | SPECIAL_IDS | {"max_position_embeddings": 64},
+    "Gemma": SIZES | {"head_dim": 8, "num_key_value_heads": 2, "max_position_embeddings": 64},
+    "DebertaV2": SIZES
+    | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "position_buckets": 8}
+    | {"norm_rel_ebd": "layer_norm", "position_biased_input": False, "conv_kernel_size": 3, "conv_act": "gelu"}
+    | {"max_position_embeddings": 64},
+}
 
 
 def bert_tokenizer() -> Any:
@@ -138,20 +153,21 @@ def save_tiny(folder: Path, class_name: str, *, seed: int = 0, **options: Any) -
 
     Args:
         folder: where to save it.
-        class_name: such as BertForMaskedLM, BertModel, BertForSequenceClassification, GPT2LMHeadModel, LlamaForCausalLM.
+        class_name: such as BertForMaskedLM, BertModel, BertForSequenceClassification, GPT2LMHeadModel, LlamaForCausalLM,
+            and the same of the other architectures in `SETTINGS`.
         seed: of the weights.
         **options: more settings of the configuration, such as id2label.
     """
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     torch.manual_seed(seed)
-    causal = class_name.startswith(("GPT2", "Llama"))
+    causal = class_name.startswith(("GPT2", "Llama", "Gemma"))
     tokenizer = gpt2_tokenizer() if causal else bert_tokenizer()
-    model_class = getattr(transformers, class_name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit warns that it is deprecated when DeBERTa is imported
+        model_class = getattr(transformers, class_name)
     settings: dict[str, Any] = {"vocab_size": len(tokenizer), "initializer_range": 0.3}
-    if class_name.startswith("GPT2"):
-        settings |= {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 64}
-    else:
-        settings |= SIZES | {"max_position_embeddings": 64}
+    own = next((values for prefix, values in SETTINGS.items() if class_name.startswith(prefix)), None)
+    settings |= own or SIZES | {"max_position_embeddings": 64}
     if causal:
         settings |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     with warnings.catch_warnings():

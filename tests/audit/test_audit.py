@@ -16,6 +16,7 @@ import pytest
 import evenhand as eh
 from evenhand.audit import Plan, Question, check, compare, rank, runner
 from evenhand.audit.cells import CellStore, cell_key, change_key
+from evenhand.audit.comparison import distance_from_ideal
 from evenhand.errors import EvenhandWarning, OutputError
 from evenhand.subjects import open_subject
 from evenhand.words import Concept
@@ -386,6 +387,15 @@ def made(values: dict[str, float | None], half: float = 0.1) -> eh.Audit:
 def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float | None, verdict: str) -> None:
     (change,) = compare(made({"original": before}), made({"original": after}))
     assert change.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("measure", "score", "distances"),
+    [("crows-pairs", "", (10.0, 5.0)), ("stereoset", "intra-ss", (10.0, 5.0)), ("stereoset", "intra-lms", (-60, -45))],
+)
+def test_each_score_has_its_own_ideal(measure: str, score: str, distances: tuple[float, float]) -> None:
+    values = [eh.Measurement(measure, value, 8, eh.Coverage(()), score=score) for value in (60.0, 45.0)]
+    assert tuple(distance_from_ideal(value) for value in values) == distances
 
 
 def test_a_comparison_of_different_concepts_warns() -> None:

@@ -42,6 +42,20 @@ def test_shares_by_hand(audit: eh.Audit) -> None:
     assert found["original"].bias_left == found["original"].quality_kept == 1.0
 
 
+def test_fifty_is_ideal_and_a_lower_perplexity_is_kept_quality() -> None:
+    values = {
+        "original": {"crows-pairs": 60.0, "perplexity": 20.0},
+        "better": {"crows-pairs": 48.0, "perplexity": 40.0},
+    }
+    results = [cell(stage, name, value, name) for stage, row in values.items() for name, value in row.items()]
+    stages = tuple(Stage(name, "v") for name in values)
+    found = tradeoffs(eh.Audit({"concept": {"name": "gender"}}, stages, tuple(results)))
+    assert [(place.method, place.bias_left, place.quality_kept) for place in found] == [
+        ("better", pytest.approx(0.2), pytest.approx(0.5)),
+        ("original", 1.0, 1.0),
+    ]
+
+
 def test_the_front_holds_what_nothing_beats(audit: eh.Audit) -> None:
     assert {place.method: place.on_the_front for place in tradeoffs(audit)} == {
         "harsh": True,

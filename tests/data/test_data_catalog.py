@@ -66,6 +66,7 @@ def test_the_catalog_cannot_be_changed() -> None:
         ('data_path = "../up"', "relative path"),
         (f'data_path = "d"\nfiles = [{{name = "/etc/x", sha256 = "{SHA}"}}]', "relative path"),
         (f'data_path = "d"\nfiles = [{{name = ".hidden", sha256 = "{SHA}"}}]', "relative path"),
+        (f'data_path = "d"\nfiles = [{{name = "x", path = "../x", sha256 = "{SHA}"}}]', "relative path"),
         ('data_path = "d"\nfiles = [{name = "x", sha256 = "abc"}]', "64 hexadecimal"),
         ('data_path = "d"\nfiles = [{name = "x"}]', "unverified"),
         (f'data_path = "d"\nunverified = true\nfiles = [{{name = "x", sha256 = "{SHA}"}}]', "unverified"),

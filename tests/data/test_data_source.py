@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.data.catalog import DownloadSource, is_plain_path, parse
+from evenhand.data.catalog import DownloadSource, File, is_plain_path, parse
 from evenhand.errors import FormatError
 
 LETTERS = string.ascii_lowercase + string.digits
@@ -80,5 +80,11 @@ def test_paths_that_are_not_plain(path: str) -> None:
 
 def test_the_name_of_the_file_fills_its_place() -> None:
     source = parse("pypi:a==1!data/{name}")
-    assert source.member_of("x.txt") == "data/x.txt"
-    assert parse("https://host/{name}").address_of("x.txt") == "https://host/x.txt"
+    assert source.member_of(File("x.txt")) == "data/x.txt"
+    assert parse("https://host/{name}").address_of(File("x.txt")) == "https://host/x.txt"
+
+
+def test_a_path_in_the_source_comes_before_the_name() -> None:
+    file = File("x.txt", path="en/1.2/x.txt")
+    assert parse("pypi:a==1!data/{name}").member_of(file) == "data/en/1.2/x.txt"
+    assert parse("https://host/{name}").address_of(file) == "https://host/en/1.2/x.txt"

@@ -17,7 +17,7 @@ from evenhand.models.vectors import Vectors
 
 QUICK: dict[str, dict[str, object]] = {"gp": {"epochs": 2}, "ran": {"steps": 20}}  # fewer steps, the same laws
 TRAINED = {"gn-glove"}  # from counts, not from vectors: there is no map, and fit says so (test_gn_glove.py)
-IDS = sorted(set(ids()) - TRAINED)
+IDS = sorted(set(ids("vectors")) - TRAINED)
 EVERY = pytest.mark.parametrize("id", IDS)
 
 

@@ -24,7 +24,9 @@ PARAMS: dict[str, dict[str, object]] = {
     "ran": {"steps": 5},
     "rlace": {"steps": 25},
 }
-METHODS = sorted(set(ids()) - {"gn-glove"})  # GN-GloVe trains from counts; its seed is tested in test_gn_glove.py
+METHODS = sorted(
+    set(ids("vectors")) - {"gn-glove"}
+)  # GN-GloVe trains from counts; its seed is tested in test_gn_glove.py
 
 
 @cache
@@ -49,7 +51,7 @@ def fitted(id: str, seed: int | None) -> VectorMap:
 
 
 def test_the_seeded_methods_are_those_with_random_steps() -> None:
-    assert {id for id in ids() if get(id).is_seeded()} == SEEDED
+    assert {id for id in ids("vectors") if get(id).is_seeded()} == SEEDED
 
 
 @pytest.mark.parametrize("id", METHODS)

@@ -1,7 +1,10 @@
 """The page is whole, needs nothing from outside, and shows what the record says."""
 
 import re
+from html import escape
 from html.parser import HTMLParser
+from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,9 @@ import pytest
 import evenhand as eh
 from evenhand.report import charts, numbers
 from evenhand.report.charts.effect_sizes import effect_forest
-from evenhand.report.html import page
+from evenhand.report.findings import findings
+from evenhand.report.html import anchor, page
+from evenhand.report.scorecard import score_card
 from evenhand.report.tables import by_family, rows
 
 
@@ -44,7 +49,7 @@ def tags(audit: eh.Audit) -> Tags:
 
 def test_nothing_is_loaded_from_outside(tags: Tags, audit: eh.Audit) -> None:
     assert not [address for address in tags.loaded if not address.startswith("#")]
-    assert "script" not in tags.open
+    assert tags.open.count("script") == 1  # ours, inline
     assert "@import" not in page(audit)
     assert "url(" not in page(audit)
 
@@ -54,6 +59,70 @@ def test_every_number_of_the_record_is_shown(tags: Tags, audit: eh.Audit) -> Non
     for result in audit.results:
         shown = numbers.number(result.measurement.value) if result.measurement.value is not None else "undefined"
         assert shown in text
+
+
+def test_the_findings_come_first_and_link_to_their_rows(tags: Tags, audit: eh.Audit) -> None:
+    text = page(audit)
+    first = text.index('id="findings"')
+    assert first < text.index("Score card") < text.index("All numbers") < text.index("How to read each measure")
+    for finding in findings(audit):
+        assert escape(finding.text) in text
+        if finding.label:
+            assert text.count(f'id="{anchor(finding.label, 0)}"') == 1
+            assert f'href="#{anchor(finding.label, 0)}"' in text
+
+
+def test_ids_are_unique_and_links_lead_somewhere(audit: eh.Audit) -> None:
+    text = page(audit)
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+
+
+def test_headings_do_not_skip_a_level_and_inputs_have_labels(audit: eh.Audit) -> None:
+    text = page(audit)
+    levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert text.count("<input") == len(re.findall(r"<label>[^<]*<input", text))
+    assert '<html lang="en">' in text
+    assert len(text) < 3_000_000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_has_enough_contrast(theme: str) -> None:
+    """At least 4.5 to 1, which WCAG asks of text, for every pair of ink and ground."""
+    style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{([^}]*)\}", style)
+    colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[0 if theme == "light" else 1]))
+
+    def luminance(code: str) -> float:
+        parts = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    grounds = {"ink": ("paper", "shade"), "soft": ("paper", "shade"), "accent": ("paper",), "warn": ("paper",)}
+    grounds |= {"good-ink": ("good-back",), "bad-ink": ("bad-back",)}
+    for ink, backs in grounds.items():
+        for back in backs:
+            bright, dim = sorted((luminance(colour[ink]), luminance(colour[back])), reverse=True)
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, back)
+
+
+def test_undefined_reasons_are_notes_shown_once(glove: eh.Vectors) -> None:
+    text = page(eh.Audit.run(glove, methods=["linear"], measures=["sembias", "occupation-share"]))
+    assert text.count("both sides have the same vectors") <= 3  # the finding, the note, the record
+    assert "note 1" in text
+
+
+def test_the_score_card_has_a_state_for_every_cell(audit: eh.Audit) -> None:
+    card = score_card(audit)
+    assert [line.row.label for line in card] == list(audit.labels)
+    for line in card:
+        assert list(line.cells) == list(audit.stage_names)
+    states = {line.row.label: line.cells["original"].state for line in card}
+    assert states["weat-6"] == "bias"
+    assert states["weat-1"] == "value"  # a control says nothing about gender
 
 
 def test_the_page_says_what_it_does_not_cover(tags: Tags) -> None:
@@ -72,7 +141,8 @@ def test_charts_have_alternative_text_and_a_table(tags: Tags, audit: eh.Audit) -
 def test_names_are_escaped(tmp_path: Path) -> None:
     named = eh.Vectors(["she", "he"], [[1.0, 0.0], [0.0, 1.0]], name="<script>alert(1)</script>")
     text = page(eh.Audit.run(named, methods=[], measures=["weat"]))
-    assert "<script>" not in text
+    assert text.count("<script>") == 1
+    assert "<script>alert(1)" not in text
 
 
 def test_writing_replaces_an_older_page(audit: eh.Audit, tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def test_vectors_by_file_catalog_id_and_object(glove: eh.Vectors, tmp_path: Path
     path = small.save(tmp_path / "small.vec")
     for source in (str(path), path, f"vectors:{path}"):
         subject = eh.open(source)
-        assert (subject.kind, subject.offers) == ("vectors", ("vectors",))
+        assert (subject.kind, subject.offers) == ("vectors", ("vectors", "sentences"))
         assert subject.view("vectors").words == small.words
-    assert eh.open("glove-embedded").offers == ("vectors", "inference")
+    assert eh.open("glove-embedded").offers == ("vectors", "inference", "sentences")
     assert eh.open(glove).view("vectors") is glove
     subject = eh.open(small)
     assert open_subject(subject) is subject
@@ -52,13 +52,13 @@ def test_equal_content_has_an_equal_digest_wherever_it_lies(tmp_path: Path) -> N
         (
             {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 9},
             "encoder",
-            ("vectors", "sentences"),
+            ("vectors", "sentences", "likelihood"),
         ),
         ({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 9}, "encoder", ("vectors", "sentences")),
         (
             {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 9},
             "lm",
-            ("vectors", "likelihood", "text"),
+            ("vectors", "sentences", "likelihood", "text", "generation"),
         ),
     ],
 )

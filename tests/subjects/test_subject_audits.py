@@ -79,7 +79,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors) 
 
 def test_a_causal_language_model_offers_vectors_likelihood_and_text(language_model: Path) -> None:
     subject = eh.open(f"hf:{language_model}", samples=20, tokens=30, device="cpu")
-    assert subject.offers == ("vectors", "likelihood", "text")
+    assert subject.offers == ("vectors", "sentences", "likelihood", "text", "generation")
     audit = eh.Audit.run(subject, measures=["direct-bias", "perplexity", "corpus-bias"])
     assert audit.get("direct-bias:new-direction").value > 0
     # an untrained model with random weights is about as unsure as its vocabulary is large

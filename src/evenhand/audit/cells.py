@@ -25,7 +25,7 @@ def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordS
     """Return what a measure is asked: the record behind the id of a question, or the id itself."""
     takes = question.info.takes
     if takes == "query":
-        return words.concept_query(question.query, concept)
+        return question.info.query(question.query, concept)
     if takes == "probe":
         return probe(question.query)
     if takes == "table":
@@ -38,15 +38,15 @@ def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordS
 
 
 def query_digest(question: Question, concept: Concept) -> str:
-    """Hash the content of what is asked; a data set counts by name, size and time of its file."""
+    """Hash the content of what is asked; a file or a data set counts by name, size and time of its files."""
     record = resolve_query(question, concept)
     if not isinstance(record, str):
         return record.digest
-    location = data.locate(record) if record in data.catalog() else None
-    if location is None or not location.is_file():
+    location = data.locate(record) if record in data.catalog() else Path(record)
+    if location is None or not (location.is_file() or record in data.catalog()):
         return record
-    status = location.stat()
-    return digest_of([record, status.st_size, status.st_mtime_ns])
+    files = [location] if location.is_file() else sorted(path for path in location.rglob("*") if path.is_file())
+    return digest_of([record, *((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)])
 
 
 def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> str:

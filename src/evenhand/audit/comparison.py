@@ -11,9 +11,9 @@ from evenhand import measures
 from evenhand.audit.record import Audit
 from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement
+from evenhand.measures.registry import IDEALS
 
 Verdict = Literal["better", "worse", "unclear", "same", "undefined"]
-IDEAL = {"zero": 0.0, "one": 1.0}
 SAME = 1e-12  # of rounding: a smaller change is none
 
 
@@ -100,8 +100,8 @@ def is_beyond_intervals(before: Measurement, after: Measurement) -> bool:
 
 def distance_from_ideal(measurement: Measurement) -> float:
     """Distance from the ideal value: smaller is better."""
-    better = measures.info(measurement.measure).better
+    better = measures.info(measurement.measure).better_score(measurement.score)
     value = measurement.value or 0.0
-    if better in IDEAL:
-        return abs(value - IDEAL[better])
+    if better in IDEALS:
+        return abs(value - IDEALS[better])
     return value if better == "lower" else -value

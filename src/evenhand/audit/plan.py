@@ -21,6 +21,7 @@ DEFAULT_METHODS = ("linear", "span")
 FALLBACK_METHODS = ("leace",)  # needs groups only, where the others need pairs
 VOCABULARY = "vocabulary"
 EVERYTHING = 0  # as a sample size: all pairs of a probe
+MODELS = {"masked-lm": "masked language models", "causal-lm": "causal language models"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Plan:
 
         Args:
             subjects: what is audited; measures whose view none of them offers are left out.
-            methods: method ids, chains as "hard.misp"; None for the default methods where every subject can change.
+            methods: method ids, chains as "hard.misp"; None for the default methods if all subjects are word vectors.
             only: measure ids; empty for all.
             queries: query ids for the measures in `only`, instead of the concept's.
             concept: what is measured and removed.
@@ -93,11 +94,15 @@ class Plan:
             full_probes: ask inference models about all pairs of a probe instead of a sample.
         """
         about = words.concept(concept)
-        offered = {view for subject in subjects for view in subject.offers}
+        views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         for chain in chains:
             check_chain(chain, about)
-        chosen = list(only) or [name for name in measures.ids() if measures.info(name).view in offered]
+        chosen = list(only) or [
+            name
+            for name in measures.ids()
+            if (info := measures.info(name)).view in views and any(is_answered(info, subject) for subject in subjects)
+        ]
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(
@@ -150,8 +155,8 @@ class Plan:
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:
-        """Return the questions whose view a subject offers."""
-        return tuple(question for question in self.questions if question.info.view in subject.offers)
+        """Return the questions that a subject can answer."""
+        return tuple(question for question in self.questions if is_answered(question.info, subject))
 
     def with_seed(self, seed: int) -> Plan:
         """Return the same plan with another seed."""
@@ -159,8 +164,11 @@ class Plan:
 
 
 def default_methods(subjects: Sequence[Subject], concept: Concept) -> tuple[str, ...]:
-    """Return the methods of a default audit that can work with the concept; none where a subject cannot be changed."""
-    if not all(subject.can_change for subject in subjects):
+    """Return the methods of a default audit that can work with the concept; none for models, which are only measured.
+
+    Measuring a model takes minutes for each method, so its methods must be named.
+    """
+    if not all(subject.can_change and subject.changed_by_default for subject in subjects):
         return ()
     fitting = tuple(chain for chain in DEFAULT_METHODS if _can_remove(chain, concept))
     return fitting or tuple(chain for chain in FALLBACK_METHODS if _can_remove(chain, concept))
@@ -190,6 +198,16 @@ def require_view(info: Info, subjects: Sequence[Subject]) -> None:
     if subjects and not any(info.view in subject.offers for subject in subjects):
         offers = "; ".join(f"{s.name} ({s.title}) offers {', '.join(s.offers) or 'no view'}" for s in subjects)
         raise UsageError(f"{info.id} needs the view {info.view!r}; {offers}")
+    if subjects and not any(is_answered(info, subject) for subject in subjects):
+        raise UsageError(
+            f"{info.id} is defined for {MODELS[info.needs]} only, and {subjects[0].name} is none",
+            hint="measure something else: evenhand list measures",
+        )
+
+
+def is_answered(info: Info, subject: Subject) -> bool:
+    """Return whether a subject offers the view of a measure, from the kind of model that the measure needs."""
+    return info.view in subject.offers and info.needs in ("", subject.likelihood_of)
 
 
 def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
@@ -203,11 +221,12 @@ def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
     if info.takes == "probe":
         own = concept.probes or [id for id in info.default_queries() if probe(id).concept == concept.name]
         return tuple(own)
-    return info.default_queries()
+    queries = info.default_queries()
+    return tuple(id for id in queries if info.query_concepts.get(id, concept.name) == concept.name)
 
 
 def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
-    shipped = {id: words.query(id) for id in info.default_queries()}
+    shipped = {id: info.query(id, concept) for id in info.default_queries()}
     tagged = [id for id, query in shipped.items() if query.concept == concept.name]
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]

@@ -230,10 +230,12 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; `audit/schema.json` describes it."""
         from evenhand.audit.store import SCHEMA
+        from evenhand.report.findings import findings
 
         return {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
+            "findings": [finding.to_dict() for finding in findings(self)],
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }

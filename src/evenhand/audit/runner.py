@@ -110,7 +110,7 @@ def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress 
     """Ask every question of two subjects, the second as a stage of the first."""
     started = time.perf_counter()
     concept, report = words.concept(plan.concept), progress or (lambda done, total, what: None)
-    questions = [question for question in plan.questions if question.info.view in before.offers]
+    questions = plan.for_subject(before)
     name = after.name if after.name != ORIGINAL else "after"
     results: list[Result] = []
     with collected_warnings() as notes:

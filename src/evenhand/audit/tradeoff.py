@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand import words
+from evenhand import measures, words
 from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
 from evenhand.measures import Measurement
 
-# What a value would be without bias, where that is neither 0 nor 1: half of two even classes are guessed right.
-CHANCE = {"clustering": 0.5, "recoverability": 0.5}
 # Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
 # makes it 0 by construction, which says nothing.
-BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe")
+BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe", "crows-pairs", "log-probability")
 SKIPPED_VARIANTS = ("old-direction",)
 RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
@@ -71,7 +69,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
         is_cost = question.info.family == "quality"
         if not is_cost and (question.measure not in BIAS or question.variant in SKIPPED_VARIANTS):
             continue
-        if question.measure == "weat" and not _is_about_concept(question, audit.concept):
+        if question.measure == "weat" and not is_about_concept(question, audit.concept):
             continue
         share = _share(cells[ORIGINAL], cells[stage])
         if share is None:
@@ -81,7 +79,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
     return Tradeoff(stage, _mean(left), _mean(kept), len(left) + len(kept), tuple(undefined))
 
 
-def _is_about_concept(question: Question, concept: str) -> bool:
+def is_about_concept(question: Question, concept: str) -> bool:
     """Return whether a query asks about the concept; controls without one say nothing about its removal."""
     if question.query not in words.ids("query"):
         return True
@@ -92,9 +90,15 @@ def _share(before: Measurement, after: Measurement) -> float | None:
     """Return how much is left of what there was; None where either is undefined or there was nothing."""
     if before.value is None or after.value is None:
         return None
-    ideal = CHANCE.get(before.measure, 0.0)
-    distance = abs(before.value - ideal)
-    return abs(after.value - ideal) / distance if distance > 1e-9 else None
+    info = measures.info(before.measure)
+    null = info.null.get(before.score) if isinstance(info.null, Mapping) else info.null
+    ideal = 0.0 if null is None else null
+    old, new = abs(before.value - ideal), abs(after.value - ideal)
+    if (
+        info.family == "quality" and info.better_score(before.score) == "lower"
+    ):  # perplexity: the lower, the more is kept
+        old, new = new, old
+    return new / old if old > 1e-9 else None
 
 
 def _mean(shares: list[float]) -> float:

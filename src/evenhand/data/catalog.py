@@ -20,11 +20,15 @@ _SHA256 = re.compile(r"[0-9a-f]{64}|")
 
 @dataclass(frozen=True)
 class File:
-    """A file of a data set; size 0 and sha256 "" mean unknown."""
+    """A file of a data set; size 0 and sha256 "" mean unknown.
+
+    `path` is where a source keeps the file, if that is not its name.
+    """
 
     name: str
     sha256: str = ""
     size: int = 0
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,13 +109,13 @@ def _entry(name: str, table: Mapping[str, Any], where: str) -> CatalogEntry:
 
 def _expand_name(spec: str, files: tuple[File, ...]) -> str:
     """Replace `{name}` if there is one file only, so that messages show the complete address."""
-    return spec.replace("{name}", files[0].name) if len(files) == 1 else spec
+    return spec.replace("{name}", files[0].path or files[0].name) if len(files) == 1 else spec
 
 
 def _fault(entry: CatalogEntry) -> str:
     """Return the first problem of an entry, or the empty string."""
     names = [file.name for file in entry.files]
-    paths = [*names, *filter(None, (entry.data_path, entry.main))]
+    paths = [*names, *filter(None, (entry.data_path, entry.main, *(file.path for file in entry.files)))]
     if bad := [path for path in paths if not is_plain_path(path) or Path(path).name.startswith(".")]:
         return f"{bad[0]!r} is not a relative path below the folder"
     if bad := [file.name for file in entry.files if not _SHA256.fullmatch(file.sha256)]:
@@ -154,13 +158,13 @@ class DownloadSource:
         package = _SPELLING[self.kind].replace("{where}", self.where).replace("{version}", self.version)
         return f"{package}!{self.member}" if self.member else package
 
-    def address_of(self, name: str) -> str:
+    def address_of(self, file: File) -> str:
         """Return the address of a file."""
-        return self.where.replace("{name}", name)
+        return self.where.replace("{name}", file.path or file.name)
 
-    def member_of(self, name: str) -> str:
+    def member_of(self, file: File) -> str:
         """Return the path of a file inside the archive."""
-        return self.member.replace("{name}", name)
+        return self.member.replace("{name}", file.path or file.name)
 
 
 def parse(spec: str) -> DownloadSource:

@@ -142,9 +142,9 @@ def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgres
     folder = local_copies.entry_folder(entry)
     if not source.member:
         for file in entry.files:
-            http.download(source.address_of(file.name), folder / file.name, expected=file, progress=progress)
+            http.download(source.address_of(file), folder / file.name, expected=file, progress=progress)
         return
-    wanted = {source.member_of(file.name): archive.Wanted(folder / file.name, file) for file in entry.files}
+    wanted = {source.member_of(file): archive.Wanted(folder / file.name, file) for file in entry.files}
     with _package(source, folder, progress) as packed:
         archive.extract(packed, wanted)
 

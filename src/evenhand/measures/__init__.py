@@ -34,29 +34,57 @@ if TYPE_CHECKING:
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
+    from evenhand.measures.labels.counterfactual import counterfactual
+    from evenhand.measures.likelihood.aul import aul, aula
+    from evenhand.measures.likelihood.bbq import bbq
+    from evenhand.measures.likelihood.crows_pairs import crows_pairs
+    from evenhand.measures.likelihood.disco import disco
+    from evenhand.measures.likelihood.holistic_bias import holistic_bias
+    from evenhand.measures.likelihood.honest import honest
+    from evenhand.measures.likelihood.log_probability import log_probability
     from evenhand.measures.likelihood.perplexity import perplexity
+    from evenhand.measures.likelihood.pronoun_share import pronoun_share
+    from evenhand.measures.likelihood.stereoset import stereoset
+    from evenhand.measures.likelihood.winobias import winobias
+    from evenhand.measures.likelihood.winogender import winogender
     from evenhand.measures.quality.analogy import analogy
     from evenhand.measures.quality.retention import retention
+    from evenhand.measures.quality.sentence_retention import sentence_retention
     from evenhand.measures.quality.similarity import similarity
+    from evenhand.measures.sentences.layer_bias import layer_bias
+    from evenhand.measures.sentences.retrieval_skew import retrieval_skew
+    from evenhand.measures.sentences.seat import seat
     from evenhand.measures.text.corpus_bias import corpus_bias
+    from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
     "Info",
     "Measurement",
     "analogy",
     "analogy_generation",
+    "aul",
+    "aula",
     "bat",
+    "bbq",
     "clustering",
     "corpus_bias",
+    "counterfactual",
+    "counterfactual_text",
+    "crows_pairs",
     "direct_bias",
+    "disco",
     "ect",
     "generalised_weat",
     "generate_analogies",
     "get",
     "gipe",
+    "holistic_bias",
+    "honest",
     "ids",
     "indirect_bias",
     "info",
+    "layer_bias",
+    "log_probability",
     "mab",
     "mac",
     "midb",
@@ -65,16 +93,23 @@ __all__ = [
     "nli_neutrality",
     "occupation_share",
     "perplexity",
+    "pronoun_share",
     "proximity_bias",
     "recoverability",
     "retention",
+    "retrieval_skew",
     "ripa",
     "rnd",
     "rnsb",
     "same",
+    "seat",
     "sembias",
+    "sentence_retention",
     "similarity",
+    "stereoset",
     "weat",
+    "winobias",
+    "winogender",
 ]
 
 

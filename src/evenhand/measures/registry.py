@@ -9,14 +9,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
 from evenhand.subjects.subject import ViewName
+from evenhand.words import Concept, Query, concept_query
 
-Better = Literal["zero", "lower", "higher", "one"]
-ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1"}
+Better = Literal["zero", "lower", "higher", "one", "fifty"]
+ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1", "fifty": "→ 50"}
+IDEALS: dict[str, float] = {"zero": 0.0, "one": 1.0, "fifty": 50.0}  # a value on either side of it is worse
 Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 MeasureFunction: TypeAlias = Callable[..., Measured]
 Function = TypeVar("Function", bound=MeasureFunction)
 
-FAMILIES = ("association", "geometry", "inference", "likelihood", "text", "quality")
+FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality")
 MEASURES: Registry[MeasureFunction] = Registry(
     "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
 )
@@ -30,7 +32,7 @@ class Info:
         id: kebab-case name, stable.
         title: name for headings.
         takes: what the second argument of the function is.
-        better: which way is better.
+        better: which way is better; "fifty" is a percentage of which 50 is ideal.
         formula, reading, limits: the definition, how to read a value, what it does not tell.
         cites: keys of `data/references.bib`.
         queries: what an audit asks unless told otherwise; those about another concept are left out.
@@ -45,6 +47,15 @@ class Info:
         needs_reference: whether it compares with the subject before mitigation.
         definition: number of the definition, raised when the same input gives another value.
         available: further queries, whose data may or may not be on this disk.
+        query_concepts: for measures that do not take word queries, the concept of each query that has one; an audit of
+            another concept leaves it out.
+        scores: which way is better for scores of the measure that differ from `better`.
+        needs: the kind of model that the view must come from; empty for any.
+        data: the catalog ids of the data sets that it reads.
+        whole: the query that spans all concepts, which `evenhand measure` asks where no concept is named.
+        find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
+        null: the value expected without bias, against which a value can be tested; by score where there are several.
+            None where the value is above its ideal by construction, as a mean of absolute values is.
     """
 
     id: str
@@ -57,7 +68,9 @@ class Info:
     cites: tuple[str, ...]
     queries: tuple[str, ...]
     view: ViewName = "vectors"
-    family: Literal["association", "geometry", "inference", "likelihood", "text", "quality"] = "association"
+    family: Literal["association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality"] = (
+        "association"
+    )
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
     one_against_rest: bool = False
@@ -67,10 +80,26 @@ class Info:
     needs_reference: bool = False
     definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None
+    query_concepts: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Better] = field(default_factory=dict)
+    needs: Literal["", "masked-lm", "causal-lm"] = ""
+    data: tuple[str, ...] = ()
+    whole: str = ""
+    find_query: Callable[[str], Query | None] | None = None
+    null: float | Mapping[str, float] | None = None
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""
         return self.queries + (self.available() if self.available else ())
+
+    def better_score(self, score: str) -> Better:
+        """Return which way is better for one of the scores."""
+        return self.scores.get(score, self.better)
+
+    def query(self, id: str, concept: Concept) -> Query:
+        """Return a word query by id: one of a data set, of the concept, or of the shipped lists."""
+        found = self.find_query(id) if self.find_query else None
+        return found or concept_query(id, concept)
 
 
 def measure(info: Info) -> Callable[[Function], Function]:

@@ -1,6 +1,7 @@
 """Methods that reduce bias, one file per published method, and the maps they return.
 
-A method's `fit(vectors, concept)` returns a frozen `VectorMap`. The effect of a map is measured in `measures`.
+A method's `fit(view, concept)` returns a frozen change: a `VectorMap` of vectors, a `TextChange` of documents. Its
+effect is measured in `measures`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from evenhand.registry import lazy_attribute
 # Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
+    "CounterfactualAugmentation": "evenhand.mitigations.text.cda:CounterfactualAugmentation",
+    "ConceptScrubbing": "evenhand.mitigations.erasure.scrubbing:ConceptScrubbing",
     "DoubleHardDebias": "evenhand.mitigations.projection.double_hard:DoubleHardDebias",
     "GNGloVe": "evenhand.mitigations.training.gn_glove:GNGloVe",
     "GP": "evenhand.mitigations.training.gp:GP",
@@ -25,8 +28,12 @@ _PUBLIC = {
     "OSCaR": "evenhand.mitigations.alignment.oscar:OSCaR",
     "RAN": "evenhand.mitigations.training.ran:RAN",
     "RLACE": "evenhand.mitigations.erasure.rlace:RLACE",
+    "RandomProjection": "evenhand.mitigations.projection.random_directions:RandomProjection",
+    "SentenceDebias": "evenhand.mitigations.projection.sentence_debias:SentenceDebias",
+    "SiteChange": "evenhand.mitigations.site_change:SiteChange",
     "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
     "Span": "evenhand.mitigations.projection.span:Span",
+    "TextChange": "evenhand.mitigations.text.text_change:TextChange",
     "VectorMap": "evenhand.mitigations.maps:VectorMap",
     "get": "evenhand.mitigations.registry:get",
     "ids": "evenhand.mitigations.registry:ids",
@@ -43,14 +50,20 @@ __all__ = [
     "MISP",
     "RAN",
     "RLACE",
+    "ConceptScrubbing",
+    "CounterfactualAugmentation",
     "DoubleHardDebias",
     "GNGloVe",
     "HardDebias",
     "LinearProjection",
     "Mitigation",
     "OSCaR",
+    "RandomProjection",
+    "SentenceDebias",
+    "SiteChange",
     "SoftDebias",
     "Span",
+    "TextChange",
     "VectorMap",
     "get",
     "glove",
@@ -67,15 +80,21 @@ if TYPE_CHECKING:
     from evenhand.mitigations.erasure.inlp import INLP
     from evenhand.mitigations.erasure.leace import LEACE
     from evenhand.mitigations.erasure.rlace import RLACE
+    from evenhand.mitigations.erasure.scrubbing import ConceptScrubbing
     from evenhand.mitigations.maps import VectorMap
     from evenhand.mitigations.method import Mitigation
     from evenhand.mitigations.projection.double_hard import DoubleHardDebias
     from evenhand.mitigations.projection.hard import HardDebias
     from evenhand.mitigations.projection.linear import LinearProjection
     from evenhand.mitigations.projection.misp import MISP
+    from evenhand.mitigations.projection.random_directions import RandomProjection
+    from evenhand.mitigations.projection.sentence_debias import SentenceDebias
     from evenhand.mitigations.projection.soft import SoftDebias
     from evenhand.mitigations.projection.span import Span
     from evenhand.mitigations.registry import get, ids, listing
+    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.text.cda import CounterfactualAugmentation
+    from evenhand.mitigations.text.text_change import TextChange
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP

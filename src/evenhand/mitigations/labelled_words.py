@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,10 +16,13 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_direction, require_groups, require_names
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.subjects import Subject
+from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces import learn
 from evenhand.subspaces.lookup import listed, word_rows
 
 if TYPE_CHECKING:
+    from evenhand.mitigations.site_change import SiteChange
     from evenhand.words import Concept, Recipe
 
 NEUTRAL = "neutral"
@@ -86,6 +89,9 @@ class FromLabels(Mitigation):
         direction: How the direction of a concept of two groups is learned; None: as published, from raw vectors.
         words: Which words stay unchanged; None: every word is mapped.
         seed: Seed of the choice of neutral words and of the split into training, development and test words.
+        examples: In a transformer, `words`: vectors of words at the site; `sentences`: mean vectors of sentences that
+            mention a group, or none, with the group as label.
+        sentences: A text file with a sentence in each line, for `examples="sentences"`; None: template sentences.
     """
 
     labels: Literal["biased", "groups", "names"] = "biased"
@@ -96,8 +102,14 @@ class FromLabels(Mitigation):
     direction: Recipe | str | None = None
     words: Selector | None = None
     seed: int = 0
+    examples: Literal["words", "sentences"] = "words"
+    sentences: str | None = None
 
     def _check(self, concept: Concept) -> None:
+        if self.examples not in ("words", "sentences"):
+            raise UsageError(f"unknown examples {self.examples!r}", hint="use words or sentences")
+        if self.sentences is not None and self.examples == "words":
+            raise UsageError(f"{self.id}: sentences={self.sentences!r} needs examples='sentences'")
         if self.labels not in ("biased", "groups", "names"):
             raise UsageError(f"unknown labels {self.labels!r}", hint="use biased, groups or names")
         if self.labels == "names":
@@ -111,6 +123,28 @@ class FromLabels(Mitigation):
                 f"concept {concept.name!r} has {len(concept.groups)} groups, each with its own direction",
                 hint="leave direction out",
             )
+
+    def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
+        if self.examples == "sentences":
+            raise UsageError(
+                f"{self.id} with examples='sentences' learns from the sentences of a transformer, and {v.name} are words",
+                hint="leave examples out, or open a model: eh.open('hf:FOLDER')",
+            )
+        return super()._fit_vectors(v, concept)
+
+    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
+        if self.examples == "words" or concept is None or not isinstance(subject, TransformerSubject):
+            return super()._fit_subject(subject, concept)
+        from evenhand.mitigations.site_examples import labelled_sentences
+        from evenhand.models.encoders.sites import resolve
+        from evenhand.words import Concept
+
+        site = resolve(subject.transformer.model, self.site or self.default_site)
+        chosen = labelled_sentences(concept, self.sentences, most=self.per_class, seed=self.seed)
+        method = replace(self, labels="groups", examples="words", sentences=None, site=None)
+        vm = method._fit(chosen.vectors(subject.transformer, site), Concept(concept.name, groups=chosen.classes))
+        report = {"params": self.params(), "examples": chosen.report()}
+        return self._at_site(subject, str(site), vm, report)
 
     def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
         if self.labels != "biased":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import UsageError, counted, unknown_name
@@ -14,11 +14,14 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.parameters import Parameter, parameters_of, parse_parameters
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.subjects import Subject
+from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.learning import ESTIMATORS
 from evenhand.words import as_concept
 
 if TYPE_CHECKING:
+    from evenhand.mitigations.site_change import SiteChange
     from evenhand.words import Concept, Recipe
 
 
@@ -39,6 +42,9 @@ class Mitigation(ABC):
     A method is a frozen dataclass: its fields are its parameters, and fitting changes nothing in it. A subclass
     implements `_fit`, and `_check` where it cannot work with every concept. A method with random steps has a
     field `seed`.
+
+    Args:
+        site: Where in a transformer the map acts: embeddings, layer:N, attention:N, mlp:N or pooled; None: embeddings.
     """
 
     id: ClassVar[str]
@@ -54,19 +60,63 @@ class Mitigation(ABC):
     """Number of the definition; increased when the same parameters give another map."""
     view: ClassVar[str] = "vectors"
     """The view of a subject that `fit` takes."""
+    default_site: ClassVar[str] = "embeddings"
+    """Where the map acts in a transformer unless `site` says otherwise."""
 
-    def fit(self, view: Vectors, concept: Concept | str, *, seed: int | None = None) -> VectorMap:
+    site: str | None = field(default=None, kw_only=True)
+
+    @overload
+    def fit(self, view: Vectors, concept: Concept | str, *, seed: int | None = None) -> VectorMap: ...
+    @overload
+    def fit(self, view: TransformerSubject, concept: Concept | str, *, seed: int | None = None) -> SiteChange: ...
+    @overload
+    def fit(self, view: Subject, concept: Concept | str, *, seed: int | None = None) -> VectorMap | SiteChange: ...
+    def fit(
+        self, view: Vectors | Subject, concept: Concept | str, *, seed: int | None = None
+    ) -> VectorMap | SiteChange:
         """Fit the method and return the map; neither the vectors nor the concept are changed.
 
         Args:
-            view: the vectors to learn from.
+            view: the vectors to learn from; or a subject. In a transformer the method learns at its `site`, and a
+                `SiteChange` is returned.
             concept: the concept to remove, or its id or file.
             seed: the seed of the random steps, instead of the field `seed`; ignored by methods without random steps.
         """
         about = as_concept(concept)
         method = self.with_seed(seed)
         method.check_concept(about)
-        return method._fit(view, about)
+        return method._fit_subject(view, about) if isinstance(view, Subject) else method._fit_vectors(view, about)
+
+    def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
+        if self.site is not None:
+            raise UsageError(
+                f"site={self.site!r} is a place inside a transformer, and {v.name} is a table of word vectors",
+                hint="leave site out, or open a model: eh.open('hf:FOLDER')",
+            )
+        return self._fit(v, concept)  # type: ignore[arg-type]  # only methods that accept None are called with it
+
+    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
+        """Fit the method to a subject: at a site of a transformer, else to its vectors."""
+        from evenhand.mitigations.site_examples import words_at
+        from evenhand.models.encoders.sites import resolve
+
+        if not (isinstance(subject, TransformerSubject) and subject.can_change):
+            return self._fit_vectors(subject.view(self.view), concept)
+        site = resolve(subject.transformer.model, self.site or self.default_site)
+        examples = words_at(subject.transformer, subject.view("vectors"), site, concept)
+        vm = self._fit(examples.vectors, concept)  # type: ignore[arg-type]
+        return self._at_site(subject, str(site), vm, {"examples": examples.report()})
+
+    def _at_site(
+        self, subject: TransformerSubject, site: str, vm: VectorMap, details: Mapping[str, object]
+    ) -> SiteChange:
+        """Return the change of a map at a site, with its report; raise if the map does not fit the site."""
+        from evenhand.mitigations.site_change import SiteChange
+        from evenhand.models.encoders.hooks import check_fits
+        from evenhand.models.encoders.sites import Site, locate
+
+        check_fits(vm, site, locate(subject.transformer.model, Site.parse(site)))
+        return SiteChange.at(site, vm.with_report(**details))
 
     @abstractmethod
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
@@ -118,8 +168,9 @@ class Mitigation(ABC):
     def params(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if values.get("words", "") is None:
-            del values["words"]  # recorded only when words are exempt
+        for name in ("words", "site"):
+            if values.get(name, "") is None:
+                del values[name]  # recorded only when words are exempt, or a site was named
         return {name: _plain(value) for name, value in values.items()}
 
     def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, object] | None = None) -> M:

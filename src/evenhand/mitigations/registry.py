@@ -9,7 +9,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.mitigations.method import Mitigation
 from evenhand.registry import Registry
 
-FAMILIES = ("projection", "erasure", "alignment", "training")
+FAMILIES = ("projection", "erasure", "alignment", "training", "text")
 MITIGATIONS: Registry[type[Mitigation]] = Registry(
     "mitigation", tuple(f"evenhand.mitigations.{family}" for family in FAMILIES), group="evenhand.mitigations"
 )
@@ -34,19 +34,21 @@ def get(id: str) -> type[Mitigation]:
     return method
 
 
-def ids() -> list[str]:
-    """Return every method id."""
-    return MITIGATIONS.ids()
+def ids(view: str | None = None) -> list[str]:
+    """Return every method id, or those of the methods that change a view: `ids("vectors")`."""
+    return [id for id in MITIGATIONS.ids() if view is None or get(id).view == view]
 
 
-def listing() -> tuple[MethodSummary, ...]:
-    """Return all methods, sorted by id; warn of one that another distribution provides and that fails to load."""
+def listing(view: str | None = None) -> tuple[MethodSummary, ...]:
+    """Return all methods, or those that change a view, sorted by id; warn of one of another package that fails."""
     summaries = []
     for id in sorted(ids()):
         try:
             method = get(id)
         except EvenhandError as error:
             warnings.warn(error.message, EvenhandWarning, stacklevel=2)
+            continue
+        if view not in (None, method.view):
             continue
         summaries.append(MethodSummary(method.id, method.title, method.citation, method.limits))
     return tuple(summaries)

@@ -18,7 +18,9 @@ def tokens_at_once(device: str) -> int:
     return TOKENS_AT_ONCE.get(device.partition(":")[0], FEW_TOKENS)
 
 
-def run_in_batches(lengths: Sequence[int] | Rows, compute: Callable[[Rows], None], *, tokens: int) -> None:
+def run_in_batches(
+    lengths: Sequence[int] | Rows, compute: Callable[[Rows], None], *, tokens: int, most: int | None = None
+) -> None:
     """Call `compute` with the indices of sequences of similar length, longest first.
 
     A batch holds at most `tokens` tokens, padding included, or a single sequence. When the device runs out of memory,
@@ -28,18 +30,22 @@ def run_in_batches(lengths: Sequence[int] | Rows, compute: Callable[[Rows], None
         lengths: number of tokens of each sequence.
         compute: processes the sequences with these indices; it must be repeatable.
         tokens: the largest number of tokens in a batch.
+        most: the largest number of sequences in a batch.
 
     Raises:
         EvenhandError: If a single sequence does not fit into memory.
     """
     if tokens < 1:
         raise UsageError(f"a batch must have at least 1 token, got {tokens}")
+    if most is not None and most < 1:
+        raise UsageError(f"batch must be at least 1, got {most}")
     sizes = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-sizes, kind="stable")
     start = 0
     while start < len(order):
         longest = max(1, int(sizes[order[start]]))
-        rows = order[start : start + max(1, tokens // longest)]
+        count = max(1, tokens // longest)
+        rows = order[start : start + (count if most is None else min(count, most))]
         try:
             compute(rows)
         except Exception as error:

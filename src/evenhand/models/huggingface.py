@@ -46,6 +46,7 @@ NLI_TASKS = ("mnli", "snli", "xnli", "anli", "nli")
 NLI_STEMS = ("entail", "neutral", "contradict")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+SITE_MAPS = "evenhand-sites.safetensors"  # maps that `evenhand debias --hook` keeps beside the weights
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.tiktoken", "vocab-*.json")
 BYTE_TOKENIZERS = ("ByT5", "Canine", "Perceiver")  # their vocabularies are not stored
 LARGEST_SIZE = 1 << 27
@@ -227,6 +228,11 @@ def _no_weights(folder: Path) -> EvenhandError:
             f"{folder}: holds an adapter without its base model",
             hint="merge it first: merge_and_unload() of peft, then save_pretrained(folder)",
         )
+    if onnx := sorted(path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")):
+        return FormatError(
+            f"{folder}: the weights are an ONNX file ({onnx[0]}), which transformers does not read",
+            hint=f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER",
+        )
     return InputMissingError(
         f"{folder}: no weights ({WEIGHTS} or {INDEX})" + (f", only {few(others)}" if others else ""),
         hint="fetch the whole folder of the model",
@@ -239,7 +245,7 @@ def load_model(
     """Load the model of a folder.
 
     A pooler for which the folder has no weights, as in an encoder that was saved as a language model, is removed rather
-    than filled with random numbers.
+    than filled with random numbers. Maps that were saved beside the weights are applied by hooks.
 
     Args:
         source: a folder, or a Hub id in the local cache.
@@ -273,7 +279,12 @@ def load_model(
             output_loading_info=True,
         )
     notes = _check_loaded(folder, kind, model, info)
-    return LoadedModel(model.to(device).eval(), notes)
+    model = model.to(device).eval()
+    if (folder / SITE_MAPS).is_file():
+        from evenhand.models.encoders.saving import restore_maps
+
+        notes += (restore_maps(model, folder),)
+    return LoadedModel(model, notes)
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import FormatError
-from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import Kind, load_model, load_tokenizer, model_kind, resolve_folder
+from evenhand.errors import FormatError, require
+from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
+from evenhand.models.huggingface import Kind, load_model, load_tokenizer, model_kind, quiet, resolve_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -29,6 +29,7 @@ class Transformer:
         name: for reports.
         kind: what the folder holds.
         notes: weights that were left out.
+        source: the folder or GGUF file it was loaded from.
     """
 
     name: str
@@ -38,26 +39,35 @@ class Transformer:
     device: str
     precision: str
     notes: tuple[str, ...] = ()
+    source: Path | None = None
 
     @classmethod
     def load(
         cls, source: str | Path, kind: Kind | None = None, *, device: str = "auto", precision: str = "float32"
     ) -> Transformer:
-        """Load model and tokenizer of a folder, or of a Hub id in the local cache.
+        """Load model and tokenizer of a folder, of a Hub id in the local cache, or of a GGUF file of a Llama model.
 
         Args:
-            source: the folder.
+            source: the folder or file; or a folder that holds a GGUF file.
             kind: what to load; what the folder holds by default.
             device: auto, cpu, cuda or cuda:N.
             precision: float32, bfloat16 or float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
         """
-        folder = resolve_folder(source)
         where = resolve_device(device)
         precision = resolve_precision(precision, where)
+        packed = _find_gguf(Path(source))
+        if packed is not None:
+            from evenhand.models.lm.gguf import read_gguf
+
+            with quiet(require("transformers", extra="models")):
+                model, tokenizer = read_gguf(packed, torch_dtype(precision))
+            model.to(where).eval()
+            name = packed.stem if Path(source).is_file() else Path(source).name
+            return cls(name, "causal-lm", model, tokenizer, where, precision, source=packed)
+        folder = resolve_folder(source)
         kind = kind or model_kind(folder)
-        tokenizer = load_tokenizer(folder)
         model, notes = load_model(folder, kind, precision=precision, device=where)
-        return cls(Path(source).name, kind, model, tokenizer, where, precision, notes)
+        return cls(Path(source).name, kind, model, load_tokenizer(folder), where, precision, notes, folder)
 
     @property
     def window(self) -> int:
@@ -96,3 +106,11 @@ class Transformer:
                 f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
                 hint="use the model's own tokenizer",
             )
+
+
+def _find_gguf(path: Path) -> Path | None:
+    """Return a GGUF file: the path itself, or the first one of a folder that is not a Hugging Face folder."""
+    if path.is_file():
+        return path
+    files = [] if (path / "config.json").is_file() or not path.is_dir() else sorted(path.glob("*.gguf"))
+    return files[0] if files else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import zlib
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from evenhand import measures
+from evenhand import measures, mitigations
 from evenhand.audit import rank
+from evenhand.data.citations import bibtex, short_citation
 from evenhand.files import write_text
 from evenhand.printable import printable
 from evenhand.report import charts, numbers
+from evenhand.report.findings import CORRECTION, HEADINGS, findings
+from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
 from evenhand.report.tables import by_family
 
 if TYPE_CHECKING:
@@ -39,9 +44,20 @@ def page(audit: Audit) -> str:
         p_value=numbers.p_value,
         words=numbers.words,
         mark=numbers.mark,
+        anchor=lambda row, subject: anchor(row.label, subject),
     )
-    style = (resources.files("evenhand.report") / "static" / "report.css").read_text(encoding="utf-8")
-    return environment.get_template("report.html").render(**_content(audit), style=Markup(style))
+    style, script = (Markup(_static(name)) for name in ("report.css", "report.js"))
+    return environment.get_template("report.html").render(**_content(audit), style=style, script=script)
+
+
+def _static(name: str) -> str:
+    return (resources.files("evenhand.report") / "static" / name).read_text(encoding="utf-8")
+
+
+def anchor(label: str, subject: int) -> str:
+    """Return the id of a row on the page: letters and digits only, unique to the label."""
+    plain = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+    return f"row-{subject}-{plain}-{zlib.crc32(label.encode(errors='surrogatepass')):08x}"
 
 
 def page_environment() -> Environment:
@@ -60,31 +76,93 @@ def _printable_text(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+class Notes:
+    """Long texts that cells share: each is shown once, below the tables, under a number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """Return the number of a text as "note 1"."""
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"note {self.texts.index(text) + 1}"
+
+
 def _content(audit: Audit) -> dict[str, Any]:
     used = dict.fromkeys(result.question.measure for result in audit.results)
+    keys = list(dict.fromkeys(key for name in used for key in measures.info(name).cites))
+    keys += [key for key in _method_citations(audit) if key not in keys]
     return {
         "manifest": audit.manifest,
         "stages": audit.stage_names,
         "mitigated": audit.mitigated,
-        "subjects": [_subject(audit, record) for record in audit.manifest["subjects"]],
+        "findings": _findings(audit),
+        "correction": CORRECTION[0].upper() + CORRECTION[1:],
+        "subjects": [_subject(audit, record, number) for number, record in enumerate(audit.manifest["subjects"])],
+        "signs": SIGNS,
+        "meanings": MEANINGS,
         "ranking": rank(audit) if len(audit.subjects) > 1 else None,
         "infos": [measures.info(name) for name in used],
         "concept": audit.manifest["concept"],
+        "papers": [short_citation(key) for key in keys],
+        "bibtex": "\n\n".join(bibtex(key) for key in keys),
+        "command": _command(audit),
         "record": json.dumps(audit.manifest, indent=1),
     }
 
 
-def _subject(audit: Audit, record: dict[str, Any]) -> dict[str, Any]:
+def _findings(audit: Audit) -> list[dict[str, Any]]:
+    """Return the findings under their headings, each with the id of its row."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for finding in findings(audit):
+        place = audit.subjects.index(finding.subject)
+        title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
+        link = anchor(finding.label, place) if finding.label else ""
+        groups.setdefault(title, []).append({**finding.to_dict(), "anchor": link})
+    return [{"title": title, "findings": group} for title, group in groups.items()]
+
+
+def _method_citations(audit: Audit) -> list[str]:
+    """Return the papers of the methods of the audit, in their order; methods of other packages have none here."""
+    ids = dict.fromkeys(part for stage in audit.mitigated for part in stage.split("."))
+    return [key for id in ids if id in mitigations.ids() for key in mitigations.get(id).cites]
+
+
+def _command(audit: Audit) -> str:
+    """Return the command that repeats the audit."""
+    plan = audit.manifest["arguments"]["effective"]
+    parts = [
+        "evenhand audit",
+        *(shlex.quote(record["address"] or record["name"]) for record in audit.manifest["subjects"]),
+    ]
+    methods = plan.get("methods", [])
+    parts += [f"--method {shlex.quote(method)}" for method in methods] or ["--no-methods"]
+    parts += [f"--measure {name}" for name in audit.manifest["arguments"]["given"].get("measures") or ()]
+    return " ".join([*parts, f"--concept {shlex.quote(str(plan.get('concept', audit.concept)))} --seed {audit.seed}"])
+
+
+def _subject(audit: Audit, record: dict[str, Any], number: int) -> dict[str, Any]:
     """Return what the page shows of one subject."""
     name = record["name"]
     drawn = [
-        {"title": f.title, "svg": picture(f.spec), "alt": f.alt, "columns": f.columns, "table": f.table}
+        {
+            "title": f.title,
+            "svg": picture(f.spec),
+            "alt": f.alt,
+            "caption": f.caption,
+            "columns": f.columns,
+            "table": f.table,
+        }
         for f in charts.figures(audit, name)
     ]
     stages = [stage for stage in audit.stages if stage.subject == name]
+    card = score_card(audit, name)
+    used = {cell.state for line in card for cell in line.cells.values()}
     return {
-        "name": name, "about": _about(record), "sha256": record["sha256"], "families": by_family(audit, name),
-        "figures": drawn, "stages": stages,
+        "name": name, "number": number, "about": _about(record), "sha256": record["sha256"],
+        "families": by_family(audit, name), "figures": drawn, "stages": stages, "notes": Notes(), "card": card,
+        "stage_names": [stage.name for stage in stages], "states": [state for state in SIGNS if state in used],
     }  # fmt: skip
 
 

@@ -37,9 +37,11 @@ def interval(measurement: Measurement) -> str:
 
 def p_value(measurement: Measurement) -> str:
     """Format the p-value with its sign; empty without one."""
-    p = measurement.p_value
-    if p is None:
-        return ""
+    return "" if measurement.p_value is None else format_p(measurement.p_value)
+
+
+def format_p(p: float) -> str:
+    """Format a p-value with three decimals; never 0 and never above 1."""
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 

@@ -13,8 +13,10 @@ from evenhand.report import numbers
 FAMILIES = {
     "association": "Association: which words are near which",
     "geometry": "Geometry: what lies along the concept's direction",
+    "sentences": "Sentences: which groups the model's sentence vectors are near to",
     "inference": "Inference: does the model draw conclusions from group words?",
     "likelihood": "Likelihood: what the language model finds probable",
+    "labels": "Labels: does the decision change with the group?",
     "text": "Text: which words occur with which group",
     "quality": "Quality: what a method costs",
 }
@@ -36,7 +38,7 @@ class Row:
     @property
     def arrow(self) -> str:
         """Which way is better."""
-        return ARROWS[self.info.better]
+        return ARROWS[self.info.better_score(self.original.score)]
 
     @property
     def original(self) -> Measurement:

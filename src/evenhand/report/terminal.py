@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -10,24 +11,29 @@ from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
 from evenhand.printable import escape_markup as escape
 from evenhand.report import numbers
+from evenhand.report.findings import CORRECTION, HEADINGS, findings
 from evenhand.report.tables import Row, by_family
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
 NOTE = (
-    "95 % intervals are over words (inference: over words and training seeds). p-values are not corrected for the "
-    "number of tests."
+    "Under each value its 95 % interval, over words (inference: over words and training seeds). ↓ lower is better, ↑ "
+    "higher, → 0 nearer to 0. p-values in the tables are not corrected for the number of tests."
 )
+SHOWN_WITH_INTERVALS = 3  # stages whose intervals fit 80 columns
+LABEL_WIDTH = 21
 
 
-def cell(measurement: Measurement) -> str:
-    """Return the text of a table cell: value, interval, p-value."""
+def cell(measurement: Measurement, *, interval: bool = True) -> str:
+    """Return the text of a table cell: value with its p-value, and the interval below."""
     if measurement.status != "ok":
-        return "[dim]undefined[/]"
+        return "[dim]–[/]"
     value = f"[bold]{numbers.number(measurement.value)}[/]"
-    rest = [numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement)]
-    return "\n".join([value, *(f"[dim]{escape(line)}[/]" for line in rest if line)])
+    if measurement.not_interpretable:
+        value += "[dim]?[/]"
+    shown = [numbers.p_value(measurement), numbers.interval(measurement)] if interval else []
+    return "\n".join([value, *(f"[dim]{escape(line)}[/]" for line in shown if line)])
 
 
 def audit_group(audit: Audit) -> Group:
@@ -37,8 +43,26 @@ def audit_group(audit: Audit) -> Group:
     return Group(*audit_tables(audit))
 
 
+def findings_lines(audit: Audit) -> Iterator[RenderableType]:
+    """Yield the findings under their headings."""
+    from rich.table import Table
+
+    heading = ""
+    several = len(audit.subjects) > 1
+    for finding in findings(audit):
+        title = HEADINGS[finding.kind] + (f": {finding.subject}" if several else "")
+        if title != heading:
+            yield f"[bold]{escape(title)}[/]"
+            heading = title
+        line = Table.grid(padding=(0, 1))
+        line.add_row(" -", escape(finding.text))
+        yield line
+    yield f"[dim]{CORRECTION}.[/]"
+
+
 def audit_tables(audit: Audit) -> Iterator[RenderableType]:
-    """Yield the rows of every subject under the headings of their families, then the reasons for undefined cells."""
+    """Yield the findings, the rows of every subject under the headings of their families, and the notes."""
+    yield from findings_lines(audit)
     for subject in audit.subjects:
         if len(audit.subjects) > 1:
             yield f"\n[bold underline]{escape(subject)}[/]"
@@ -49,33 +73,65 @@ def audit_tables(audit: Audit) -> Iterator[RenderableType]:
 
 
 def _subject_tables(audit: Audit, subject: str) -> Iterator[RenderableType]:
-    undefined: dict[str, dict[str, None]] = {}
     for title, rows in by_family(audit, subject).items():
+        yield ""
         yield _table(title, rows, list(rows[0].cells))
-        notes: dict[str, None] = {}
-        for row in rows:
-            for stage, measurement in row.cells.items():
-                if measurement.status != "ok":
-                    undefined.setdefault(measurement.reason, {})[row.label] = None
-                elif measurement.note:
-                    notes[f"[dim]{escape(f'{stage}: {measurement.note}')}[/]"] = None
-        yield from notes
-    yield from (f"[dim]undefined: {escape('; '.join(labels) + ': ' + why)}[/]" for why, labels in undefined.items())
+    yield from _footnotes(by_family(audit, subject))
+
+
+def _footnotes(families: dict[str, list[Row]]) -> Iterator[str]:
+    """Yield what the tables leave out, each text once: reasons for undefined cells, notes, lost words."""
+    every = [row for rows in families.values() for row in rows]
+    texts: dict[str, dict[str, None]] = {}
+    for row in every:
+        for stage, measurement in row.cells.items():
+            if measurement.status != "ok":
+                texts.setdefault(f"–  no value: {measurement.reason}", {})[row.label] = None
+            elif measurement.note:
+                mark = "?  not interpretable, " if measurement.not_interpretable else ""
+                texts.setdefault(f"{mark}{stage}: {measurement.note}", {})[row.label] = None
+    yield from (f"[dim]{escape(text)} ({escape(_few(labels))})[/]" for text, labels in texts.items())
+    lost = {row.label: row.original for row in every if row.original.coverage.missing}
+    if lost:
+        listed = "; ".join(f"{label} {measurement.coverage}" for label, measurement in lost.items())
+        yield f"[dim]words found of words asked: {escape(listed)}[/]"
+
+
+def _few(labels: Iterable[str], most: int = 5) -> str:
+    names = list(labels)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _table(title: str, rows: Iterable[Row], stages: list[str]) -> RenderableType:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    table.add_column("measure", overflow="fold")
-    table.add_column("better", no_wrap=True)
+    table.add_column("measure", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for stage in stages:
-        table.add_column(escape(stage), justify="right")
-    table.add_column("words", justify="right", no_wrap=True)
+        table.add_column(escape(stage), justify="right", no_wrap=True)
+    with_intervals = len(stages) <= SHOWN_WITH_INTERVALS
     for row in rows:
-        cells = (cell(row.cells[stage]) if stage in row.cells else "" for stage in stages)
-        table.add_row(escape(row.label), row.arrow, *cells, numbers.words(row.original))
+        cells = (cell(row.cells[stage], interval=with_intervals) if stage in row.cells else "" for stage in stages)
+        table.add_row(escape(fold_label(row.label)), row.arrow, *cells)
     return table
+
+
+def fold_label(label: str, width: int = LABEL_WIDTH) -> str:
+    r"""Break a label after its colons and hyphens where it is wider than its column; the rest is indented.
+
+    >>> fold_label("neighbours:bolukbasi2016-professions")
+    'neighbours:\n  bolukbasi2016-\n  professions'
+    """
+    lines, line = [], ""
+    for part in re.findall(r"[^:]+:?", label):
+        pieces = [part] if len(part) + 2 <= width else re.findall(r"[^-]+-?", part)
+        for piece in pieces:
+            if line.strip() and len(line) + len(piece) > width:
+                lines.append(line)
+                line = "  "
+            line += piece
+    return "\n".join([*lines, line])
 
 
 def ranking_tables(ranking: Ranking) -> Iterator[RenderableType]:
@@ -117,7 +173,7 @@ def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> I
         sign = "+" if change.change is not None and change.change > 0 else ""
         shown = "" if change.change is None else sign + numbers.number(change.change)
         name = f"{change.label} ({change.stage})" if several else change.label
-        arrow = ARROWS[measures.info(change.before.measure).better]
+        arrow = ARROWS[measures.info(change.before.measure).better_score(change.before.score)]
         table.add_row(escape(name), arrow, cell(change.before), cell(change.after), shown, change.verdict)
     yield f"before [bold]{escape(before)}[/], after [bold]{escape(after)}[/]"
     yield table

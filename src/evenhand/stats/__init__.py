@@ -1,7 +1,7 @@
 """Statistics on arrays: permutation tests, bootstrap intervals, slopes, correlations, adjusted p-values."""
 
 from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples, wilson
-from evenhand.stats.clusters import cluster_weights, clustered_means
+from evenhand.stats.clusters import cluster_weights, clustered_means, clustered_sums
 from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.permutation import PermutationTest, benjamini_hochberg, holm, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
@@ -14,6 +14,7 @@ __all__ = [
     "benjamini_hochberg",
     "cluster_weights",
     "clustered_means",
+    "clustered_sums",
     "holm",
     "interval",
     "pearson",

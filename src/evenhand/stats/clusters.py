@@ -40,13 +40,19 @@ def clustered_means(
     """
     columns = np.asarray(values, dtype=np.float64)
     matrix = columns.reshape(len(columns), -1)
-    codes = _coded(clusters)
-    if any(len(code) != len(matrix) for code in codes):
-        raise UsageError(f"{len(matrix)} values need {len(matrix)} labels in each clustering")
-    table = _table(np.column_stack([matrix, np.ones(len(matrix))]), codes)
-    sums = _contracted(table, cluster_weights(clusters, count, seed=seed))
+    sums = clustered_sums(np.column_stack([matrix, np.ones(len(matrix))]), clusters, count=count, seed=seed)
     means = np.divide(sums[:, :-1], sums[:, -1:], out=np.full_like(sums[:, :-1], np.nan), where=sums[:, -1:] > 0)
     return means[:, 0] if columns.ndim == 1 else means
+
+
+def clustered_sums(
+    values: Matrix64, clusters: Sequence[Sequence[Hashable]], *, count: int = RESAMPLES, seed: int = 0
+) -> Matrix64:
+    """Return the sum of each column in each cluster bootstrap draw, (count, columns); see `clustered_means`."""
+    codes = _coded(clusters)
+    if any(len(code) != len(values) for code in codes):
+        raise UsageError(f"{len(values)} values need {len(values)} labels in each clustering")
+    return _contracted(_table(values, codes), cluster_weights(clusters, count, seed=seed))
 
 
 def _coded(clusters: Sequence[Sequence[Hashable]]) -> tuple[Rows, ...]:

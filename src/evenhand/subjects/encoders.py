@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.huggingface import Kind, model_kind
+from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, ViewName, files_digest, folder_kind
+from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
+from evenhand.subjects.transformer_subject import TransformerSubject
 
 KINDS = {
     "encoder": "its config names an encoder",
@@ -21,10 +22,11 @@ KINDS = {
 
 
 @SUBJECTS.register("encoder")
-class EncoderSubject(Subject):
+class EncoderSubject(TransformerSubject):
     """A transformer that is not a causal language model.
 
-    It offers its input word table as `vectors` and its `sentences`.
+    It offers its input word table as `vectors` and its `sentences`; a masked language model also `likelihood`, a text
+    classifier also `labels`.
     """
 
     kind = "encoder"
@@ -34,21 +36,29 @@ class EncoderSubject(Subject):
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind = folder, model_kind
+        self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
         self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
 
-    @cached_property
-    def transformer(self) -> Transformer:
-        """Model and tokenizer, loaded when a view first needs them."""
+    def _load(self) -> Transformer:
         return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """The input table and sentence vectors."""
-        return ("vectors", "sentences")
+        """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
+        more: dict[Kind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
+        return ("vectors", "sentences", *more.get(self.model_kind, ()))
 
-    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder:
-        if name == "sentences":
-            return TransformerSentences(self.transformer)
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
+        if name == "likelihood":
+            from evenhand.models.lm.masked import MaskedLM
+            from evenhand.models.lm.next_sentence import NextSentenceHead
+
+            return MaskedLM(self.transformer, next_sentence=NextSentenceHead.load(self.folder, self.transformer))
+        if name == "labels":
+            return TextClassifier(self.transformer)
+        return self._sentences() if name == "sentences" else self._input_table()
+
+    def _stored_table(self) -> Vectors:
         from evenhand.models.input_table import input_table
 
         return input_table(self.folder)

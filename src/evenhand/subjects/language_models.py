@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
@@ -22,15 +22,16 @@ from evenhand.subjects.subject import (
     AWD_LSTM,
     SUBJECTS,
     Address,
-    Subject,
     TextView,
     ViewName,
     files_digest,
     folder_kind,
 )
+from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
 
 if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood
+    from evenhand.models.transformer import Transformer
 
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
@@ -92,7 +93,7 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.likelihood import WordLikelihood
+        from evenhand.models.lm.word_likelihood import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 
@@ -114,10 +115,10 @@ class SubwordModel:
 
     whitespace = False
 
-    def __init__(self, source: Path, device: str, precision: str) -> None:
+    def __init__(self, transformer: Transformer) -> None:
         from evenhand.models.lm.causal import CausalLM
 
-        self.model = CausalLM(source, device=device, precision=precision)
+        self.model = CausalLM(transformer)
 
     @property
     def longest(self) -> int:
@@ -149,11 +150,16 @@ class SubwordModel:
 
 
 @SUBJECTS.register("lm")
-class LanguageModelSubject(Subject):
-    """A causal language model. It offers `likelihood`, `text` (what it writes) and its input table as `vectors`."""
+class LanguageModelSubject(TransformerSubject):
+    """A causal language model.
+
+    It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`
+    and `generation` (what it writes after a prompt).
+    """
 
     kind = "lm"
     title = "a causal language model"
+    likelihood_of = "causal-lm"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
 
     def __init__(
@@ -182,19 +188,44 @@ class LanguageModelSubject(Subject):
         """The model itself, loaded on first use."""
         if self.model_kind == AWD_LSTM:
             return WordLevelModel(self.path, self._device)
-        return SubwordModel(self.path, self._device, self._precision)
+        return SubwordModel(self.transformer)
+
+    def _load(self) -> Transformer:
+        from evenhand.models.transformer import Transformer
+
+        return Transformer.load(self.path, "causal-lm", device=self._device, precision=self._precision)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """Likelihood, text and vectors."""
-        return ("vectors", "likelihood", "text")
+        """Vectors, likelihood and text; a transformer also sentences, and continuations of prompts."""
+        if self.model_kind == AWD_LSTM:
+            return ("vectors", "likelihood", "text")
+        return ("vectors", "sentences", "likelihood", "text", "generation")
+
+    @property
+    def can_change(self) -> bool:
+        """Whether the model is a transformer."""
+        return self.model_kind != AWD_LSTM
+
+    def changed(self, change: ModelChange) -> Self:
+        """Return the changed model."""
+        if not self.can_change:
+            raise UsageError(
+                f"{self.name} is an AWD-LSTM, and changes at a site apply to transformers",
+                hint="train it with a regulariser: `evenhand lm train --lambda`",
+            )
+        after = super().changed(change)
+        vars(after).pop("model", None)
+        return after
 
     def _open_view(self, name: ViewName) -> Any:
-        if name == "likelihood":
+        if name in ("likelihood", "generation"):  # the causal model of transformers does both
             return self.model.likelihood
+        if name == "sentences":
+            return self._sentences()
         return self._sampled_text() if name == "text" else self._input_table()
 
-    def _input_table(self) -> Vectors:
+    def _stored_table(self) -> Vectors:
         from evenhand.models.input_table import input_table
 
         return input_table(self.path)

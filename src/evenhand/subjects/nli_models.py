@@ -6,15 +6,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from evenhand.errors import EvenhandError, UsageError
+from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.model_file import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
+from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, VectorChange, ViewName, files_digest, folder_kind
+from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
+from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
 DEFAULT_VECTORS = "glove-embedded"
@@ -26,8 +29,12 @@ OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
 
 
 @SUBJECTS.register("nli")
-class NLISubject(Subject):
-    """One NLI model, or several training seeds of one. It offers `inference`, and `vectors` where it reads some."""
+class NLISubject(TransformerSubject):
+    """One NLI model, or several training seeds of one.
+
+    It offers `inference`, and `vectors` where it reads some. One Hugging Face folder also offers `sentences` and can be
+    changed.
+    """
 
     kind = "nli"
     title = "an NLI model"
@@ -51,20 +58,57 @@ class NLISubject(Subject):
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """Inference; vectors where every member reads the same ones."""
-        return ("inference",) if self._folder is None and self._vectors() is None else ("inference", "vectors")
+        if self._folder is not None:
+            return ("inference", "vectors", "sentences")
+        return ("inference",) if self._vectors() is None else ("inference", "vectors")
+
+    @property
+    def can_change(self) -> bool:
+        """Whether it is one Hugging Face folder."""
+        return self._folder is not None
+
+    def changed(self, change: ModelChange) -> Self:
+        """Return the changed classifier."""
+        if self._folder is None:
+            raise UsageError(
+                f"{self.name} is not a single Hugging Face classifier, and changes at a site apply to those",
+                hint="for models over word vectors give the map: `evenhand probe MODEL --map MAP`",
+            )
+        from evenhand.models.nli.transformer.model import TransformerNLI
+
+        after = super().changed(change)
+        (member,) = self.ensemble.members
+        labels = member.labels if isinstance(member, TransformerNLI) else None
+        after.ensemble = NLIEnsemble((TransformerNLI(after.transformer, labels=labels),), self.ensemble.note)
+        return after
+
+    def _load(self) -> Transformer:
+        from evenhand.models.nli.transformer.model import TransformerNLI
+
+        (member,) = self.ensemble.members
+        if isinstance(member, TransformerNLI) and member.transformer is not None:
+            return member.transformer
+        raise UsageError(f"{self.name} is not a transformer", hint="open it as hf:FOLDER")
+
+    def _stored_table(self) -> Vectors:
+        from evenhand.models.input_table import input_table
+
+        if self._folder is None:
+            raise UsageError(f"{self.name} is not a Hugging Face folder")
+        return input_table(self._folder)
 
     def _vectors(self) -> Vectors | None:
         if self._folder is not None:
-            from evenhand.models.input_table import input_table
-
-            return input_table(self._folder)
+            return self._input_table()
         tables = {id(table): table for model in self.ensemble.members if (table := getattr(model, "vectors", None))}
         only = next(iter(tables.values())) if len(tables) == 1 else None
         return only if isinstance(only, Vectors) else None
 
-    def _open_view(self, name: ViewName) -> NLIEnsemble | Vectors:
-        vectors = self._vectors()
-        return vectors if name == "vectors" and vectors is not None else self.ensemble
+    def _open_view(self, name: ViewName) -> NLIEnsemble | Vectors | SentenceEncoder:
+        if name == "sentences":
+            return self._sentences()
+        vectors = self._vectors() if name == "vectors" else None
+        return self.ensemble if vectors is None else vectors
 
     def _content_digest(self) -> str:
         if self._given_digest:

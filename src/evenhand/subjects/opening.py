@@ -96,5 +96,10 @@ def kind_of_address(address: Address) -> type[Subject]:
             f"{address.text!r} is neither a file, a folder nor a catalog id",
             hint="check the path, or see `evenhand fetch --list` for catalog ids",
         )
+    if any(address.path.glob("*.onnx")) if address.path.is_dir() else address.named(".onnx"):
+        raise UsageError(
+            f"{address.text!r} is an ONNX model, which must be converted first",
+            hint=f"evenhand convert {address.rest} FOLDER, then open hf:FOLDER",
+        )
     looked_for = "a folder needs config.json; text files need corpus: in front" if address.path.is_dir() else ACCEPTED
     raise UsageError(f"{address.text!r} is not something evenhand can open", hint=f"expected {looked_for}")

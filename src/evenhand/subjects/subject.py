@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
 
-ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text"]
+ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation"]
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 
@@ -41,6 +41,22 @@ class TextView:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
+@runtime_checkable
+class PromptWriter(Protocol):
+    """What the view `generation` offers: a model that continues texts."""
+
+    name: str
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return `samples` continuations of each prompt, without the prompt.
+
+        The i-th continuation of every prompt uses the same random numbers, which depend on the seed and i alone, so
+        that prompts which mean the same to the model are continued in the same way.
+        """
+
+
 class Subject(ABC):
     """Something that can be audited. It offers views, and a measure asks for one.
 
@@ -54,6 +70,10 @@ class Subject(ABC):
     """The kind in words, for messages: "word vectors"."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
+    likelihood_of: str = ""
+    """The kind of model behind the view `likelihood`: masked-lm, causal-lm, or empty where there is none."""
+    changed_by_default: ClassVar[bool] = False
+    """Whether an audit that names no method applies the default ones."""
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
@@ -77,6 +97,11 @@ class Subject(ABC):
     @abstractmethod
     def offers(self) -> tuple[ViewName, ...]:
         """The views this subject has."""
+
+    @property
+    def asked_by_default(self) -> tuple[ViewName, ...]:
+        """The views whose measures an audit asks without being told to."""
+        return self.offers
 
     @abstractmethod
     def _open_view(self, name: ViewName) -> Any:
@@ -114,8 +139,8 @@ class Subject(ABC):
             "sha256": self.digest,
         }
 
-    def changed(self, change: VectorChange) -> Subject:
-        """Return the subject after a change of its vectors."""
+    def changed(self, change: Any) -> Subject:
+        """Return the subject after a fitted change: a `VectorChange`, or a `ModelChange` of a transformer."""
         raise UsageError(
             f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
             hint="audit it without methods: `evenhand audit --no-methods`",

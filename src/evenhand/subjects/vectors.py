@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenhand.models.encoders.averaged import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import FORMATS
@@ -20,10 +21,14 @@ BLOCK = 50_000  # rows hashed at a time
 
 @SUBJECTS.register("vectors")
 class VectorsSubject(Subject):
-    """Word vectors. The embedded vectors, and what a method makes of them, also offer the embedded NLI models."""
+    """Word vectors, and the sentence vectors that their averages are.
+
+    The embedded vectors, and what a method makes of them, also offer the embedded NLI models.
+    """
 
     kind = "vectors"
     title = "word vectors"
+    changed_by_default = True
     options: ClassVar[tuple[str, ...]] = ("case", "format", "encoding_errors", "vocabulary", "allow_pickle")
 
     def __init__(self, vectors: Vectors, address: str = "") -> None:
@@ -36,13 +41,21 @@ class VectorsSubject(Subject):
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
-        """Vectors, and inference where the embedded models can read them."""
-        return ("vectors", "inference") if self._models else ("vectors",)
+        """Vectors, sentences by averaging, and inference where the embedded models can read them."""
+        return ("vectors", "inference", "sentences") if self._models else ("vectors", "sentences")
 
-    def _open_view(self, name: ViewName) -> Vectors | NLIEnsemble:
+    @property
+    def asked_by_default(self) -> tuple[ViewName, ...]:
+        """All views but sentences: an average of word vectors adds little to what the word measures say.
+
+        A measure of sentences is asked where it is named, or where another subject of the same audit is asked it.
+        """
+        return tuple(view for view in self.offers if view != "sentences")
+
+    def _open_view(self, name: ViewName) -> Vectors | NLIEnsemble | AveragedVectors:
         if name == "inference" and self._models:
             return self._models.ensemble(self.vectors)
-        return self.vectors
+        return AveragedVectors(self.vectors) if name == "sentences" else self.vectors
 
     def _content_digest(self) -> str:
         hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))

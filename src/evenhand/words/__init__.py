@@ -21,7 +21,7 @@ from evenhand.words.catalog import (
 )
 from evenhand.words.concept import Concept, Recipe
 from evenhand.words.library import KINDS, load_file
-from evenhand.words.query import Query
+from evenhand.words.query import Query, SentenceQuery
 from evenhand.words.source import Source
 from evenhand.words.table import Table
 from evenhand.words.template import Template
@@ -34,6 +34,7 @@ __all__ = [
     "Pairs",
     "Query",
     "Recipe",
+    "SentenceQuery",
     "Source",
     "Table",
     "Template",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from evenhand.errors import UsageError, shown
-from evenhand.words.source import Cited, Source, source_dict
-from evenhand.words.wordset import Words, WordSet
+from evenhand.words.source import Cited, Source, digest_of, source_dict
+from evenhand.words.wordset import FrozenMap, Words, WordSet
 
 Sets: TypeAlias = Mapping[str, Words] | Sequence[Words]
 
@@ -70,6 +70,20 @@ class Query(Cited):
         if self.concept:
             plain["concept"] = self.concept
         return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
+
+
+class SentenceQuery(Query):
+    """A query whose sets hold whole sentences; `word_of` gives the word that each sentence is about."""
+
+    word_of: Mapping[str, str]
+
+    def __init__(self, query: Query, word_of: Mapping[str, str]) -> None:
+        vars(self).update(vars(query), word_of=FrozenMap(word_of))
+
+    @property
+    def digest(self) -> str:
+        """Hash of the sentences and their words."""
+        return digest_of([self.to_dict(), dict(self.word_of)])
 
 
 def _sets(given: Sets, role: str, query: str, source: Source | None) -> tuple[WordSet, ...]:

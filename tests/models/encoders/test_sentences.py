@@ -1,5 +1,7 @@
 """Sentence vectors of transformers."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,9 @@ pytest.importorskip("transformers")
 import evenhand as eh  # noqa: E402
 from evenhand.errors import UsageError  # noqa: E402
 from evenhand.models.batching import run_in_batches  # noqa: E402
-from evenhand.models.encoders.protocol import SentenceEncoder  # noqa: E402
+from evenhand.models.encoders.protocol import SentenceEncoder, unknown_words  # noqa: E402
+from evenhand.models.encoders.sentences import TransformerSentences  # noqa: E402
+from evenhand.models.transformer import Transformer  # noqa: E402
 
 TEXTS = ["she is a nurse", "he", "the doctor said that the engineer was very good", "zzz qqq"]
 
@@ -74,3 +78,76 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
     run_in_batches([2] * 10, compute, tokens=20)
     assert sorted(done) == list(range(10))
     assert sizes == [10, 5, 2, 2, 2, 2, 2]
+
+
+def sentence_folder(tiny: Path, folder: Path, pooling: dict[str, object], *modules: str) -> Path:
+    shutil.copytree(tiny, folder)
+    names = ["Transformer", "Pooling", *modules]
+    listed = [
+        {"idx": number, "name": str(number), "path": f"{number}_{name}" * (number > 0), "type": f"st.models.{name}"}
+        for number, name in enumerate(names)
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "pooling"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode_lasttoken": True}, "last"),
+        ({"pooling_mode": "cls"}, "cls"),
+    ],
+)
+def test_the_pooling_of_a_sentence_transformers_folder_is_used(
+    tiny_folder: Callable[..., Path], tmp_path: Path, settings: dict[str, object], pooling: str
+) -> None:
+    plain = eh.open(f"hf:{tiny_folder('BertModel')}").view("sentences").encode(TEXTS, pooling=pooling)
+    folder = sentence_folder(tiny_folder("BertModel"), tmp_path / "model", settings, "Normalize")
+    encoder = eh.open(f"hf:{folder}").view("sentences")
+    assert encoder.pooling == pooling
+    unit = plain / np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode(TEXTS), unit, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode_layers(TEXTS)[-1], unit, atol=1e-5)
+    assert np.abs(np.linalg.norm(encoder.encode(TEXTS, layer=1), axis=1) - 1).max() > 0.01
+
+
+def test_modules_that_are_not_applied_are_named(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    folder = sentence_folder(tiny_folder("BertModel"), tmp_path / "dense", {"pooling_mode_mean_tokens": True}, "Dense")
+    with pytest.warns(eh.errors.EvenhandWarning, match="before its module Dense"):
+        assert eh.open(f"hf:{folder}").view("sentences").pooling == "mean"
+    two = {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}
+    folder = sentence_folder(tiny_folder("BertModel"), tmp_path / "two", two)
+    with pytest.warns(eh.errors.EvenhandWarning, match="is not offered; the mean"):
+        assert eh.open(f"hf:{folder}").view("sentences").pooling == "mean"
+
+
+@pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "RobertaModel", "BertForMaskedLM"])
+def test_padding_changes_nothing_in_any_architecture(tiny_folder: Callable[..., Path], kind: str) -> None:
+    encoder = TransformerSentences(Transformer.load(tiny_folder(kind)))
+    assert encoder.pooling == ("last" if "LM" in kind and "Masked" not in kind else "mean")
+    for pooling in ("mean", "last", "max"):
+        together = encoder.encode(TEXTS, pooling=pooling)
+        alone = np.concatenate([encoder.encode([text], pooling=pooling) for text in TEXTS])
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_the_last_token_of_a_causal_model_by_hand(tiny_folder: Callable[..., Path]) -> None:
+    loaded = Transformer.load(tiny_folder("GPT2LMHeadModel"))
+    with torch.no_grad():
+        states = [
+            loaded.model(**loaded.tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[-1]
+            for text in TEXTS
+        ]
+    expected = np.stack([state[0, -1].numpy() for state in states])
+    np.testing.assert_allclose(TransformerSentences(loaded).encode(TEXTS), expected, atol=1e-5)
+
+
+def test_text_that_the_tokenizer_cannot_read_is_named(encoder: SentenceEncoder) -> None:
+    assert unknown_words(encoder, ["she is a nurse", "she is 雪"]) == [(), ("雪",)]
+    with pytest.raises(UsageError, match="text 1 has special tokens only"):
+        encoder.encode(["she", ""], pooling="mean-no-special")

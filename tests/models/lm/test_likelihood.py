@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.models.lm.likelihood import Likelihood, TextScores, batches_by_length
+from evenhand.models.lm.likelihood import (
+    Likelihood,
+    TextScores,
+    TokenLikelihood,
+    conditional_log_probabilities,
+    filler_tokens,
+)
+from evenhand.models.lm.word_likelihood import batches_by_length
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -76,6 +83,41 @@ def test_log_probability_by_hand(causal: CausalLM) -> None:
         assert score == pytest.approx(logs[torch.arange(len(logs)), ids[0, 1:]].sum().item(), rel=1e-5)
 
 
+def test_tokens_sum_to_the_text(causal: CausalLM, word_model: WordLikelihood) -> None:
+    texts = ["she saw a nurse", " he", "", *random_texts(5)]
+    for model in (causal, word_model):
+        assert isinstance(model, TokenLikelihood)
+        assert not model.masked
+        tokens, whole = model.token_log_probabilities(texts, tokens=30), model.log_probabilities(texts)
+        sums = [score.log_probabilities.sum() for score in tokens]
+        np.testing.assert_allclose(sums, whole.log_probabilities, rtol=1e-5, atol=1e-5)
+        assert [len(score.ids) for score in tokens] == whole.tokens.tolist()
+        for text, score in zip(texts, tokens, strict=True):
+            assert [text[start:stop] for start, stop in score.spans] == text.split()
+        filled = model.filler_log_probabilities(["{} saw a nurse", "the {}"], ["she", "doctor"])
+        assert filled[0, 0] == pytest.approx(whole.log_probabilities[0], rel=1e-5)
+        assert filled.shape == (2, 2)
+        assert filler_tokens(model, ["{} saw"], ["she", "the nurse"]).tolist() == [[1, 2]]
+
+
+def test_a_text_after_its_context(causal: CausalLM, word_model: WordLikelihood) -> None:
+    for model in (causal, word_model):
+        scores = conditional_log_probabilities(model, ["she saw"], ["a nurse"])
+        whole = model.log_probabilities(["she saw a nurse", "she saw"]).log_probabilities
+        assert scores.tokens.tolist() == [2]
+        assert scores.log_probabilities[0] == pytest.approx(whole[0] - whole[1], rel=1e-4)
+        with pytest.raises(UsageError, match="1 contexts, but 2 texts"):
+            conditional_log_probabilities(model, ["she"], ["a", "b"])
+
+
+def test_a_loaded_model_is_shared(causal: CausalLM) -> None:
+    again = CausalLM(causal.transformer)
+    assert again.model is causal.model
+    np.testing.assert_array_equal(
+        again.log_probabilities(["she saw"]).log_probabilities, causal.log_probabilities(["she saw"]).log_probabilities
+    )
+
+
 @pytest.mark.parametrize("batch", [1, 3, 100])
 def test_neither_batch_nor_order_changes_the_scores_of_a_causal_model(causal: CausalLM, batch: int) -> None:
     texts = random_texts()
@@ -111,7 +153,7 @@ def test_long_texts_are_scored_in_pieces_with_the_state_carried_along(
 ) -> None:
     texts = random_texts(5)
     expected = word_model.log_probabilities(texts).log_probabilities
-    monkeypatch.setattr("evenhand.models.lm.likelihood.SCORES_AT_ONCE", 100)
+    monkeypatch.setattr("evenhand.models.lm.word_likelihood.SCORES_AT_ONCE", 100)
     np.testing.assert_allclose(word_model.log_probabilities(texts).log_probabilities, expected, rtol=1e-5)
 
 

@@ -56,7 +56,7 @@ def test_perplexity_is_that_of_the_whole_text_at_once(monkeypatch: pytest.Monkey
     picked = torch.log_softmax(logits, dim=-1)[torch.arange(100), torch.from_numpy(TOKENS[1:]).long()]
     expected = math.exp(-float(picked.mean()))
     assert perplexity(model, TOKENS) == pytest.approx(expected, rel=1e-6)
-    monkeypatch.setattr("evenhand.models.lm.likelihood.CHUNK", 7)  # the state is carried from chunk to chunk
+    monkeypatch.setattr("evenhand.models.lm.word_likelihood.CHUNK", 7)  # the state is carried from chunk to chunk
     assert perplexity(model, TOKENS) == pytest.approx(expected, rel=1e-6)
 
 

@@ -23,13 +23,15 @@ from evenhand.cli.options import (
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, show, show_json
-from evenhand.errors import UsageError
+from evenhand.errors import InputMissingError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.measures import Info, Measurement
+    from evenhand.words import Concept
 
 
 def measure(
+    context: typer.Context,
     measure_id: Annotated[str, typer.Argument(metavar="MEASURE", help="Its id; see `evenhand list measures`.")],
     subject: SubjectArgument = "glove-embedded",
     query: Annotated[
@@ -56,7 +58,7 @@ def measure(
 ) -> None:
     """Run one measure and explain its number."""
     from evenhand import measures, words
-    from evenhand.audit.plan import Question, concept_queries, require_view
+    from evenhand.audit.plan import Question, require_view
     from evenhand.audit.runner import ask
     from evenhand.measures.registry import as_measurements
 
@@ -70,8 +72,10 @@ def measure(
         format=format, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     require_view(info, [opened])
-    queries = query or list(concept_queries(info, about))
+    source = context.get_parameter_source("concept")
+    queries = query or _queries(info, about, named=source is not None and source.name != "DEFAULT")
     if not queries:
+        _require_data(info, about)
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
@@ -93,12 +97,34 @@ def measure(
         _show(info, results)
 
 
+def _queries(info: Info, concept: Concept, *, named: bool) -> list[str]:
+    """Return what a measure asks about a concept; a measure that spans several asks all of them unless one is named."""
+    from evenhand.audit.plan import concept_queries
+
+    if not named and info.whole in info.default_queries():
+        return [info.whole]
+    return list(concept_queries(info, concept))
+
+
+def _require_data(info: Info, concept: Concept) -> None:
+    """Raise if a measure would ask something about the concept, but its data are not on this disk."""
+    from evenhand import data
+
+    missing = [name for name in info.data if data.locate(name) is None]
+    if missing and (not info.concepts or concept.name in info.concepts):
+        raise InputMissingError(
+            f"{info.id} needs data that are not on this disk: {', '.join(missing)}",
+            hint=f"evenhand fetch {' '.join(missing)}",
+        )
+
+
 def _query_hint(info: Info) -> str:
     """Say how to name a query, or which data sets to fetch."""
     if info.takes != "dataset":
         return "give one: --query ID or FILE"
-    sets = _sets_to_fetch(info, [])
-    return f"fetch a data set first: evenhand fetch {' '.join(sets)}"
+    if sets := _sets_to_fetch(info, []):
+        return f"fetch a data set first: evenhand fetch {' '.join(sets)}"
+    return f"name one of its queries: {', '.join(info.default_queries())}"
 
 
 def _sets_to_fetch(info: Info, queries: list[str]) -> list[str]:
@@ -106,7 +132,7 @@ def _sets_to_fetch(info: Info, queries: list[str]) -> list[str]:
     from evenhand import data
 
     entries = [entry for entry in data.catalog().values() if entry.kind == info.id and not entry.is_folder]
-    return [entry.id for entry in entries if entry.id not in queries]
+    return [*(id for id in info.data if data.locate(id) is None), *(e.id for e in entries if e.id not in queries)]
 
 
 def _options(function: Any, given: list[str]) -> dict[str, Any]:
@@ -135,8 +161,10 @@ def _show(info: Info, results: list[Measurement]) -> None:
     from evenhand.report import numbers
 
     table = Table(box=None, header_style="dim", pad_edge=False)
+    scored = any(item.score for item in results)
     for column, how in (
         ("query", "left"),
+        *([("score", "left"), ("better", "left")] if scored else []),
         ("value", "right"),
         ("95 % interval", "right"),
         ("p", "right"),
@@ -146,12 +174,16 @@ def _show(info: Info, results: list[Measurement]) -> None:
     for item in results:
         interval = escape(numbers.interval(item))
         p = numbers.p_value(item).removeprefix("p ").removeprefix("= ")
-        table.add_row(item.query, f"[bold]{numbers.number(item.value)}[/]", interval, p, str(item.coverage))
-    show(f"[bold]{info.title}[/]  {ARROWS[info.better]} is better", table)
+        score = [item.score, ARROWS[info.better_score(item.score)]] if scored else []
+        value = f"[bold]{numbers.number(item.value)}[/]"
+        table.add_row(item.query, *score, value, interval, p, numbers.words(item))
+    direction = "" if info.scores else f"  {ARROWS[info.better]} is better"
+    show(f"[bold]{info.title}[/]{direction}", table)
     for item in results:
         text = (
             f"undefined: {item.reason}" if item.status != "ok" else "; ".join(filter(None, (item.reading, item.note)))
         )
         lost = f" (lost: {', '.join(item.coverage.missing[:8])})" if item.coverage.missing else ""
-        show(f"[dim]{item.query}: {text}{lost}[/]")
+        name = f"{item.query}, {item.score}" if item.score else item.query
+        show(f"[dim]{name}: {text}{lost}[/]")
     show(f"[dim]{info.limits}[/]")

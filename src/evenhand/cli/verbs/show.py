@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,11 +23,17 @@ MOST_WORDS = 40  # of a long list, unless --json is given
 
 def show(
     name: Annotated[
-        str, typer.Argument(help="Any id of `evenhand list`, or a file with a probe of yours.", show_default=False)
+        str,
+        typer.Argument(
+            help="Any id of `evenhand list`, a file with a probe of yours, or the folder of a run.", show_default=False
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Show details of a measure, method, probe, model, word list or data set."""
+    """Show details of a measure, method, probe, model, word list or data set, or the findings and tables of a run."""
+    if (Path(name) / "audit.json").is_file():
+        _show_run(Path(name), as_json)
+        return
     record = _find(name)
     if as_json:
         show_json(record)
@@ -38,6 +45,17 @@ def show(
         print_out(f"[bold]{key}[/]")
         (show_plain if key == "bibtex" else print_out)(text if key == "bibtex" else escape(text))
         print_out("")
+
+
+def _show_run(folder: Path, as_json: bool) -> None:
+    from evenhand.audit import Audit
+    from evenhand.report.terminal import audit_tables
+
+    audit = Audit.load(folder)
+    if as_json:
+        show_json(audit.to_dict())
+    else:
+        print_out(*audit_tables(audit))
 
 
 def _plain(value: Any) -> str:

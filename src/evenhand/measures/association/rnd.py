@@ -21,6 +21,7 @@ INFO = Info(
     title="Relative Norm Distance",
     takes="query",
     better="zero",
+    null=0.0,
     formula="RND = mean_a ( |a - mean X| - |a - mean Y| );  distance='cosine': 1 - cos instead of the norm",
     reading="Below 0: the attributes are nearer to the first targets; above 0: nearer to the second.",
     limits=(

@@ -24,6 +24,7 @@ INFO = Info(
     title="Word Embedding Association Test",
     takes="query",
     better="zero",
+    null=0.0,
     formula="d = (mean_X s - mean_Y s) / sd_{X u Y} s,  s(w) = mean_A cos(w, a) - mean_B cos(w, b)",
     reading=(
         "Above 0: the first targets are nearer to the first attributes. Between -2 and 2 for targets of equal size; "

@@ -58,6 +58,7 @@ INFO = Info(
     title="Clustering of biased words",
     takes="words",
     better="lower",
+    null=0.5,
     formula="accuracy (or v-measure) of 2-means against the side of the n + n most biased words of the reference",
     reading="Accuracy 0.5 (v-measure 0): the two sides are mixed. 1: the clusters are exactly the two sides.",
     limits=(

@@ -23,6 +23,7 @@ INFO = Info(
     title="Bias by neighbours",
     takes="words",
     better="zero",
+    null=0.0,
     formula="r(bias of w in the reference, share of the k nearest words of w that are on the positive side)",
     reading="Near 1: words that were biased to a side are still among words biased to it. 0: no trace is left.",
     limits=(

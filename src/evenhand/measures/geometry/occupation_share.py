@@ -21,6 +21,7 @@ INFO = Info(
     title="Occupations and the real share of women",
     takes="words",
     better="zero",
+    null=0.0,
     formula="r(cos(w, she) - cos(w, he), percentage of women in occupation w)",
     reading="Near 1: the vectors order occupations as the labour market does. 0: the two orders are unrelated.",
     limits=(

@@ -38,6 +38,7 @@ INFO = Info(
     title="Recoverability of bias by a classifier",
     takes="words",
     better="lower",
+    null=0.5,
     formula="test accuracy of a classifier trained on a share of the n + n most biased words of the reference",
     reading="0.5: the side cannot be predicted. 1: it is fully recoverable, whatever direct bias says.",
     limits=(

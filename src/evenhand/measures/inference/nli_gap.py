@@ -23,6 +23,7 @@ INFO = Info(
     title="Gap between groups of an inference model",
     takes="probe",
     better="zero",
+    null=0.0,
     formula="mean P(label) over pairs whose hypothesis names the first group, minus the same for the second",
     reading=(
         "Above 0: the model concludes the label more often for the first group (female) than for the second (male). "

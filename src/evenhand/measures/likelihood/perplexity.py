@@ -52,7 +52,7 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
             line is scored by itself.
         seed: seed of the bootstrap.
     """
-    name, lines = _lines(text)
+    name, lines = read_lines(text)
     fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed}
     words = np.array([len(line.split()) for line in lines], dtype=np.float64)
     try:
@@ -79,7 +79,7 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
     )
 
 
-def _lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
+def read_lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
     """Return the name of a text and its lines that hold words."""
     if isinstance(text, str) and text == NEUTRAL_TEXT:
         content = (resources.files("evenhand.words") / "data" / "neutral.txt").read_text(encoding="utf-8")

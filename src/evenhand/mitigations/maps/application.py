@@ -19,13 +19,17 @@ from evenhand.mitigations.maps.vectormap import VectorMap, Words
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.models.vectors.formats.safetensors_file import write_stream
+from evenhand.subjects import Subject
+from evenhand.subjects.transformer_subject import TransformerSubject
 
 WORTH_THREADS = 2**24  # values; below this, starting threads costs more than it gains
 BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that fit the cache make a chain of maps two to three times faster
 
 
 def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
-    """Apply the map to `Vectors`, a tensor, or anything numpy can convert to an array."""
+    """Apply the map to `Vectors`, a subject, a tensor, or anything numpy can convert to an array."""
+    if isinstance(x, Subject):
+        return _on_subject(vm, x)
     if isinstance(x, Vectors):
         if words is not None:
             raise UsageError("Vectors have their own words", hint="call the map without words")
@@ -34,6 +38,13 @@ def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
     if is_tensor(x):
         return _on_tensor(vm, x, words)
     return _on_array(vm, np.asarray(x), words)
+
+
+def _on_subject(vm: VectorMap, subject: Subject) -> Subject:
+    """Return the changed subject; in a transformer the map acts on the word table."""
+    from evenhand.mitigations.site_change import SiteChange  # imports this module
+
+    return subject.changed(SiteChange.at("embeddings", vm) if isinstance(subject, TransformerSubject) else vm)
 
 
 def apply_blocks(

@@ -63,9 +63,9 @@ def save(vm: VectorMap, path: Path) -> Path:
     """Write the map; the file is complete or absent."""
     from safetensors.numpy import save as to_bytes
 
-    about = {"format": FORMAT, "map": _describe(vm), "sha256": vm.digest}
+    about = {"format": FORMAT, "map": describe_map(vm), "sha256": vm.digest}
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays_of(vm).items()}
-    data = to_bytes(tensors, metadata={METADATA: json.dumps(about, default=_plain)})
+    data = to_bytes(tensors, metadata={METADATA: json.dumps(about, default=plain_json)})
     with writing(path) as out:
         out.write(data)
     return path
@@ -93,7 +93,7 @@ def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64])
         about = json.loads(metadata[METADATA])
         if about["format"] != FORMAT:
             raise FormatError(f"{path}: map format {about['format']!r}, this version reads {FORMAT}")
-        vm = _build(about["map"], tensors)
+        vm = build_map(about["map"], tensors)
         expected = about["sha256"]
     except FormatError:
         raise
@@ -104,25 +104,27 @@ def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64])
     return vm
 
 
-def _describe(vm: VectorMap) -> dict[str, object]:
+def describe_map(vm: VectorMap) -> dict[str, object]:
+    """Return kind, settings and report of a map and of the maps inside it, as plain data."""
     state = vm.state()
     return {
         "kind": vm.kind,
         "config": state.config,
         "arrays": sorted(state.arrays),
         "report": dict(vm.report),
-        "children": [_describe(child) for child in state.children],
+        "children": [describe_map(child) for child in state.children],
     }
 
 
-def _build(about: dict[str, Any], tensors: dict[str, Matrix64], prefix: str = "") -> VectorMap:
-    children = tuple(_build(child, tensors, f"{prefix}{n}.") for n, child in enumerate(about["children"]))
+def build_map(about: dict[str, Any], tensors: dict[str, Matrix64], prefix: str = "") -> VectorMap:
+    """Return the map that `describe_map` described, with its arrays by the names of `arrays_of`."""
+    children = tuple(build_map(child, tensors, f"{prefix}{n}.") for n, child in enumerate(about["children"]))
     arrays = {name: tensors[prefix + name] for name in about["arrays"]}
     vm = KINDS[about["kind"]].from_state(State(arrays, about["config"], children))
     return vm.with_report(**about["report"]) if about["report"] else vm
 
 
-def _plain(value: object) -> object:
+def plain_json(value: object) -> object:
     """Convert numpy numbers and other containers to JSON values."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()

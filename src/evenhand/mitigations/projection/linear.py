@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
@@ -13,6 +13,7 @@ from evenhand.mitigations.projection.hard import set_subspace
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
+from evenhand.subjects import Subject
 from evenhand.subspaces import Subspace, learn
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class LinearProjection(Mitigation):
     normalise: bool | None = None
     words: Selector | None = None
 
-    def fit(self, view: Vectors, concept: Concept | str | None = None, *, seed: int | None = None) -> VectorMap:
+    def fit(self, view: Any, concept: Concept | str | None = None, *, seed: int | None = None) -> Any:
         """Learn the subspace, unless one was given, and return the projection that removes it."""
         if concept is not None:
             return super().fit(view, concept, seed=seed)
@@ -67,7 +68,7 @@ class LinearProjection(Mitigation):
                 "linear projection needs a concept or a subspace",
                 hint="fit(vectors, concept), or LinearProjection(subspace).fit(vectors)",
             )
-        return self._fit(view, None)
+        return self._fit_subject(view, None) if isinstance(view, Subject) else self._fit_vectors(view, None)
 
     def _check(self, concept: Concept) -> None:
         if not isinstance(self.subspace, Subspace):

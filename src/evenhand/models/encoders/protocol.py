@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
+from evenhand.errors import UsageError
 
 Pooling = Literal["mean", "mean-no-special", "cls", "last", "max"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
@@ -22,7 +23,7 @@ class SentenceEncoder(Protocol):
         name: for reports.
         layers: number of layers above the input; layer 0 is the input embedding, layer `layers` the last one.
         pooling: how `encode` joins the token vectors by default: the model's own way where its folder says, else the
-            mean over all tokens.
+            last token of a causal model and the mean over all tokens of any other.
     """
 
     name: str
@@ -52,3 +53,26 @@ class SentenceEncoder(Protocol):
         self, texts: Sequence[str], *, pooling: Pooling | None = None, tokens: int | None = None
     ) -> NDArray[np.floating]:
         """Return the vectors of all layers from one pass, (layers + 1, texts, dimensions)."""
+
+
+@runtime_checkable
+class ReportsUnknownWords(Protocol):
+    """An encoder that can say which words of a text it cannot read."""
+
+    def unknown_words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the unknown words of each text: those outside the vocabulary, or read as the unknown token."""
+
+
+def unknown_words(encoder: SentenceEncoder, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the words of each text that an encoder cannot read; none where it does not say."""
+    if isinstance(encoder, ReportsUnknownWords):
+        return encoder.unknown_words(texts)
+    return [()] * len(texts)
+
+
+def layer_number(layer: int | None, layers: int) -> int:
+    """Return the number of a layer from 0 to `layers`; None is the last one, negative numbers count from it."""
+    index = layers if layer is None else layer + layers + 1 if layer < 0 else layer
+    if not 0 <= index <= layers:
+        raise UsageError(f"layer {layer} does not exist", hint=f"use a layer from 0 to {layers}")
+    return index

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Matrix
-from evenhand.errors import DegenerateError, FormatError, UsageError, require, unknown_name
+from evenhand.arrays import Matrix, unit_rows
+from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.encoders.protocol import POOLINGS, Pooling
+from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.lm.likelihood import check_texts
+from evenhand.models.model_files import read_json, read_json_value
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
     import torch
+
+# Settings of 1_Pooling/config.json of sentence-transformers, and the same in its later form.
+POOLING_MODES: Mapping[str, Pooling] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "last",
+}
+POOLING_NAMES: Mapping[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+
+
+class SentenceModules(NamedTuple):
+    """How a sentence-transformers folder turns token vectors into a sentence vector."""
+
+    pooling: Pooling | None
+    normalise: bool
 
 
 class TransformerSentences:
@@ -26,14 +45,24 @@ class TransformerSentences:
 
     Args:
         transformer: the model.
-        pooling: the default pooling.
+        pooling: the default pooling. None is what a sentence-transformers folder states; else the last token of a
+            causal model, the only one that has read the whole text, and the mean over all tokens of any other model.
+        normalise: whether vectors of the last layer with the default pooling have unit length; as the folder states by
+            default.
     """
 
-    def __init__(self, transformer: Transformer, *, pooling: Pooling = "mean") -> None:
+    def __init__(
+        self, transformer: Transformer, *, pooling: Pooling | None = None, normalise: bool | None = None
+    ) -> None:
         self.transformer = transformer
         self.name = transformer.name
-        self.pooling: Pooling = pooling
-        self.layers = int(transformer.model.config.num_hidden_layers)
+        stated = read_modules(transformer.source) if transformer.source else SentenceModules(None, False)
+        usual: Pooling = "last" if transformer.kind == "causal-lm" else "mean"
+        self.pooling: Pooling = pooling or stated.pooling or usual
+        self.normalise = stated.normalise if normalise is None else normalise
+        config = transformer.model.config
+        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        self.layers = int(text_config.num_hidden_layers)
 
     def encode(
         self,
@@ -44,21 +73,45 @@ class TransformerSentences:
         tokens: int | None = None,
     ) -> Matrix:
         """Return the vector of each text; see `SentenceEncoder`."""
-        index = self.layers if layer is None else layer + self.layers + 1 if layer < 0 else layer
-        if not 0 <= index <= self.layers:
-            raise UsageError(f"layer {layer} does not exist", hint=f"use a layer from 0 to {self.layers}")
-        vectors: Matrix = self._encode(texts, [index], pooling, tokens)[0]
+        vectors: Matrix = self._encode(texts, [layer_number(layer, self.layers)], pooling, tokens)[0]
         return vectors
 
     def encode_layers(
         self, texts: Sequence[str], *, pooling: Pooling | None = None, tokens: int | None = None
     ) -> NDArray[np.floating]:
-        """Return the vectors of all layers; see `SentenceEncoder`."""
-        return self._encode(texts, list(range(self.layers + 1)), pooling, tokens)
+        """Return the vectors of all layers; see `SentenceEncoder`.
+
+        Raises:
+            FormatError: If the layers have different widths; `encode` reads them one by one.
+        """
+        layers = self._encode(texts, list(range(self.layers + 1)), pooling, tokens)
+        widths = sorted({layer.shape[1] for layer in layers})
+        if len(widths) > 1:
+            raise FormatError(
+                f"{self.name}: the layers have different widths ({', '.join(map(str, widths))})",
+                hint="read one layer at a time: encode(texts, layer=N)",
+            )
+        return np.stack(layers)
+
+    def unknown_words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the parts of each text that the tokenizer reads as its unknown token."""
+        tokenizer = self.transformer.tokenizer
+        unknown = tokenizer.unk_token_id
+        if (
+            unknown is None
+            or not tokenizer.is_fast
+            or tokenizer.unk_token in (tokenizer.bos_token, tokenizer.eos_token)
+        ):
+            return [()] * len(texts)
+        encoded = tokenizer(list(check_texts(texts)), return_offsets_mapping=True, verbose=False)
+        return [
+            tuple(text[start:end] for id, (start, end) in zip(ids, spans, strict=True) if id == unknown)
+            for text, ids, spans in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        ]
 
     def _encode(
         self, texts: Sequence[str], layers: list[int], pooling: Pooling | None, tokens: int | None
-    ) -> NDArray[np.floating]:
+    ) -> list[Matrix]:
         torch = require("torch", extra="models")
         how = pooling or self.pooling
         if how not in POOLINGS:
@@ -68,8 +121,9 @@ class TransformerSentences:
         special: list[list[int]] = encoded["special_tokens_mask"]
         lengths = [len(row) for row in ids]
         self._check_lengths(lengths)
-        width = int(self.transformer.model.config.hidden_size)
-        vectors = np.zeros((len(layers), len(ids), width), dtype=np.float32)
+        if how == "mean-no-special" and (bare := [row for row, flags in enumerate(special) if all(flags)]):
+            raise UsageError(f"text {bare[0]} has special tokens only", hint="leave empty texts out, or use mean")
+        vectors: list[Matrix] = [np.zeros((len(ids), 0), dtype=np.float32)] * len(layers)
 
         def compute(rows: NDArray[np.int64]) -> None:
             states = self._hidden_states([ids[row] for row in rows], layers)
@@ -78,33 +132,44 @@ class TransformerSentences:
                 counted = [how != "mean-no-special" or not flag for flag in special[row]]
                 masks[place, : lengths[row]] = torch.tensor(counted, dtype=torch.float32)
             for number, state in enumerate(states):
-                vectors[number, rows] = pool(state.float(), masks, how).cpu().numpy()
+                if not vectors[number].shape[1]:
+                    vectors[number] = np.zeros((len(ids), state.shape[-1]), dtype=np.float32)
+                vectors[number][rows] = pool(state.float(), masks, how).cpu().numpy()
 
         run_in_batches(lengths, compute, tokens=tokens or tokens_at_once(self.transformer.device))
-        if not np.isfinite(vectors).all():
+        if not all(np.isfinite(layer).all() for layer in vectors):
             raise DegenerateError(f"{self.name}: a sentence vector contains NaN or infinity", hint="check the weights")
+        if self.normalise and how == self.pooling and layers[-1] == self.layers:
+            vectors[-1] = unit_rows(vectors[-1]).astype(np.float32)
         return vectors
 
     def _hidden_states(self, ids: list[list[int]], layers: list[int]) -> list[torch.Tensor]:
-        """Return the states of the chosen layers, (texts, longest, dimensions) each."""
+        """Return the states of the chosen layers, (texts, longest, dimensions) each.
+
+        The body is run without its head. Texts are padded on the right, so that every token has the position it has
+        alone, and a causal model does not look at the padding.
+        """
         torch = require("torch", extra="models")
+        model = self.transformer.model
+        body = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
         longest = max(map(len, ids))
-        rows = np.zeros((len(ids), longest), dtype=np.int64)
+        # RoBERTa and its kin number positions by the tokens that are not padding.
+        rows = np.full((len(ids), longest), self.transformer.tokenizer.pad_token_id or 0, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
         for row, sequence in enumerate(ids):
             rows[row, : len(sequence)] = sequence
             mask[row, : len(sequence)] = 1
         self.transformer.check_ids(rows)
         with torch.inference_mode():
-            output = self.transformer.model(
+            output = body(
                 input_ids=torch.from_numpy(rows).to(self.transformer.device),
                 attention_mask=torch.from_numpy(mask).to(self.transformer.device),
                 output_hidden_states=True,
             )
-        states = output.hidden_states
+        states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.layers + 1:
             raise FormatError(
-                f"{self.name}: {type(self.transformer.model).__name__} does not return the states of its layers",
+                f"{self.name}: {type(body).__name__} does not return the states of its {self.layers} layers",
                 hint="use an encoder or a language model of transformers",
             )
         return [states[layer] for layer in layers]
@@ -139,3 +204,44 @@ def pool(states: torch.Tensor, mask: torch.Tensor, how: Pooling) -> torch.Tensor
     if how == "max":
         return states.masked_fill(mask[..., None] == 0, float("-inf")).amax(dim=1)
     return (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
+
+def read_modules(folder: Path) -> SentenceModules:
+    """Return the pooling and normalisation of a sentence-transformers folder, or of the folder around a transformer.
+
+    Modules that cannot be applied, such as a dense layer, and poolings that are not offered raise a warning.
+    """
+    root = next((place for place in (folder, folder.parent) if (place / "modules.json").is_file()), None)
+    listed = read_json_value(root / "modules.json") if root else []
+    modules = [module for module in listed if isinstance(module, dict)] if isinstance(listed, list) else []
+    pooling: Pooling | None = None
+    others = []
+    for module in modules:
+        name, path = str(module.get("type", "")).rpartition(".")[2], str(module.get("path", ""))
+        if name == "Pooling" and root is not None and ".." not in path:
+            pooling = _read_pooling(root / path / "config.json")
+        elif name not in ("Transformer", "Normalize", "Pooling"):
+            others.append(name)
+    if others:
+        warnings.warn(
+            f"{folder}: the sentence vectors are those before its module {', '.join(others)}, which is not applied",
+            EvenhandWarning,
+            stacklevel=3,
+        )
+    return SentenceModules(pooling, any(str(module.get("type", "")).endswith(".Normalize") for module in modules))
+
+
+def _read_pooling(path: Path) -> Pooling | None:
+    settings = read_json(path) if path.is_file() else {}
+    active = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
+    named = settings.get("pooling_mode")
+    known = POOLING_NAMES.get(named) if isinstance(named, str) else None
+    if len(active) == 1:
+        known = POOLING_MODES.get(active[0])
+    if known is None and (active or named):
+        warnings.warn(
+            f"{path}: the pooling {', '.join(active) or named} is not offered; the mean over all tokens is used",
+            EvenhandWarning,
+            stacklevel=4,
+        )
+    return known

@@ -19,20 +19,21 @@ _PUBLIC = {
     "LMCorpus": "corpus",
     "Likelihood": "likelihood",
     "LMSettings": "settings",
+    "MaskedLM": "masked",
     "TextScores": "likelihood",
     "TokenVocabulary": "vocabulary",
     "TrainedLM": "model_folder",
-    "WordLikelihood": "likelihood",
+    "WordLikelihood": "word_likelihood",
     "generate": "generation",
     "load": "model_folder",
-    "perplexity": "likelihood",
+    "perplexity": "word_likelihood",
     "save": "model_folder",
     "settings_of": "settings",
     "train": "training",
     "write_samples": "generation",
 }
 _LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
-WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary")
+WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary", "word_likelihood")
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
@@ -41,6 +42,7 @@ __all__ = [
     "LMCorpus",
     "LMSettings",
     "Likelihood",
+    "MaskedLM",
     "TextScores",
     "TokenVocabulary",
     "TrainedLM",
@@ -59,13 +61,15 @@ if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.corpus import LMCorpus
     from evenhand.models.lm.generation import generate, write_samples
-    from evenhand.models.lm.likelihood import Likelihood, TextScores, WordLikelihood, perplexity
+    from evenhand.models.lm.likelihood import Likelihood, TextScores
+    from evenhand.models.lm.masked import MaskedLM
     from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
     from evenhand.models.lm.settings import LMSettings, settings_of
     from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
     from evenhand.models.lm.training import train
     from evenhand.models.lm.vocabulary import TokenVocabulary
+    from evenhand.models.lm.word_likelihood import WordLikelihood, perplexity
 
 
 def __getattr__(name: str) -> object:

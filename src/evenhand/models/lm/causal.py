@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError, require
-from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
-from evenhand.models.lm.likelihood import TextScores, batches_by_length, check_scores, check_texts, pad, token_scores
+from evenhand.models.batching import run_in_batches, tokens_at_once
+from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
 from evenhand.models.lm.settings import check_seed
+from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
+from evenhand.models.lm.word_likelihood import pad
+from evenhand.models.transformer import Transformer
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-TEXTS_AT_ONCE = 32  # texts sampled or scored side by side by default
-TOKENS_AT_ONCE = {"cuda": 16_384}  # tokens scored at once; elsewhere FEW_TOKENS
-FEW_TOKENS = 1_024
+TEXTS_AT_ONCE = 32  # texts sampled side by side by default
 LONGEST = 2048  # tokens of context for a score, where the model could use more
 
 
@@ -47,31 +46,40 @@ class Perplexity:
 
 
 class TextWindow(NamedTuple):
-    """A stretch of a text's tokens, of which the last `new` ones are scored."""
+    """A stretch of a text's tokens, of which the last `new` ones are scored; `start` is the first of these."""
 
     text: int
-    ids: NDArray[np.int64]
+    ids: Rows
+    start: int
     new: int
 
 
 class CausalLM:
-    """A causal language model and its tokenizer, from local files only; implements `Likelihood`.
+    """A causal language model and its tokenizer, from local files only; implements `TokenLikelihood`.
+
+    The first token of a text is predicted from the tokenizer's token for the beginning of a text, or for its end if it
+    has none for the beginning (GPT-2).
 
     Args:
-        folder: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
-            folder with one. Pickled weights and code beside the model are refused.
+        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
+            folder with one. Pickled weights and code beside the model are refused. A loaded `Transformer` is used as
+            it is, with its device and precision.
         device: auto, cpu, cuda or cuda:N.
         precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
         name: for reports; that of the folder or file by default.
     """
 
-    def __init__(self, folder: str | Path, *, device: str = "auto", precision: str = "auto", name: str = "") -> None:
-        self.folder = Path(folder)
-        self.name = name or (self.folder.stem if self.folder.is_file() else self.folder.name)
-        self.device = resolve_device(device)
-        self.precision = resolve_precision(precision, self.device)
-        self.model, self.tokenizer = read_folder(self.folder, self.precision)
-        self.model.to(self.device).eval()
+    masked = False
+
+    def __init__(
+        self, source: str | Path | Transformer, *, device: str = "auto", precision: str = "auto", name: str = ""
+    ) -> None:
+        if not isinstance(source, Transformer):
+            source = Transformer.load(source, "causal-lm", device=device, precision=precision)
+        self.transformer = transformer = source
+        self.name = name or transformer.name
+        self.device, self.precision = transformer.device, transformer.precision
+        self.model, self.tokenizer = transformer.model, transformer.tokenizer
 
     @property
     def window(self) -> int:
@@ -124,10 +132,43 @@ class CausalLM:
         for low in range(0, samples, batch):
             numbers = range(low, min(low + batch, samples))
             uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
-            ids = self._sample(first, uniform, temperature)
+            ids = self._sample([first] * len(numbers), uniform, temperature)
             texts += self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
             if progress:
                 progress(len(texts), samples, "samples")
+        return texts
+
+    def continuations(
+        self,
+        prompts: Sequence[str],
+        *,
+        samples: int,
+        tokens: int,
+        temperature: float = 1.0,
+        batch: int = TEXTS_AT_ONCE,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Sample continuations of prompts; see `PromptWriter`. Prompts of one length are sampled side by side."""
+        check_seed(seed)
+        first = [self._first_ids(prompt) for prompt in check_texts(prompts)]
+        longest = max(map(len, first), default=0)
+        if min(samples, tokens, batch) < 1 or not temperature > 0 or longest + tokens > self.window:
+            raise UsageError(
+                f"{samples} samples of {tokens} tokens after prompts of up to {longest} tokens, at temperature "
+                f"{temperature}, are not possible",
+                hint=f"use at least 1 of each, and at most {self.window - longest} tokens",
+            )
+        uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in range(samples)])
+        texts: list[list[str]] = [[""] * samples for _ in first]
+        cells = sorted((len(ids), row, i) for row, ids in enumerate(first) for i in range(samples))
+        for _, same in groupby(cells, key=lambda cell: cell[0]):
+            group = list(same)
+            for low in range(0, len(group), batch):
+                part = group[low : low + batch]
+                ids = self._sample([first[row] for _, row, _ in part], uniform[[i for _, _, i in part]], temperature)
+                decoded = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+                for (_, row, i), text in zip(part, decoded, strict=True):
+                    texts[row][i] = text
         return texts
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
@@ -136,7 +177,27 @@ class CausalLM:
         A text longer than the window is read in overlapping windows, as in `perplexity`.
         """
         width = min(self.window, LONGEST)
-        return self._score(texts, width, max(1, width // 2), batch)
+        logs = self._score(self._encode(texts), width, max(1, width // 2), most=batch)
+        return self._sums(logs)
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
+        """Return the tokens of each text; see `TokenLikelihood`."""
+        return [text.unscored() for text in encode_texts(self.tokenizer, texts, special=False)]
+
+    def token_log_probabilities(
+        self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
+    ) -> list[TokenScores]:
+        """Return the tokens of each text with their log-probabilities, all from one pass; see `TokenLikelihood`."""
+        scores = self.token_ids(texts)
+        width = min(self.window, LONGEST)
+        logs = self._score([score.ids for score in scores], width, max(1, width // 2), tokens=tokens)
+        return [TokenScores(score.ids, score.spans, part) for score, part in zip(scores, logs, strict=True)]
+
+    def filler_log_probabilities(
+        self, contexts: Sequence[str], fillers: Sequence[str], *, tokens: int | None = None
+    ) -> Matrix64:
+        """Return the log-probability of each filled context; see `TokenLikelihood`."""
+        return score_fillers(self, contexts, fillers, tokens and max(1, tokens // min(self.window, LONGEST)))
 
     def perplexity(
         self, texts: Iterable[str], *, window: int = 0, stride: int = 0, batch: int | None = None
@@ -160,42 +221,58 @@ class CausalLM:
                 hint=f"use a window of 2 to {self.window} tokens and a smaller stride",
             )
         listed = list(texts)
-        scores = self._score(listed, width, step, batch)
+        scores = self._sums(self._score(self._encode(listed), width, step, most=batch))
         total, tokens = -float(scores.log_probabilities.sum()), int(scores.tokens.sum())
         words = sum(len(text.split()) for text in listed)
         if not tokens or not words:
             raise DegenerateError(f"perplexity is undefined for {tokens} tokens and {words} words")
         return Perplexity(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
 
-    def _score(self, texts: Sequence[str], width: int, step: int, batch: int | None) -> TextScores:
-        torch = require("torch", extra="models")
-        first = self._first_ids("")
-        windows: list[TextWindow] = []
-        counts = np.zeros(len(texts), dtype=np.int64)
-        for number, text in enumerate(check_texts(texts)):
-            ids = np.array(first + self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int64)
-            counts[number] = len(ids) - len(first)
-            windows += _windows(number, ids, width, step)
-        totals = np.zeros(len(texts))
-        lengths = [len(window.ids) for window in windows]
-        tokens = TOKENS_AT_ONCE.get(self.device.partition(":")[0], FEW_TOKENS)
-        longest = tokens if batch is None else None
-        with torch.inference_mode():
-            for rows in batches_by_length(lengths, tokens if batch is None else batch, longest=longest):
-                for row, score in zip(rows, self._score_windows([windows[row] for row in rows]), strict=True):
-                    totals[windows[row].text] += score
-        return TextScores(check_scores(totals, self.name), counts)
+    def _encode(self, texts: Sequence[str]) -> list[Rows]:
+        encoded = [self.tokenizer.encode(text, add_special_tokens=False) for text in check_texts(texts)]
+        return [np.array(ids, dtype=np.int64) for ids in encoded]
 
-    def _score_windows(self, windows: list[TextWindow]) -> list[float]:
-        """Return the log-probability of the new tokens of each window."""
+    def _sums(self, logs: list[Vector64]) -> TextScores:
+        totals = np.array([part.sum() for part in logs], dtype=np.float64)
+        return TextScores(totals, np.array([len(part) for part in logs], dtype=np.int64))
+
+    def _score(
+        self, texts: list[Rows], width: int, step: int, *, tokens: int | None = None, most: int | None = None
+    ) -> list[Vector64]:
+        """Return the log-probability of each token of each text."""
         torch = require("torch", extra="models")
-        ids, lengths = (torch.from_numpy(array).to(self.device) for array in pad([window.ids for window in windows]))
-        logits = self.model(input_ids=ids[:, :-1]).logits
-        scores = token_scores(logits, ids[:, 1:], lengths - 1)
-        skipped = torch.tensor([len(window.ids) - 1 - window.new for window in windows], device=scores.device)
-        before = torch.arange(scores.shape[1], device=scores.device) < skipped[:, None]
-        totals: list[float] = scores.masked_fill(before, 0.0).sum(dim=1).tolist()
-        return totals
+        first = np.array(self._first_ids(""), dtype=np.int64)
+        windows: list[TextWindow] = []
+        for number, ids in enumerate(texts):
+            windows += _windows(number, np.concatenate([first, ids]), width, step)
+        logs = [np.zeros(len(ids)) for ids in texts]
+
+        def compute(rows: Rows) -> None:
+            for row, part in zip(rows, self._score_windows([windows[row] for row in rows]), strict=True):
+                window = windows[row]
+                logs[window.text][window.start : window.start + window.new] = part
+
+        limit = min(tokens_at_once(self.device), positions_at_once(self.model, self.device))
+        with torch.inference_mode():
+            run_in_batches(
+                [len(window.ids) for window in windows], compute, tokens=limit if tokens is None else tokens, most=most
+            )
+        check_scores(np.array([part.sum() for part in logs], dtype=np.float64), self.name)
+        return logs
+
+    def _score_windows(self, windows: list[TextWindow]) -> list[Vector64]:
+        """Return the log-probabilities of the new tokens of each window."""
+        torch = require("torch", extra="models")
+        padded, _ = pad([window.ids[:-1] for window in windows])  # causal: padding after a text changes nothing
+        self.transformer.check_ids(padded)
+        counts = [window.new for window in windows]
+        rows = np.repeat(np.arange(len(windows)), counts)
+        columns = np.concatenate([len(window.ids) - 1 - window.new + np.arange(window.new) for window in windows])
+        targets = np.concatenate([window.ids[len(window.ids) - window.new :] for window in windows])
+        tensors = [torch.from_numpy(array).to(self.device) for array in (rows, columns, padded, targets)]
+        logits = logits_at(self.model, *tensors[:2], input_ids=tensors[2], use_cache=False).logits
+        logs = logits.float().log_softmax(dim=-1).gather(-1, tensors[3][:, None])[:, 0].double().cpu().numpy()
+        return np.split(logs, np.cumsum(counts)[:-1])
 
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
@@ -217,12 +294,12 @@ class CausalLM:
         stops = [next((step for step, token in enumerate(row) if token in ends), len(row)) for row in rows]
         return [row[:stop] for row, stop in zip(rows, stops, strict=True)]
 
-    def _sample(self, first: list[int], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
-        """Return sampled token ids, one row for each row of uniform numbers."""
+    def _sample(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
+        """Return sampled token ids, one row for each row of first ids, which have one length, and uniform numbers."""
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current = torch.tensor([first] * draws.shape[1], device=self.device)
+        current = torch.tensor(first, device=self.device)
         steps, past = [], None
         done = torch.zeros(draws.shape[1], dtype=torch.bool, device=self.device)
         with torch.inference_mode():
@@ -241,7 +318,7 @@ class CausalLM:
         return rows
 
 
-def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[TextWindow]:
+def _windows(text: int, ids: Rows, width: int, step: int) -> list[TextWindow]:
     """Split a text into overlapping windows; each token but the first is new in exactly one."""
     windows, scored = [], 1
     for low in range(0, len(ids), step):
@@ -249,17 +326,6 @@ def _windows(text: int, ids: NDArray[np.int64], width: int, step: int) -> list[T
         new = low + len(part) - scored
         if new <= 0:
             break
-        windows.append(TextWindow(text, part, new))
+        windows.append(TextWindow(text, part, scored - 1, new))
         scored += new
     return windows
-
-
-def read_folder(folder: Path, precision: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return model and tokenizer of a model folder or a GGUF file."""
-    packed = [folder] if folder.is_file() else sorted(folder.glob("*.gguf"))
-    if packed and not (folder / "config.json").is_file():
-        from evenhand.models.lm.gguf import read_gguf
-
-        with quiet(require("transformers", extra="models")):
-            return read_gguf(packed[0], torch_dtype(precision))
-    return load_model(folder, "causal-lm", precision=precision).model, load_tokenizer(folder)

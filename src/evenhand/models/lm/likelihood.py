@@ -1,31 +1,21 @@
-"""How well language models predict texts: the `Likelihood` protocol, its scores, and perplexity.
+"""How well language models predict texts: the `Likelihood` protocols, their scores, and texts with a blank.
 
-A score is the sum of the natural log-probabilities of a text's tokens, each given the tokens before it, with the number
-of tokens. Scores per token compare only models with the same tokenizer.
+A score is the sum of the natural log-probabilities of a text's tokens, with the number of tokens. A causal model
+predicts each token from those before it, a masked model from all others (a pseudo-log-likelihood). Scores per token
+compare only models with the same tokenizer, and never a causal with a masked model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.models.lm.corpus import columns
-from evenhand.models.lm.vocabulary import EOS, Tokens, TokenVocabulary, line_tokens
-
-if TYPE_CHECKING:
-    import torch
-
-    from evenhand.models.lm.awd_lstm import AWDLSTM
-
-CHUNK = 4096  # predictions scored at a time; bounds memory and does not change the result
-SCORES_AT_ONCE = 1 << 25  # numbers in the matrix of scores of one batch
-TEXTS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +64,18 @@ class TokenScores:
 
     Attributes:
         ids: token ids.
-        spans: first and one past the last character of the text that each token covers, (tokens, 2).
-        log_probabilities: of each token; NaN where it was not asked for.
+        spans: first and one past the last character of the text that each token covers, without leading white space,
+            (tokens, 2).
+        log_probabilities: of each token; NaN where it was not asked for, and where the model predicts no first token.
     """
 
     ids: Rows
     spans: Rows
     log_probabilities: Vector64
+
+    def covering(self, start: int, stop: int) -> list[int]:
+        """Return the tokens that cover a character from `start` to `stop`, the last excluded."""
+        return covering(self.spans, start, stop)
 
 
 @runtime_checkable
@@ -115,13 +110,41 @@ class TokenLikelihood(Likelihood, Protocol):
 
         A context holds `{}` once. A masked model sums over the tokens of the filler, masked together, and predicted
         from left to right with the earlier ones shown; a causal model scores the whole sentence. A causal score is
-        comparable between fillers of one context only.
+        comparable between fillers of one context only. `filler_tokens` counts the tokens of the fillers.
         """
 
 
 @runtime_checkable
 class MaskedLikelihood(TokenLikelihood, Protocol):
-    """A masked language model."""
+    """A masked language model.
+
+    Attributes:
+        mask_token: the text of the mask; a context that contains it is read with that token masked.
+        longest: how many tokens a text can have, special tokens not counted.
+    """
+
+    mask_token: str
+    longest: int
+
+    def span_log_probabilities(
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        *,
+        later: Literal["masked", "absent"] = "masked",
+        tokens: int | None = None,
+    ) -> list[Vector64]:
+        """Return the log-probability of each token that covers a span of each text.
+
+        The tokens are masked together and predicted from left to right with the earlier ones shown.
+
+        Args:
+            texts: the texts.
+            spans: first and one past the last character of the part that is predicted.
+            later: whether the tokens after the predicted one are masked too, or left out so that a single mask stands
+                for the rest of the span (StereoSet).
+            tokens: the largest number of tokens in a batch.
+        """
 
     def unmasked_log_probabilities(
         self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None
@@ -138,59 +161,64 @@ class MaskedLikelihood(TokenLikelihood, Protocol):
         """Return the k most probable single-token fillers of each context, most probable first."""
 
 
-class WordLikelihood:
-    """The likelihood of texts under an AWD-LSTM.
+def conditional_log_probabilities(
+    view: TokenLikelihood, contexts: Sequence[str], texts: Sequence[str], *, separator: str = " "
+) -> TextScores:
+    """Return the log-probability of each text after its context, and the number of the text's tokens.
 
-    A text is split at whitespace, with `<eos>` between its lines. The first token is predicted from `<eos>`; if the
-    vocabulary has none, it is not predicted. Words outside the vocabulary are scored as `<unk>`, so compare models with
-    the same vocabulary only.
+    Context and text are read as one text. A causal model gives log P(text | context), a masked model the
+    pseudo-log-likelihood of the text's tokens beside the context. A token that covers characters of both, which a
+    separator usually prevents, counts as part of the text.
 
     Args:
-        model: the language model.
-        vocabulary: its vocabulary.
-        name: for reports.
+        view: the model.
+        contexts: what precedes each text.
+        texts: the texts, as many as contexts.
+        separator: what stands between the two.
     """
+    if len(check_texts(contexts)) != len(check_texts(texts)):
+        raise UsageError(f"there are {len(contexts)} contexts, but {len(texts)} texts")
+    starts = [len(context) + len(separator) for context in contexts]
+    joined = [f"{context}{separator}{text}" for context, text in zip(contexts, texts, strict=True)]
+    spans = [scores.spans for scores in view.token_ids(joined)]
+    chosen = [covering(span, start, len(text)) for span, start, text in zip(spans, starts, joined, strict=True)]
+    scores = view.token_log_probabilities(joined, chosen)
+    totals = [score.log_probabilities[rows].sum() for score, rows in zip(scores, chosen, strict=True)]
+    return TextScores(np.array(totals, dtype=np.float64), np.array([len(rows) for rows in chosen], dtype=np.int64))
 
-    def __init__(self, model: AWDLSTM, vocabulary: TokenVocabulary, *, name: str = "awd-lstm") -> None:
-        if model.words != len(vocabulary):
-            raise UsageError(f"the model has {model.words:,} words, the vocabulary {len(vocabulary):,}")
-        self.model, self.vocabulary, self.name = model, vocabulary, name
 
-    def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
-        """Return the log-probability of each text; see `Likelihood`."""
-        import torch
+def filler_tokens(view: TokenLikelihood, contexts: Sequence[str], fillers: Sequence[str]) -> Rows:
+    """Return the number of tokens of each filler in each context, (contexts, fillers)."""
+    filled = [fill(context, filler) for context in check_texts(contexts) for filler in check_texts(fillers)]
+    tokens = view.token_ids([sentence for sentence, *_ in filled])
+    counts = [len(text.covering(start, stop)) for text, (_, start, stop) in zip(tokens, filled, strict=True)]
+    return np.array(counts, dtype=np.int64).reshape(len(contexts), len(fillers))
 
-        first = [self.vocabulary.index[EOS]] if EOS in self.vocabulary else []
-        sequences = [
-            np.concatenate([np.array(first, np.int64), self.vocabulary.encode(line_tokens(text))])
-            for text in check_texts(texts)
-        ]
-        lengths = [len(ids) for ids in sequences]
-        totals = np.zeros(len(sequences))
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                for rows in batches_by_length(lengths, TEXTS_AT_ONCE if batch is None else batch):
-                    totals[rows] = self._score([sequences[row] for row in rows])
-        finally:
-            self.model.train(training)
-        counts = np.array([max(0, length - 1) for length in lengths], dtype=np.int64)
-        return TextScores(check_scores(totals, self.name), counts)
 
-    def _score(self, sequences: list[np.ndarray]) -> Vector64:
-        """Return the log-probabilities of sequences, read side by side with their states carried along."""
-        import torch
+def fill(context: str, filler: str) -> tuple[str, int, int]:
+    """Return a context with its `{}` replaced, and the first and one past the last character of the filler.
 
-        ids, lengths = (torch.from_numpy(array).to(self.model.device) for array in pad(sequences))
-        totals = torch.zeros(len(sequences), dtype=torch.float64, device=ids.device)
-        step = max(1, SCORES_AT_ONCE // (self.model.words * len(sequences)))
-        state = self.model.start(len(sequences))
-        for start in range(0, ids.shape[1] - 1, step):
-            stop = min(start + step, ids.shape[1] - 1)
-            logits, state, *_ = self.model(ids[:, start:stop].T, state)
-            totals += token_scores(logits.transpose(0, 1), ids[:, start + 1 : stop + 1], lengths - 1 - start).sum(dim=1)
-        return np.asarray(totals.cpu().numpy(), dtype=np.float64)
+    >>> fill("{} is a nurse", "She")
+    ('She is a nurse', 0, 3)
+    """
+    before, *rest = context.split("{}")
+    if len(rest) != 1:
+        raise UsageError(f"the context {context!r} has {len(rest)} blanks", hint="write {} once, where the filler goes")
+    if not filler.strip():
+        raise UsageError(f"the filler {filler!r} is empty")
+    return f"{before}{filler}{rest[0]}", len(before), len(before) + len(filler)
+
+
+def covering(spans: Rows, start: int, stop: int) -> list[int]:
+    """Return the rows of `spans` that cover a character from `start` to `stop`, the last excluded."""
+    rows: list[int] = np.flatnonzero((spans[:, 0] < stop) & (spans[:, 1] > start)).tolist()
+    return rows
+
+
+def score_fillers(view: Likelihood, contexts: Sequence[str], fillers: Sequence[str], batch: int | None) -> Matrix64:
+    """Return the log-probability of each filled context under a causal model, (contexts, fillers)."""
+    texts = [fill(context, filler)[0] for context in check_texts(contexts) for filler in check_texts(fillers)]
+    return view.log_probabilities(texts, batch=batch).log_probabilities.reshape(len(contexts), len(fillers))
 
 
 def check_texts(texts: Sequence[str]) -> Sequence[str]:
@@ -211,87 +239,3 @@ def check_scores(totals: Vector64, name: str) -> Vector64:
         row = int(np.argmin(np.isfinite(totals)))
         raise DegenerateError(f"{name}: the log-probability of text {row} is {totals[row]}", hint="check the weights")
     return totals
-
-
-def batches_by_length(lengths: Sequence[int], batch: int, *, longest: int | None = None) -> Iterator[Rows]:
-    """Yield the indices of sequences of two tokens or more in batches of similar length, longest first.
-
-    Args:
-        lengths: of the sequences.
-        batch: the largest number of sequences in a batch.
-        longest: the largest number of tokens in a batch, padding included; a single sequence may exceed it.
-    """
-    if batch < 1:
-        raise UsageError(f"batch must be at least 1, got {batch}")
-    order = [int(row) for row in np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable") if lengths[row] > 1]
-    start = 0
-    while start < len(order):
-        fitting = batch if longest is None else min(batch, max(1, longest // lengths[order[start]]))
-        yield np.array(order[start : start + fitting], dtype=np.int64)
-        start += fitting
-
-
-class Padded(NamedTuple):
-    """Token ids (sequences, longest length), and the length of each sequence."""
-
-    ids: Rows
-    lengths: Rows
-
-
-def pad(sequences: Sequence[np.ndarray]) -> Padded:
-    """Return sequences as one array, each continued with its own last token; a causal model does not look there."""
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    ids = np.empty((len(sequences), int(lengths.max())), dtype=np.int64)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = sequence
-        ids[row, len(sequence) :] = sequence[-1]
-    return Padded(ids, lengths)
-
-
-def token_scores(logits: torch.Tensor, targets: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of each target in double precision, and 0 beyond the count of its row.
-
-    Args:
-        logits: scores of the next token, (rows, steps, tokens).
-        targets: the next tokens, (rows, steps).
-        counts: how many targets of each row count, (rows,).
-    """
-    import torch
-
-    scores = logits.float().log_softmax(dim=-1).gather(-1, targets[..., None])[..., 0].double()
-    return scores.masked_fill(torch.arange(scores.shape[1], device=scores.device) >= counts[:, None], 0.0)
-
-
-def perplexity(model: AWDLSTM, tokens: Tokens, *, batch: int = 1, dtype: torch.dtype | None = None) -> float:
-    """Return exp of the mean negative log-probability of each token of a text given all tokens before it.
-
-    With one column (the default), every token but the first is predicted from the whole text before it. More columns
-    are faster: each starts from a zero state, its first token is not predicted, and up to batch - 1 tokens at the end
-    are left out. Merity et al. 2018 validate with 10 columns and test with 1.
-    """
-    loss = mean_loss(model, columns(tokens, batch, model.device), dtype=dtype)
-    if not math.isfinite(loss):
-        raise DegenerateError(f"the mean loss is {loss}", hint="the weights hold NaN or infinity: train again")
-    return math.exp(loss)
-
-
-def mean_loss(model: AWDLSTM, text: torch.Tensor, *, dtype: torch.dtype | None = None) -> float:
-    """Return the mean negative log-probability over columns of text (steps, batch), without dropout."""
-    import torch
-    from torch.nn import functional
-
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            state = model.start(text.shape[1], dtype=dtype)
-            total = torch.zeros((), dtype=torch.float64, device=text.device)
-            length = max(1, CHUNK // text.shape[1])
-            for start in range(0, len(text) - 1, length):
-                end = min(start + length, len(text) - 1)
-                logits, state, *_ = model(text[start:end], state, dtype=dtype)
-                targets = text[start + 1 : end + 1].flatten()
-                total += functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction="sum")
-        return float(total) / int(text[1:].numel())
-    finally:
-        model.train(training)

@@ -17,9 +17,9 @@ from evenhand.files import existing, writing
 from evenhand.models.device import canonical_precision
 from evenhand.models.lm.awd_lstm import AWDLSTM, LMOutput, States, detach
 from evenhand.models.lm.corpus import LMCorpus, columns, starts, stretches
-from evenhand.models.lm.likelihood import mean_loss
 from evenhand.models.lm.model_folder import Epoch
 from evenhand.models.lm.settings import LMSettings
+from evenhand.models.lm.word_likelihood import mean_loss
 from evenhand.models.model_files import JSONObject
 
 LossTerm: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"

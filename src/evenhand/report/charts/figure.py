@@ -18,6 +18,8 @@ class Figure:
     spec: dict[str, Any]
     columns: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    """How to read the chart, in a sentence."""
 
     @property
     def alt(self) -> str:

@@ -12,21 +12,20 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.models.nli.backend import Array
+from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.factorised.decomposable import run_jobs
-from evenhand.models.nli.factorised.layout import Subjects, Tokens, by_length, is_separable
+from evenhand.models.nli.factorised.layout import SentenceLookup, Subjects, Tokens, by_length, is_separable
 from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences, SentenceEncoding
-from evenhand.models.nli.over_vectors import Lookup
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.bilstm import BiLSTM, BiLSTMWeights
+    from evenhand.models.nli.bilstm import BiLSTM
 
 
 class Sizes(NamedTuple):
@@ -47,10 +46,48 @@ ON_CPU = Sizes(pairs=32_768, subjects=41, tokens=3_000, rows=3_500)
 ON_GPU = Sizes(pairs=100_000, subjects=512, tokens=200_000, rows=1_500_000)
 
 
+class FrameEncoder(Protocol):
+    """Encodes every phrase of a frame with every subject of a group."""
+
+    @property
+    def weights(self) -> PairWeights:
+        """The weights of the pair formulas."""
+
+    def frames(self, before: Rows, after: Rows) -> Any:
+        """Prepare phrases without their subjects."""
+
+    def __call__(self, frames: Any, subjects: Rows) -> EncodedSentences:
+        """Return the states of all sentences."""
+
+
+class PairWeights(Protocol):
+    """The layers after the states: matrices to the right of the rows, each with its bias."""
+
+    @property
+    def backend(self) -> ArrayBackend:
+        """Where the arrays are."""
+
+    @property
+    def hidden(self) -> int:
+        """Width of the layers."""
+
+    @property
+    def compare(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Two layers over a state and what it attends to."""
+
+    @property
+    def aggregate(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Two layers over the sums of both sentences."""
+
+    @property
+    def output(self) -> tuple[Array, Array]:
+        """The last layer."""
+
+
 class BlockEvaluator(NamedTuple):
     """The encoder and the pair formulas that every block of a probe uses."""
 
-    encoder: SentenceEncoding
+    encoder: FrameEncoder
     kernel: PairKernel
     sizes: Sizes
 
@@ -63,13 +100,17 @@ def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:
     weights = model.weights_on_device
     sizes = ON_CPU if weights.bias.device.type == "cpu" else ON_GPU
     sentences = probe_sentences(probe, model.lookup, null=weights.null is not None, subjects=sizes.subjects)
-    evaluator = _evaluator(model, sentences.rows, sizes)
+    yield from evaluate_frames(_evaluator(model, sentences.rows, sizes), sentences, probe)
+
+
+def evaluate_frames(evaluator: BlockEvaluator, sentences: ProbeSentences, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of the probe, block by block."""
     jobs = (
         lambda frames=frames, part=part: _grid(evaluator, frames, part, probe.shape)
         for frames in sentences.frames
-        for part in _parts(frames, sizes, probe.shape)
+        for part in _parts(frames, evaluator.sizes, probe.shape)
     )
-    yield from run_jobs(jobs, model.backend)
+    yield from run_jobs(jobs, evaluator.encoder.weights.backend)
 
 
 def _evaluator(model: BiLSTM, rows: Rows, sizes: Sizes) -> BlockEvaluator:
@@ -126,8 +167,8 @@ class PairKernel:
     max(0, x + b) = max(x, -b) + b, and what follows is linear: a bias is added once at the end, not to every row.
     """
 
-    def __init__(self, weights: BiLSTMWeights) -> None:
-        self.weights, self.torch = weights, weights.torch
+    def __init__(self, weights: PairWeights) -> None:
+        self.weights, self.torch = weights, weights.backend.xp
         _, (self.compare, self.compare_bias) = weights.compare
         (first, self.first_bias), (self.second, second_bias) = weights.aggregate
         weight, bias = weights.output
@@ -150,14 +191,15 @@ class PairKernel:
         Both sides compute the scores again, with the attended tokens first: a softmax over any axis but the last is
         several times faster, and the product is short.
         """
-        phrases, sentences, tokens, hidden = others.states.shape
-        scores = others.states.reshape(phrases, -1, hidden) @ own.states.reshape(phrases, -1, hidden).mT
+        phrases, sentences, tokens, width = others.states.shape
+        hidden = others.other.shape[-1]
+        scores = others.states.reshape(phrases, -1, width) @ own.states.reshape(phrases, -1, width).mT
         shares = scores.view(phrases * sentences, tokens, -1).softmax(1)
         rows = self.torch.bmm(shares.mT, others.other.reshape(-1, tokens, hidden))
         rows.view(phrases, sentences, -1, hidden).add_(own.own.reshape(phrases, 1, -1, hidden))
         compared = self.torch.mm(rows.clamp_(min=0).view(-1, hidden), self.compare)
         self.torch.maximum(compared, self.compare_floor, out=compared)
-        return compared.view(phrases, sentences, *own.states.shape[1:]).sum(3)
+        return compared.view(phrases, sentences, *own.own.shape[1:]).sum(3)
 
     def _classify(self, top: Array) -> Array:
         """Apply the rest of aggregate and the output layer."""
@@ -185,7 +227,7 @@ class ProbeSentences:
     frames: tuple[Frames, ...]
 
 
-def probe_sentences(probe: Probe, lookup: Lookup, *, null: bool, subjects: int) -> ProbeSentences:
+def probe_sentences(probe: Probe, lookup: SentenceLookup, *, null: bool, subjects: int) -> ProbeSentences:
     """Return the sentences of a probe, with at most `subjects` subjects in a group.
 
     With `null`, a further token, numbered after all words, precedes each sentence.
@@ -197,7 +239,7 @@ def probe_sentences(probe: Probe, lookup: Lookup, *, null: bool, subjects: int) 
     return ProbeSentences(rows, tuple(_renumber(frame, rows, null=null) for frame in frames))
 
 
-def _frames(probe: Probe, lookup: Lookup, subjects: int) -> Iterator[Frames]:
+def _frames(probe: Probe, lookup: SentenceLookup, subjects: int) -> Iterator[Frames]:
     groups: dict[tuple[str, int, int], list[tuple[int, Tokens, Tokens]]] = defaultdict(list)
     for number, phrase in enumerate(probe.phrases.all):
         before, after = lookup.sentence(phrase.before), lookup.sentence(phrase.after)

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from evenhand.words.probes import Probe
 Tokens = tuple[int, ...]
 FILLERS_AT_ONCE = 512
 JOINS = "-'’_"
+
+
+class SentenceLookup(Protocol):
+    """Numbers the tokens of sentences."""
+
+    def sentence(self, text: str) -> Tokens:
+        """Return the rows of a sentence's tokens."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ Tries = tuple[tuple[Branching, ...], tuple[Branching, ...]]  # read forward and 
 
 @dataclass(frozen=True)
 class EncodedSentences:
-    """States and their products; each array is (phrases, subjects, tokens, hidden)."""
+    """States (phrases, subjects, tokens, width) and their products (phrases, subjects, tokens, hidden)."""
 
     states: Array
     own: Array  # compare's first matrix applied to the states, with its bias

@@ -13,6 +13,7 @@ import torch
 
 from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import existing, writing
+from evenhand.models.adamw import optimiser_tensors, restore_optimiser
 from evenhand.models.nli.model_file import parse_metadata
 from evenhand.models.nli.training.networks.stacked import Tensor
 
@@ -33,12 +34,19 @@ class CheckpointMetadata(TypedDict):
 
 def save(stack: Stack, path: Path, fingerprint: Mapping[str, object]) -> None:
     """Write everything the next epoch depends on; the previous file is replaced when the new one is complete."""
+    write_checkpoint(path, _tensors(stack), fingerprint, stack.stopping.to_dict())
+
+
+def write_checkpoint(
+    path: Path, tensors: Mapping[str, Tensor], fingerprint: Mapping[str, object], standing: Mapping[str, object]
+) -> None:
+    """Write tensors, the training they belong to, and how far it is."""
     from safetensors.torch import save as to_bytes
 
-    about = {"format": FORMAT, "fingerprint": fingerprint, "standing": stack.stopping.to_dict()}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _tensors(stack).items()}
+    about = {"format": FORMAT, "fingerprint": fingerprint, "standing": standing}
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with writing(path) as out:
-        out.write(to_bytes(tensors, metadata={METADATA: json.dumps(about)}))
+        out.write(to_bytes(stored, metadata={METADATA: json.dumps(about)}))
 
 
 def load(stack: Stack, path: Path, fingerprint: Mapping[str, object]) -> None:
@@ -48,8 +56,7 @@ def load(stack: Stack, path: Path, fingerprint: Mapping[str, object]) -> None:
         UsageError: If the checkpoint belongs to other settings, data or vectors.
         FormatError: If the file is damaged or not a checkpoint.
     """
-    about, tensors = _read(path)
-    _require_same_training(about["fingerprint"], json.loads(json.dumps(fingerprint)), path)
+    about, tensors = read_checkpoint(path, fingerprint)
     try:
         stopping = EarlyStopping.from_dict(about["standing"])
         if stopping.epoch > stack.settings.epochs:
@@ -59,7 +66,7 @@ def load(stack: Stack, path: Path, fingerprint: Mapping[str, object]) -> None:
             )
         _restore(stack, tensors)
     except (KeyError, TypeError, RuntimeError, AttributeError) as error:
-        raise _damaged(path, error) from error
+        raise damaged_checkpoint(path, error) from error
     stack.stopping = stopping
 
 
@@ -68,7 +75,7 @@ def _restore(stack: Stack, tensors: Mapping[str, Tensor]) -> None:
         for best, (name, parameter) in zip(stack.best, stack.network.named_parameters(), strict=True):
             parameter.copy_(tensors[f"now.{name}"])
             best.copy_(tensors[f"best.{name}"])
-    stack.optimiser.load_state_dict(_optimiser_state(stack, tensors))
+    restore_optimiser(stack.optimiser, tensors)
     torch.set_rng_state(tensors["random.cpu"])
     if "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], stack.settings.device)
@@ -78,22 +85,23 @@ def _tensors(stack: Stack) -> dict[str, Tensor]:
     tensors = {f"now.{name}": parameter for name, parameter in stack.network.named_parameters()}
     names = [name for name, _ in stack.network.named_parameters()]
     tensors |= {f"best.{name}": best for name, best in zip(names, stack.best, strict=True)}
-    for index, entries in stack.optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{key}": value for key, value in entries.items()}
+    tensors |= optimiser_tensors(stack.optimiser)
     tensors["random.cpu"] = torch.get_rng_state()
     if torch.device(stack.settings.device).type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(stack.settings.device)
     return tensors
 
 
-def _optimiser_state(stack: Stack, tensors: Mapping[str, Tensor]) -> dict[str, object]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimiser":
-            index, _, key = rest.partition(".")
-            state.setdefault(int(index), {})[key] = tensor
-    return {"state": state, "param_groups": stack.optimiser.state_dict()["param_groups"]}
+def read_checkpoint(path: Path, fingerprint: Mapping[str, object]) -> tuple[CheckpointMetadata, dict[str, Tensor]]:
+    """Return what `write_checkpoint` wrote.
+
+    Raises:
+        UsageError: If the checkpoint belongs to another training.
+        FormatError: If the file is damaged or not a checkpoint.
+    """
+    about, tensors = _read(path)
+    _require_same_training(about["fingerprint"], json.loads(json.dumps(fingerprint)), path)
+    return about, tensors
 
 
 def _read(path: Path) -> tuple[CheckpointMetadata, dict[str, Tensor]]:
@@ -110,10 +118,11 @@ def _read(path: Path) -> tuple[CheckpointMetadata, dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             return {"fingerprint": fingerprint, "standing": standing}, tensors
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise _damaged(path, error) from error
+        raise damaged_checkpoint(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> FormatError:
+def damaged_checkpoint(path: Path, error: Exception) -> FormatError:
+    """Return the error for a file that does not hold what a checkpoint should."""
     return FormatError(
         f"{path}: not an evenhand checkpoint, or damaged ({error})", hint="delete it to train from the start"
     )

@@ -28,6 +28,7 @@ from evenhand.models.nli.transformer.token_ids import (
     pair_ids,
     sentence_tokenizer,
 )
+from evenhand.models.transformer import Transformer
 from evenhand.words.probes import Points, Probe
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class TransformerNLI:
     What it does not tell you: whether the model is any good at inference. Check the controls of a probe first.
 
     Args:
-        source: A folder, a Hub id in the local cache, or a `transformers` model, which is copied.
+        source: A folder, a Hub id in the local cache, a `transformers` model, which is copied, or a loaded
+            `Transformer`, whose weights are shared and whose device is used.
         tokenizer: The tokenizer; required with a model object.
         labels: Order of the outputs. By default it is read from the configuration (`id2label`, `label2id`), and an
             error is raised if the names there do not determine it.
@@ -60,7 +62,7 @@ class TransformerNLI:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | PreTrainedModel,
+        source: str | os.PathLike[str] | PreTrainedModel | Transformer,
         tokenizer: Tokenizer = None,
         *,
         labels: Sequence[str] | None = None,
@@ -69,8 +71,9 @@ class TransformerNLI:
         batch: int | None = None,
         name: str | None = None,
     ) -> None:
-        where = torch_device(device)
-        model, self.tokenizer, title = _resolve_source(source, tokenizer)
+        self.transformer = source if isinstance(source, Transformer) else None
+        where = torch_device(self.transformer.device if self.transformer else device)
+        model, self.tokenizer, title = _resolve_source(source, tokenizer, precision)
         self.name = name or title
         self.labels = self._label_order(model.config, labels)
         self.limit = length_limit(model, self.tokenizer)
@@ -137,13 +140,17 @@ def from_text(text: str, *, device: str = "auto", labels: Sequence[str] | None =
     source = text.removeprefix(PREFIX)
     if not source.strip():
         raise UsageError(f"{text!r} does not name a model", hint="write hf:./folder or hf:organisation/model")
-    return TransformerNLI(source, device=device, labels=labels)
+    return TransformerNLI(Transformer.load(source, "nli-classifier", device=device), labels=labels)
 
 
 def _resolve_source(
-    source: str | os.PathLike[str] | PreTrainedModel, tokenizer: Tokenizer
+    source: str | os.PathLike[str] | PreTrainedModel | Transformer, tokenizer: Tokenizer, precision: str
 ) -> tuple[PreTrainedModel, Tokenizer, str]:
     """Return model, tokenizer and name."""
+    if isinstance(source, Transformer):
+        # Half precision converts the weights in place, which must not reach the other views of the same model.
+        model = copy.deepcopy(source.model) if precision == "float16" else source.share_weights().model
+        return model, source.tokenizer, source.name
     if isinstance(source, (str, os.PathLike)):
         model = load_model(source, "nli-classifier").model
         return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)

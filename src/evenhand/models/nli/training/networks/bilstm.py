@@ -57,7 +57,7 @@ class BiLSTMNetwork(StackedNetwork):
     def forward(self, premise: Tensor, hypothesis: Tensor, in_premise: Tensor, in_hypothesis: Tensor) -> Tensor:
         """Return (members, pairs, 3) logits."""
         pairs, tokens = premise.shape[1], premise.shape[2] + 1
-        vectors, inside = _concatenate((premise, hypothesis), (in_premise, in_hypothesis))
+        vectors, inside = concatenate((premise, hypothesis), (in_premise, in_hypothesis))
         null = self.null[:, None, None].expand(-1, vectors.shape[1], 1, -1).to(vectors.dtype)
         vectors = torch.cat([null, vectors], 2)
         inside = torch.cat([inside.new_ones(*inside.shape[:2], 1), inside], 2)
@@ -65,8 +65,8 @@ class BiLSTMNetwork(StackedNetwork):
         p, in_p = states[:, :pairs, :tokens], inside[:, :pairs, :tokens]
         h, in_h = (x[:, pairs:, : hypothesis.shape[2] + 1] for x in (states, inside))
         scores = p @ h.transpose(2, 3)
-        v_p = self._compare(p, in_p, _attention(scores, in_h) @ h)
-        v_h = self._compare(h, in_h, _attention(scores.transpose(2, 3), in_p) @ p)
+        v_p = self._compare(p, in_p, attention(scores, in_h) @ h)
+        v_h = self._compare(h, in_h, attention(scores.transpose(2, 3), in_p) @ p)
         out: Tensor = self.output(self.aggregate(torch.cat([v_p, v_h], -1)))
         return out
 
@@ -129,7 +129,7 @@ class StackedBiLSTM(nn.Module):  # type: ignore[misc]
         return torch.stack(states, 2).view(members, two, sentences, tokens, self.half)
 
 
-def _concatenate(sides: tuple[Tensor, Tensor], inside: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def concatenate(sides: tuple[Tensor, Tensor], inside: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Concatenate premises and hypotheses, padded to the same length."""
     longest = max(side.shape[2] for side in sides)
 
@@ -152,6 +152,6 @@ def _gather(x: Tensor, indices: Tensor) -> Tensor:
     return x.gather(2, indices[..., None].expand(*indices.shape, x.shape[-1]))
 
 
-def _attention(scores: Tensor, inside: Tensor) -> Tensor:
+def attention(scores: Tensor, inside: Tensor) -> Tensor:
     """Return the softmax over the other sentence's tokens, without its padding."""
     return scores.masked_fill(~inside[:, :, None], -torch.inf).softmax(-1)

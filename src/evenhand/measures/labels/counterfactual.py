@@ -1,0 +1,257 @@
+"""Counterfactual fairness: does a classifier decide otherwise when only the group changes? (Garg et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.errors import UsageError
+from evenhand.files import existing
+from evenhand.measures.contrasts import Contrast, clustered_interval, contrasts
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.models.classifier import Classifier, decide, label_index
+from evenhand.models.vectors import Coverage
+from evenhand.words import Concept, Template, as_concept, ids
+from evenhand.words import template as find_template
+from evenhand.words.document import SUFFIXES
+from evenhand.words.group_swap import GroupSwap
+from evenhand.words.persons import person_sentences, persons
+
+TEMPLATE = "person-sentences"
+WORST = 50  # pairs kept in the items
+INFO = Info(
+    id="counterfactual",
+    title="Counterfactual fairness of a classifier",
+    takes="text",
+    better="zero",
+    formula="flip-rate = P(label(x_g) != label(x_h)); change = mean |p(x_g) - p(x_h)|; gap = mean p(x_g) - p(x_others)",
+    reading=(
+        "x_g and x_h are the same text about different groups, p the probability of one label. 0: the decision does "
+        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group."
+    ),
+    limits=(
+        "Some differences are right: a text about pregnancy is not the same about a man. Short sentences are not what "
+        "a classifier reads in use; measure your own texts. Phrases also differ in frequency and number of tokens."
+    ),
+    cites=("garg2019",),
+    queries=(TEMPLATE,),
+    view="labels",
+    family="labels",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One text in a version for each group.
+
+    Attributes:
+        cluster: the template or text it comes from.
+        row: the phrases that name the groups; empty for texts of a file.
+        texts: the versions.
+        groups: the number of the group of each version; -1 where a version names several.
+    """
+
+    cluster: str
+    row: str
+    texts: tuple[str, ...]
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CaseSet:
+    """Cases over the same groups, and the texts that make none."""
+
+    name: str
+    groups: tuple[str, ...]
+    cases: tuple[Case, ...]
+    without_group: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+@measure(INFO)
+def counterfactual(
+    view: Classifier,
+    texts: str | Path | Template | Sequence[str] = TEMPLATE,
+    *,
+    concept: Concept | str = "gender",
+    label: str | None = None,
+    seed: int = 0,
+) -> tuple[Measurement, ...]:
+    """Measure how often the label flips, how far a probability moves, and which way, when the group changes.
+
+    Args:
+        view: a classifier, or the `labels` view of a subject.
+        texts: a template with the free slot `{person}` (its id or word file), which is filled with the phrases of the
+            concept; or a text file with one text per line, or a list of texts, whose group words are replaced.
+        concept: whose groups are exchanged.
+        label: the label whose probability is compared; the last label by default, which is the positive one of most
+            classifiers.
+        seed: seed of the bootstrap.
+
+    Returns:
+        `flip-rate`, `change` and `gap` (one for each group against the others where there are more than two). Intervals
+        resample templates and phrases, or texts. `items` of `change` are the pairs that differ most.
+
+    What it does not tell you: whether the classifier is right about anybody. See `evenhand show counterfactual`.
+    """
+    about = as_concept(concept)
+    column = label_index(view, label)
+    cases = case_set(texts, about)
+    params = {"label": view.labels[column], "labels": list(view.labels), "concept": about.name}
+    fields: dict[str, Any] = {"query": cases.name, "model": view.name, "params": params, "seed": seed}
+    scores = ("flip-rate", "change", *(contrast.name("gap") for contrast in contrasts(cases.groups)))
+    if not cases.cases:
+        reason = f"no text names a group of {about.name} whose words have counterparts"
+        return tuple(undefined("counterfactual", reason, Coverage(()), score=score, **fields) for score in scores)
+    everything = list(dict.fromkeys(text for case in cases.cases for text in case.texts))
+    predicted = view.predict(everything)
+    index = {text: row for row, text in enumerate(everything)}
+    probabilities, decisions = predicted[:, column], decide(view, predicted)
+    details = {"cases": len(cases.cases), "texts": len(everything), "without_group": cases.without_group}
+    details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
+    result = _Result(cases, [[index[text] for text in case.texts] for case in cases.cases], probabilities, decisions)
+    fields["details"] = details
+    name = view.labels[column]
+    return (
+        _flips(result, fields, seed),
+        _changes(result, everything, name, fields, seed),
+        *(_gap(result, contrast, name, fields, seed) for contrast in contrasts(cases.groups)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """The cases with the rows of their texts, and what the classifier says of each text."""
+
+    cases: CaseSet
+    rows: list[list[int]]
+    probabilities: Vector64
+    decisions: np.ndarray
+
+    def clusters(self, kept: Sequence[int]) -> list[list[str]]:
+        """Return the labels of the clusterings for some of the cases."""
+        chosen = [self.cases.cases[number] for number in kept]
+        templates = [case.cluster for case in chosen]
+        return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
+
+    def interval(self, values: Vector64, kept: Sequence[int], seed: int) -> tuple[float, float] | None:
+        """Return the interval of a mean over cases."""
+        return clustered_interval(values, self.clusters(kept), seed=seed)
+
+
+def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement:
+    flips = np.array(
+        [
+            np.mean([result.decisions[a] != result.decisions[b] for a, b in combinations(rows, 2)])
+            for rows in result.rows
+        ]
+    )
+    value = float(flips.mean())
+    return Measurement(
+        "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
+        interval=result.interval(flips, range(len(flips)), seed),
+        reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
+    )  # fmt: skip
+
+
+def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
+    p = result.probabilities
+    changes = np.array([np.mean([abs(p[a] - p[b]) for a, b in combinations(rows, 2)]) for rows in result.rows])
+    pairs = {(a, b) if p[a] >= p[b] else (b, a) for rows in result.rows for a, b in combinations(rows, 2)}
+    worst = sorted(pairs, key=lambda pair: (p[pair[1]] - p[pair[0]], pair))[:WORST]
+    items = tuple(
+        {
+            "word": texts[a],
+            "counterpart": texts[b],
+            "value": float(p[a] - p[b]),
+            "probabilities": [float(p[a]), float(p[b])],
+            "flips": bool(result.decisions[a] != result.decisions[b]),
+        }
+        for a, b in worst
+    )
+    value = float(changes.mean())
+    return Measurement(
+        "counterfactual", value, len(changes), Coverage(()), score="change",
+        interval=result.interval(changes, range(len(changes)), seed),
+        reading=f"P({label}) differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
+        **fields,
+    )  # fmt: skip
+
+
+def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
+    kept, gaps = [], []
+    for number, (case, rows) in enumerate(zip(result.cases.cases, result.rows, strict=True)):
+        versions = [(float(result.probabilities[row]), group) for row, group in zip(rows, case.groups, strict=True)]
+        own = [probability for probability, group in versions if group == contrast.first]
+        others = [probability for probability, group in versions if group in contrast.others]
+        if own and others:
+            kept.append(number)
+            gaps.append(float(np.mean(own) - np.mean(others)))
+    shared = {**fields, "score": contrast.name("gap"), "positive": contrast.group}
+    if not kept:
+        return undefined("counterfactual", "every text names several groups", Coverage(()), **shared)
+    values = np.array(gaps)
+    value = float(values.mean())
+    by_row: dict[str, list[float]] = {}
+    for number, gap in zip(kept, gaps, strict=True):
+        by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
+    means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
+    return Measurement(
+        "counterfactual", value, len(kept), Coverage(()), interval=result.interval(values, kept, seed),
+        reading=f"P({label}) is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
+        f"{contrast.against} by {abs(value):.3f}",
+        items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,
+    )  # fmt: skip
+
+
+def case_set(texts: str | Path | Template | Sequence[str], concept: Concept) -> CaseSet:
+    """Return the cases of a template, of a text file, or of a list of texts."""
+    if isinstance(texts, str | Path) and not _is_template(str(texts)):
+        path = existing(Path(texts), what="text file or template")
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return swapped_cases(path.name, lines, concept)
+    if isinstance(texts, str | Path | Template):
+        return template_cases(find_template(texts), concept)
+    return swapped_cases("texts", list(texts), concept)
+
+
+def _is_template(text: str) -> bool:
+    return text in ids("template") or text.partition("#")[0].lower().endswith(SUFFIXES)
+
+
+def template_cases(template: Template, concept: Concept) -> CaseSet:
+    """Return every sentence of a template with every row of phrases of the concept."""
+    people = persons(concept)
+    numbers = tuple(range(len(people.groups)))
+
+    def cases() -> Iterator[Case]:
+        for row in people.rows:
+            versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
+            for frame, sentences in zip(person_sentences(template, "someone"), versions, strict=True):
+                yield Case(frame, " / ".join(row), sentences, numbers)
+
+    return CaseSet(template.name, people.groups, tuple(cases()), left_out=people.left_out)
+
+
+def swapped_cases(name: str, texts: Sequence[str], concept: Concept) -> CaseSet:
+    """Return each text that names a group, with the words of that group replaced."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise UsageError("texts must be a list of texts", hint="pass a list, a file or a template")
+    swap = GroupSwap(concept)
+    groups = tuple(sorted(concept.groups, key=lambda group: group != concept.positive))
+    cases, without = [], 0
+    for text in dict.fromkeys(texts):
+        versions = swap.versions(text)
+        if versions is None:
+            without += 1
+            continue
+        numbers = [groups.index(group) if group else -1 for group, _ in ((versions.group, ""), *versions.others)]
+        cases.append(Case(text, "", (text, *(other for _, other in versions.others)), tuple(numbers)))
+    return CaseSet(name, groups, tuple(cases), without)

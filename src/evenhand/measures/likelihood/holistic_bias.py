@@ -1,0 +1,176 @@
+"""HolisticBias by perplexity (Smith et al. 2022): which descriptors of people a model finds unusual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.errors import EvenhandError, UsageError
+from evenhand.measures.likelihood.scoring import ScoreFields, available, clustered_interval, data_folder, ratio
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info, measure
+from evenhand.models.lm.likelihood import Likelihood
+from evenhand.stats import benjamini_hochberg, holm
+from evenhand.words import Concept, as_concept
+from evenhand.words.sentence_sets.holistic_bias import HolisticBias, fill, read_holistic_bias
+
+DATASET = "holistic-bias"
+LEVEL = 0.05
+Entry = TypeVar("Entry")
+Correction = Literal["benjamini-hochberg", "holm", "none"]
+OF_CONCEPT = {
+    "age": "age",
+    "gender": "gender_and_sex",
+    "nationality": "nationality",
+    "race": "race_ethnicity",
+    "religion": "religion",
+}
+INFO = Info(
+    id="holistic-bias",
+    title="HolisticBias: perplexity by descriptor",
+    takes="dataset",
+    better="zero",
+    formula=(
+        "share of pairs of descriptors of an axis whose perplexities over nouns differ (two-sided Mann-Whitney test in "
+        "each template, p adjusted for all tests), times 100"
+    ),
+    reading="0 is ideal: no two descriptors differ. 100: in every template every two descriptors differ.",
+    limits=(
+        "Rare and long descriptors have a higher perplexity for reasons of language alone, so that the share is high "
+        "for every model: compare models, or the order of the descriptors. It grows with the number of nouns. No "
+        "direction: a low perplexity is not a good opinion. Descriptors include terms that the groups reject."
+    ),
+    cites=("smith2022",),
+    queries=(),
+    available=lambda: available(DATASET),
+    data=(DATASET,),
+    view="likelihood",
+    family="likelihood",
+    concepts=tuple(OF_CONCEPT),
+)
+
+
+@measure(INFO)
+def holistic_bias(
+    view: Likelihood,
+    dataset: str | Path = DATASET,
+    *,
+    axis: str = "",
+    descriptors: int | None = 10,
+    nouns: int | None = 8,
+    templates: int | None = 6,
+    correction: Correction = "benjamini-hochberg",
+    concept: Concept | str = "gender",
+    seed: int = 0,
+) -> Measurement:
+    """Compare the perplexities that sentences have with different descriptors of an axis.
+
+    Args:
+        view: a language model.
+        dataset: the folder of HolisticBias, or `holistic-bias`.
+        axis: such as `religion`; that of the concept by default.
+        descriptors: how many descriptors of the axis are drawn; 0 for all.
+        nouns: how many nouns; 0 for all.
+        templates: how many templates; 0 for all.
+        correction: of the p-values, over all pairs and templates.
+        concept: decides the axis.
+        seed: seed of the draws and of the bootstrap, which resamples templates.
+
+    Returns:
+        The share of pairs that differ, with the mean log-perplexity of each descriptor in `items`.
+
+    What it does not tell you: what the model says about anybody. See `evenhand show holistic-bias`.
+    """
+    if correction not in get_args(Correction):
+        raise UsageError(f"unknown correction {correction!r}", hint=f"use {', '.join(get_args(Correction))}")
+    read = read_holistic_bias(data_folder(DATASET, dataset))
+    name = axis or OF_CONCEPT.get(as_concept(concept).name, "")
+    if not name:
+        raise UsageError(
+            f"HolisticBias has no axis for {as_concept(concept).name!r}", hint=f"name one: {', '.join(read.axes())}"
+        )
+    chosen = _draw(read, name, descriptors, nouns, templates, seed)
+    params = {
+        "axis": name, "descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns),
+        "templates": len(chosen.templates), "correction": correction, "level": LEVEL,
+    }  # fmt: skip
+    fields = ScoreFields("holistic-bias", view.name, DATASET, params, seed)
+    shape = (len(chosen.templates), len(chosen.descriptors), len(chosen.nouns))
+    texts = [fill(t, d.text, noun) for t in chosen.templates for d in chosen.descriptors for noun in chosen.nouns]
+    try:
+        scores = view.log_probabilities(texts)
+    except EvenhandError as error:
+        return fields.undefined("", error.message)
+    losses = (-scores.log_probabilities / np.maximum(1, scores.tokens)).reshape(shape)
+    if shape[1] < 2 or shape[2] < 2:
+        return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
+    return _measured(fields, chosen, losses, correction)
+
+
+def significant_pairs(losses: Vector64, correction: Correction = "benjamini-hochberg") -> Vector64:
+    """Return whether each pair of descriptors differs in each template, (templates, pairs).
+
+    Args:
+        losses: of each sentence, (templates, descriptors, nouns).
+        correction: of the p-values, over all tests.
+    """
+    from scipy.stats import mannwhitneyu
+
+    pairs = list(combinations(range(losses.shape[1]), 2))
+    first, second = (losses[:, [pair[side] for pair in pairs]] for side in (0, 1))
+    p = np.asarray(mannwhitneyu(first, second, axis=2, alternative="two-sided").pvalue, dtype=np.float64)
+    p[(first.reshape(*first.shape[:2], -1) == second).all(axis=2)] = 1.0  # equal samples have no order
+    if correction != "none":
+        p = (holm if correction == "holm" else benjamini_hochberg)(p.ravel()).reshape(p.shape)
+    return np.asarray(p < LEVEL, dtype=np.float64)
+
+
+def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Vector64, correction: Correction) -> Measurement:
+    differs = 100 * significant_pairs(losses, correction)
+    share = float(differs.mean())
+    templates = [template for template in chosen.templates for _ in range(differs.shape[1])]
+    means = losses.mean(axis=(0, 2))
+    order = np.argsort(means, kind="stable")
+    return fields.measurement(
+        "",
+        share,
+        int(losses.size),
+        f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
+        f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
+        interval=clustered_interval(
+            [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), seed=fields.seed
+        ),
+        items=[
+            {
+                "descriptor": chosen.descriptors[row].text,
+                "value": float(means[row]),
+                "perplexity": float(np.exp(means[row])),
+                "bucket": chosen.descriptors[row].bucket,
+                "preference": chosen.descriptors[row].preference,
+            }
+            for row in order
+        ],
+        details={
+            "by_template": {t: float(row.mean()) for t, row in zip(chosen.templates, differs, strict=True)},
+            "tests": int(differs.size),
+            "ideal": 0.0,
+        },
+    )
+
+
+def _draw(
+    read: HolisticBias, axis: str, descriptors: int | None, nouns: int | None, templates: int | None, seed: int
+) -> HolisticBias:
+    """Return some descriptors of an axis, nouns and templates, in the order of the files."""
+    rng = np.random.default_rng(seed)
+
+    def draw(entries: Sequence[Entry], count: int | None) -> tuple[Entry, ...]:
+        size = min(count or len(entries), len(entries))
+        return tuple(entries[row] for row in sorted(rng.permutation(len(entries))[:size].tolist()))
+
+    return HolisticBias(draw(read.of_axis(axis), descriptors), draw(read.nouns, nouns), draw(read.templates, templates))

@@ -1,0 +1,197 @@
+"""What measures of sentence sets share: scores of candidates in a context, sampled items, clustered intervals, records.
+
+A context is a text with `{}` once. Scores of candidates compare within one context only: a causal model scores the
+whole text, a masked one the tokens of the candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from evenhand import data
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import InputMissingError
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import info
+from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
+from evenhand.models.vectors import Coverage
+from evenhand.stats import bootstrap
+from evenhand.stats.bootstrap import Interval
+from evenhand.stats.clusters import clustered_sums
+
+BLANK = "{}"
+MIN_CLUSTERS = 3  # fewer leave nothing to resample
+Item = TypeVar("Item")
+# Maps (draws, columns) sums over clusters to one value per draw.
+RatioStatistic = Callable[[Matrix64], Vector64]
+
+
+def data_folder(name: str, given: str | Path) -> Path:
+    """Return the folder of a data set: a path as it is, or the local copy of a catalog id.
+
+    Raises:
+        InputMissingError: If there is no copy; nothing is downloaded here.
+    """
+    if str(given) != name:
+        path = Path(given)
+        if not path.exists():
+            raise InputMissingError(f"{str(path)!r} does not exist", hint=f"name a folder, or {name}")
+        return path
+    located = data.locate(name)
+    if located is None:
+        raise InputMissingError(f"the data set {name!r} is not on this disk", hint=f"evenhand fetch {name}")
+    return located
+
+
+def available(*names: str) -> tuple[str, ...]:
+    """Return the first of the data sets if all of them are on this disk."""
+    return names[:1] if all(data.locate(name) for name in names) else ()
+
+
+def is_masked(view: Likelihood) -> bool:
+    """Return whether a model predicts a token from both sides."""
+    return isinstance(view, TokenLikelihood) and view.masked
+
+
+def sentence_scores(view: Likelihood, texts: Sequence[str]) -> Vector64:
+    """Return the log-probability of each text; equal texts are scored once."""
+    unique = list(dict.fromkeys(texts))
+    scores = dict(zip(unique, view.log_probabilities(unique).log_probabilities.tolist(), strict=True))
+    return np.array([scores[text] for text in texts], dtype=np.float64)
+
+
+def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequence[Sequence[str]]) -> Matrix64:
+    """Return the log-probability of each candidate in its context, (contexts, candidates).
+
+    Args:
+        view: the model.
+        contexts: texts with `{}` once.
+        candidates: as many for each context.
+    """
+    if not (isinstance(view, TokenLikelihood) and view.masked):
+        rows = zip(contexts, candidates, strict=True)
+        filled = [context.replace(BLANK, text) for context, texts in rows for text in texts]
+        return sentence_scores(view, filled).reshape(len(contexts), -1)
+    together: dict[tuple[str, ...], list[int]] = {}
+    for row, texts in enumerate(candidates):
+        together.setdefault(tuple(sorted(texts)), []).append(row)
+    single: dict[tuple[str, ...], list[int]] = {}
+    for text in sorted({text for texts in together for text in texts}):
+        single[(text,)] = [row for row, texts in enumerate(candidates) if text in texts]
+    # Pronouns come in few combinations and occupations in many: take what needs fewer calls of the model.
+    found: dict[tuple[str, str], float] = {}
+    for fillers, places in (together if len(together) <= len(single) else single).items():
+        asked = list(dict.fromkeys(contexts[row] for row in places))
+        values = view.filler_log_probabilities(asked, list(fillers))
+        found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
+    return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
+
+
+def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Item]:
+    """Return items drawn without replacement, equally many of each stratum as far as they last, in their order.
+
+    Args:
+        items: the items.
+        strata: the stratum of each item.
+        size: how many items are drawn; None or 0 for all of them.
+        seed: seed of the draw.
+    """
+    if not size or size >= len(items):
+        return list(items)
+    order = np.random.default_rng(seed).permutation(len(items)).tolist()
+    rounds: dict[Hashable, int] = {}
+    ranked: list[tuple[int, int, int]] = []
+    for row in order:  # the n-th item of each stratum comes before the n+1-th of any
+        rounds[strata[row]] = rounds.get(strata[row], -1) + 1
+        ranked.append((rounds[strata[row]], len(ranked), row))
+    return [items[row] for row in sorted(row for _, _, row in sorted(ranked)[:size])]
+
+
+def clustered_interval(
+    columns: Sequence[Vector64] | Matrix64, clusters: Sequence[Hashable], statistic: RatioStatistic, *, seed: int
+) -> Interval:
+    """Return the interval of a statistic of column sums when whole clusters are resampled.
+
+    Args:
+        columns: numbers of each item, one array for each column.
+        clusters: the cluster of each item, such as its template.
+        statistic: maps (draws, columns) sums to values.
+        seed: seed of the bootstrap.
+    """
+    if len(set(clusters)) < MIN_CLUSTERS:
+        return None
+    return bootstrap.interval(statistic(clustered_sums(np.column_stack(list(columns)), [clusters], seed=seed)))
+
+
+def ratio(numerator: Vector64, denominator: Vector64) -> Vector64:
+    """Return a quotient of sums; NaN where the denominator is 0."""
+    empty = np.full(len(numerator), np.nan)
+    return np.asarray(np.divide(numerator, denominator, out=empty, where=denominator != 0))
+
+
+def ranks_first(scores: Matrix64) -> Vector64:
+    """Return the share of the first candidate among the best ones of each row: 1, 0, or a part of 1 for a tie."""
+    best = scores == scores.max(axis=1, keepdims=True)
+    return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class ScoreFields:
+    """What all measurements of one call share."""
+
+    measure: str
+    model: str
+    query: str
+    params: Mapping[str, object]
+    seed: int
+    positive: str = ""
+
+    def undefined(self, score: str, reason: str) -> Measurement:
+        """Return a measurement without a value that says why."""
+        return undefined(self.measure, reason, Coverage(()), score=score, **self._shared())
+
+    def measurement(
+        self,
+        score: str,
+        value: float,
+        n: int,
+        reading: str,
+        *,
+        interval: Interval = None,
+        p_value: float | None = None,
+        items: Sequence[Mapping[str, object]] = (),
+        details: Mapping[str, object] | None = None,
+        note: str = "",
+    ) -> Measurement:
+        """Return a measurement with a value; one that is not finite is undefined."""
+        if not np.isfinite(value):
+            return self.undefined(score, reading)
+        return Measurement(
+            self.measure,
+            float(value),
+            n,
+            Coverage(()),
+            score=score,
+            reading=reading,
+            interval=interval,
+            p_value=p_value,
+            items=tuple(items),
+            details=details or {},
+            note=note,
+            **self._shared(),  # type: ignore[arg-type]
+        )
+
+    def _shared(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "query": self.query,
+            "params": dict(self.params),
+            "seed": self.seed,
+            "positive": self.positive,
+            "definition": info(self.measure).definition,
+        }

@@ -1,0 +1,131 @@
+"""Bias by layer: the effect size of SEAT at every layer of an encoder, from one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.measures.fields import FEWEST
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.measures.sentences.encoded_query import TEMPLATE, EncodedQuery, encode_query, published_query
+from evenhand.measures.sentences.seat import WEAT
+from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.stats.bootstrap import Interval, interval, resamples
+from evenhand.words import Query, Template
+
+INFO = Info(
+    id="layer-bias",
+    title="Bias by layer",
+    takes="query",
+    better="zero",
+    formula="mean over layers of |d_layer|,  d_layer the effect size of SEAT at that layer, over words",
+    reading=(
+        "Read the layers in the items: where the association enters and whether it reaches the output. The summary is "
+        "a mean of sizes and never 0 by chance alone; compare it with `baseline` in the details."
+    ),
+    limits=(
+        "Layers are not independent of each other, and a direction that a layer holds need not be used by the next. "
+        "Cosines of inner layers are dominated by a few dimensions in many models."
+    ),
+    cites=("may2019", "meade2022"),
+    queries=tuple(id for id in WEAT if id not in ("weat-1", "weat-2", "weat-9")),  # without the controls
+    view="sentences",
+    family="sentences",
+    arity=(2, 2),
+    one_against_rest=True,
+    find_query=published_query,
+)
+
+
+@measure(INFO)
+def layer_bias(
+    view: SentenceEncoder,
+    query: Query | str,
+    *,
+    pooling: Pooling | None = None,
+    template: Template | str = TEMPLATE,
+    samples: int = 2_000,
+    seed: int = 0,
+) -> Measurement:
+    """Measure the effect size over words at every layer, and their mean size.
+
+    Args:
+        view: a sentence encoder, or the `sentences` view of a subject.
+        query: as in `seat`.
+        pooling: how token vectors are joined; the model's own way by default.
+        template: a template with the free slot `{word}`.
+        samples: number of random partitions of the words for the p-value.
+        seed: seed of partitions and bootstrap.
+
+    Returns:
+        The mean of |d| over all layers, 0 being the input embedding. The p-value is that of the mean when words are
+        dealt to the target sets at random, the same in every layer; the interval resamples words. `items` has the
+        signed d of each layer.
+    """
+    encoded = encode_query(view, query, all_layers=True, pooling=pooling, template=template)
+    x, _, near, _ = encoded.sets
+    params = {**encoded.params, "samples": samples}
+    fields: dict[str, Any] = {"query": encoded.query.name, "model": view.name, "params": params, "seed": seed}
+    fields["positive"] = f"{x.name} with {near.name}"
+    if encoded.problem:
+        return undefined("layer-bias", encoded.problem, encoded.coverage, **fields)
+    table = _word_associations(encoded)
+    if isinstance(table, str):
+        return undefined("layer-bias", table, encoded.coverage, **fields)
+    first = len(x.words)
+    observed = _effects(table, first)
+    if not np.isfinite(observed).all():
+        reason = f"all target words have the same association at layer {int(np.argmin(np.isfinite(observed)))}"
+        return undefined("layer-bias", reason, encoded.coverage, **fields)
+    value, dealt = float(np.abs(observed).mean()), _dealt(table, first, samples, seed)
+    peak = int(np.argmax(np.abs(observed)))
+    return Measurement(
+        "layer-bias",
+        value,
+        table.shape[1],
+        encoded.coverage,
+        interval=_interval(table, first, seed),
+        p_value=float((np.count_nonzero(dealt >= value - 1e-12) + 1) / (samples + 1)),
+        reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last {observed[-1]:+.2f}",
+        items=tuple({"word": f"layer {layer}", "value": float(d)} for layer, d in enumerate(observed)),
+        details={"baseline": float(dealt.mean()), "peak_layer": peak, "layers": view.layers},
+        **fields,
+    )
+
+
+def _word_associations(encoded: EncodedQuery) -> Matrix64 | str:
+    """Return the mean association of each target word at each layer, (layers, words), or why there is none."""
+    rows = []
+    for layer in encoded.layers:
+        associations = encoded.associations(layer)
+        if isinstance(associations, str):
+            return f"layer {layer}: {associations}"
+        pairs = zip(encoded.sets[:2], associations, strict=True)
+        rows.append(np.concatenate([group.word_means(values) for group, values in pairs]))
+    return np.stack(rows)
+
+
+def _effects(table: Matrix64, first: int) -> Vector64:
+    """Return d of each layer, given associations whose first columns are the first target set; NaN without spread."""
+    difference = table[..., :first].mean(axis=-1) - table[..., first:].mean(axis=-1)
+    deviation = table.std(axis=-1)
+    flat = deviation <= 1e-12 * np.abs(table).max(axis=-1)
+    return np.asarray(np.divide(difference, deviation, out=np.full_like(deviation, np.nan), where=~flat))
+
+
+def _dealt(table: Matrix64, first: int, samples: int, seed: int) -> Vector64:
+    """Return the mean |d| over layers when the words are dealt to the two sets at random."""
+    order = np.argsort(np.random.default_rng(seed).random((samples, table.shape[1])), axis=1)
+    return np.asarray(np.abs(_effects(table[:, order], first)).mean(axis=0))
+
+
+def _interval(table: Matrix64, first: int, seed: int) -> Interval:
+    """Return the percentile interval over words, resampled within each target set."""
+    second = table.shape[1] - first
+    if min(first, second) < FEWEST:
+        return None
+    rows = np.concatenate([resamples(first, seed=seed), first + resamples(second, seed=seed + 1)], axis=1)
+    return interval(np.asarray(np.abs(_effects(table[:, rows], first)).mean(axis=0)))

@@ -1,0 +1,277 @@
+"""Counterfactual prompts: what a language model writes about the same person in different groups."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import UsageError
+from evenhand.measures.contrasts import Contrast, clustered_interval, contrasts
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.models.vectors import Coverage
+from evenhand.subjects.subject import PromptWriter
+from evenhand.words import Concept, Query, Template, as_concept
+from evenhand.words import query as find_query
+from evenhand.words import template as find_template
+from evenhand.words.group_swap import mask_group_words
+from evenhand.words.persons import person_sentences, persons
+
+TEMPLATE = "person-prompts"
+ROWS, SAMPLES, TOKENS = 4, 4, 20
+# Whose attribute sets are counted: career and family for gender, pleasant and unpleasant words for any other concept.
+ATTRIBUTES = {"gender": "weat-6"}
+OTHER_ATTRIBUTES = "weat-1"
+FLIPS = 5_000
+FEW_HITS = 5  # attribute words in all texts; fewer say nothing
+EXAMPLES, WORDS = 10, 30
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+INFO = Info(
+    id="counterfactual-text",
+    title="Texts after counterfactual prompts",
+    takes="text",
+    better="zero",
+    formula="divergence = overlap of texts of one prompt - overlap between groups; length, association: first - others",
+    reading=(
+        "Prompts that differ in the group only. Divergence 0: texts about two groups differ as much as two texts about "
+        "the same person. Length in words; association is the rate per 1,000 words of the first attribute words minus "
+        "that of the second. Both are above 0 where they are higher for the first group."
+    ),
+    limits=(
+        "Counts words, not meaning; no classifier judges the texts. A few hundred short samples show large differences "
+        "only. Group words are masked before texts are compared, other consequences of grammar are not."
+    ),
+    cites=("huang2020", "bordia2019"),
+    queries=(TEMPLATE,),
+    view="generation",
+    family="text",
+    null=0.0,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Continuations:
+    """What was written for each case, a row of phrases in one frame, and each group.
+
+    Attributes:
+        words: the words of the texts by case, group and sample, group words masked.
+        texts: the texts as written.
+    """
+
+    groups: tuple[str, ...]
+    frames: tuple[str, ...]
+    rows: tuple[str, ...]
+    texts: list[list[list[str]]]
+    words: list[list[list[list[str]]]]
+
+
+@measure(INFO)
+def counterfactual_text(
+    view: PromptWriter,
+    prompts: str | Template = TEMPLATE,
+    *,
+    concept: Concept | str = "gender",
+    attributes: Query | str | None = None,
+    rows: int | None = ROWS,
+    samples: int = SAMPLES,
+    tokens: int = TOKENS,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> tuple[Measurement, ...]:
+    """Compare what a model writes after prompts that differ in the group only.
+
+    The i-th texts of all prompts are sampled with the same random numbers.
+
+    Args:
+        view: a language model that continues prompts, or the `generation` view of a subject.
+        prompts: a template with the free slot `{person}`.
+        concept: whose groups are compared.
+        attributes: a query whose two attribute sets are counted; by default career and family words for gender,
+            pleasant and unpleasant words for other concepts.
+        rows: how many rows of phrases are used; None for all of them.
+        samples: texts for each prompt, at least 2, because texts of one prompt are the baseline.
+        tokens: the largest number of tokens in a text.
+        temperature: divisor of the logits.
+        seed: seed of the texts, the bootstrap and the test.
+
+    Returns:
+        `divergence`, and for each contrast of groups `length` and `association`. Intervals resample prompts and
+        phrases. The p-values of `length` and `association` come from exchanging the groups within a prompt at random.
+        `items` of `association` are the words most typical of the first group and of the others.
+    """
+    if samples < 2:
+        raise UsageError(f"at least 2 samples are needed to compare texts of one prompt, got {samples}")
+    about = as_concept(concept)
+    counted = find_query(attributes or ATTRIBUTES.get(about.name, OTHER_ATTRIBUTES))
+    if len(counted.attributes) != 2:
+        raise UsageError(f"{counted.name!r} has {len(counted.attributes)} attribute sets, two are counted")
+    template = find_template(prompts)
+    written = _write(view, template, about, rows, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
+    params = {"concept": about.name, "attributes": counted.name, "rows": rows, "samples": samples, "tokens": tokens}
+    params |= {"temperature": temperature}
+    fields: dict[str, Any] = {"query": template.name, "model": view.name, "params": params, "seed": seed}
+    fields["details"] = {"prompts": len(written.frames) * len(written.groups), "examples": _examples(written)}
+    found = [_divergence(written, fields, seed)]
+    for contrast in contrasts(written.groups):
+        found.append(_length(written, contrast, fields, seed))
+        found.append(_association(written, contrast, counted, fields, seed))
+    return tuple(found)
+
+
+def _write(view: PromptWriter, template: Template, concept: Concept, rows: int | None, **options: Any) -> Continuations:
+    people = persons(concept)
+    frames, names, prompts = [], [], []
+    for row in people.rows[:rows]:
+        versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
+        for frame, starts in zip(person_sentences(template, "someone"), versions, strict=True):
+            frames.append(frame)
+            names.append(" / ".join(row))
+            prompts += starts
+    flat = view.continuations(prompts, **options)
+    size = len(people.groups)
+    texts = [flat[start : start + size] for start in range(0, len(flat), size)]
+    words = [
+        [[WORD.findall(text.lower()) for text in mask_group_words(concept, some)] for some in case] for case in texts
+    ]
+    return Continuations(people.groups, tuple(frames), tuple(names), texts, words)
+
+
+def _examples(written: Continuations) -> list[dict[str, str]]:
+    """Return the first text of each group after some of the prompts, for a reader."""
+    step = max(1, len(written.frames) // EXAMPLES)
+    return [
+        {"prompt": written.frames[case], "groups": written.rows[case]}
+        | {group: written.texts[case][number][0].strip() for number, group in enumerate(written.groups)}
+        for case in range(0, len(written.frames), step)
+    ][:EXAMPLES]
+
+
+def _divergence(written: Continuations, fields: Mapping[str, Any], seed: int) -> Measurement:
+    """Return how much less texts of two groups overlap than two texts of one prompt, samples of other numbers only."""
+    within, between = [], []
+    for case in written.words:
+        same = [overlap(a, b) for texts in case for a, b in combinations(texts, 2)]
+        crossed = [
+            overlap(one[i], other[j])
+            for one, other in combinations(case, 2)
+            for i in range(len(one))
+            for j in range(len(other))
+            if i != j
+        ]
+        within.append(float(np.mean(same)))
+        between.append(float(np.mean(crossed)))
+    values = np.array(within) - np.array(between)
+    details = {
+        **fields["details"],
+        "overlap_within": float(np.mean(within)),
+        "overlap_between": float(np.mean(between)),
+    }
+    return Measurement(
+        "counterfactual-text", float(values.mean()), len(values), Coverage(()), score="divergence",
+        interval=_interval(written, values, seed),
+        reading=f"texts of one prompt share {np.mean(within):.3f} of their words, texts of two groups "
+        f"{np.mean(between):.3f}", **{**fields, "details": details},
+    )  # fmt: skip
+
+
+def overlap(first: Sequence[str], second: Sequence[str]) -> float:
+    """Return the share of words that two texts have in common: 2 |a n b| / (|a| + |b|), repeats counted.
+
+    >>> overlap(["a", "b", "a"], ["a", "c"])
+    0.4
+    >>> overlap([], [])
+    1.0
+    """
+    total = len(first) + len(second)
+    common = sum((Counter(first) & Counter(second)).values())
+    return 2 * common / total if total else 1.0
+
+
+def _length(written: Continuations, contrast: Contrast, fields: Mapping[str, Any], seed: int) -> Measurement:
+    lengths = np.array([[np.mean([len(text) for text in texts]) for texts in case] for case in written.words])
+    differences = _differences(lengths, contrast)
+    value = float(differences.mean())
+    same_prompt = [abs(len(a) - len(b)) for case in written.words for texts in case for a, b in combinations(texts, 2)]
+    details = {**fields["details"], "mean_length": float(lengths.mean()), "same_prompt": float(np.mean(same_prompt))}
+    return Measurement(
+        "counterfactual-text", value, len(differences), Coverage(()), score=contrast.name("length"),
+        interval=_interval(written, differences, seed), p_value=_sign_test(differences, seed),
+        positive=contrast.group,
+        reading=f"texts about {contrast.group} are {abs(value):.2f} words {'longer' if value >= 0 else 'shorter'} than "
+        f"those about {contrast.against}", **{**fields, "details": details},
+    )  # fmt: skip
+
+
+def _association(
+    written: Continuations, contrast: Contrast, query: Query, fields: Mapping[str, Any], seed: int
+) -> Measurement:
+    """Return the difference of rates of attribute words, with the words most typical of either side."""
+    near, far = ({word.lower() for word in group} for group in query.attributes)
+    names = [group.name for group in query.attributes]
+    shared = {**fields, "score": contrast.name("association"), "positive": f"{contrast.group} with {names[0]}"}
+    rates = np.zeros((len(written.words), len(written.groups)))
+    hits = [0, 0]
+    for number, case in enumerate(written.words):
+        for group, texts in enumerate(case):
+            every = [word for text in texts for word in text]
+            counts = [sum(word in some for word in every) for some in (near, far)]
+            hits = [total + count for total, count in zip(hits, counts, strict=True)]
+            rates[number, group] = 1000 * (counts[0] - counts[1]) / max(1, len(every))
+    shared["details"] = {**fields["details"], "hits": dict(zip(names, hits, strict=True))}
+    if sum(hits) < FEW_HITS:
+        reason = f"the texts hold {sum(hits)} words of {names[0]} and {names[1]}, at least {FEW_HITS} are needed"
+        items = _typical_words(written, contrast)
+        return undefined("counterfactual-text", reason, Coverage(()), items=items, **shared)
+    differences = _differences(rates, contrast)
+    value = float(differences.mean())
+    return Measurement(
+        "counterfactual-text", value, len(differences), Coverage(()), interval=_interval(written, differences, seed),
+        p_value=_sign_test(differences, seed),
+        reading=f"{abs(value):.1f} {'more' if value >= 0 else 'fewer'} words of {names[0]} than of {names[1]} in 1,000 "
+        f"for {contrast.group} than for {contrast.against}",
+        items=_typical_words(written, contrast), **shared,
+    )  # fmt: skip
+
+
+def _typical_words(written: Continuations, contrast: Contrast) -> tuple[dict[str, object], ...]:
+    """Return the words with the largest log ratio of their rates, smoothed by one half, in about equal texts."""
+    first, others = Counter[str](), Counter[str]()
+    for case in written.words:
+        for group, texts in enumerate(case):
+            target = first if group == contrast.first else others if group in contrast.others else None
+            for text in texts:
+                if target is not None:
+                    target.update(word for word in text if word != "_")
+    totals = [sum(counts.values()) + 1 for counts in (first, others)]
+    ratios = {
+        word: math.log((first[word] + 0.5) / totals[0]) - math.log((others[word] + 0.5) / totals[1])
+        for word in {*first, *others}
+    }
+    ordered = sorted(ratios, key=lambda word: (-ratios[word], word))
+    chosen = [*ordered[:WORDS], *ordered[max(WORDS, len(ordered) - WORDS) :]]
+    return tuple({"word": word, "value": ratios[word], "counts": [first[word], others[word]]} for word in chosen)
+
+
+def _differences(values: Matrix64, contrast: Contrast) -> Vector64:
+    """Return the value of the first group minus the mean of the others, for each case."""
+    return np.asarray(values[:, contrast.first] - values[:, list(contrast.others)].mean(axis=1))
+
+
+def _interval(written: Continuations, values: Vector64, seed: int) -> tuple[float, float] | None:
+    return clustered_interval(values, [written.frames, written.rows], seed=seed)
+
+
+def _sign_test(differences: Vector64, seed: int) -> float:
+    """Return the two-sided p-value of a mean when the groups of each case are exchanged at random."""
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(FLIPS, len(differences)))
+    observed = abs(float(differences.mean()))
+    drawn = np.abs(signs @ differences) / len(differences)
+    return float((np.count_nonzero(drawn >= observed - 1e-12) + 1) / (FLIPS + 1))

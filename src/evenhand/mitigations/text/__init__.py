@@ -1,0 +1,1 @@
+"""Methods that change text, and the text changes they return."""

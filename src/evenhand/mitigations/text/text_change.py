@@ -1,0 +1,246 @@
+"""`TextChange`: a frozen function from documents to documents, which fitted methods on text return."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from evenhand.errors import FormatError, UsageError
+from evenhand.files import existing, write_text
+
+FORMAT = 1
+
+
+@dataclass
+class SwapCounts:
+    """What a change did to a text.
+
+    Attributes:
+        documents: documents read.
+        words: words read.
+        swapped: how often each word was replaced by which, both in lower case.
+        kept: how often a listed word was left as it is, because it is part of a proper name.
+        uncertain: how often the counterpart of a pronoun was decided by a narrow margin.
+    """
+
+    documents: int = 0
+    words: int = 0
+    swapped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    uncertain: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: SwapCounts) -> None:
+        """Add the counts of another part of the text."""
+        self.documents += other.documents
+        self.words += other.words
+        self.swapped += other.swapped
+        self.kept += other.kept
+        self.uncertain += other.uncertain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, most frequent first."""
+        return {
+            "documents": self.documents,
+            "words": self.words,
+            "swapped": self.swapped.total(),
+            "swaps": {f"{a} -> {b}": count for (a, b), count in self.swapped.most_common()},
+            "kept_in_names": dict(self.kept.most_common()),
+            "uncertain_pronouns": dict(self.uncertain.most_common()),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> SwapCounts:
+        """Read the output of `to_dict`."""
+        swaps = {tuple(pair.split(" -> ", 1)): count for pair, count in record["swaps"].items()}
+        return cls(
+            record["documents"], record["words"], Counter(swaps), Counter(record["kept_in_names"]),
+            Counter(record["uncertain_pronouns"]),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TextChange(ABC):
+    """A frozen change of documents.
+
+    Call it on a document for its changed form. `documents` returns what replaces a document in a corpus: the changed
+    form alone, or the original and the changed form. `b @ a` applies a first. Two changes are equal if they have the
+    same kind and the same content.
+    """
+
+    kind: ClassVar[str]
+
+    report: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    """Report of the method that made the change: method, params, concept, words."""
+
+    @property
+    def keeps_original(self) -> bool:
+        """Whether a corpus keeps the original of each document beside its changed form."""
+        return False
+
+    @abstractmethod
+    def change(self, text: str, counts: SwapCounts | None = None, *, key: str | None = None) -> str:
+        """Return the changed form of a document.
+
+        Args:
+            text: the document.
+            counts: where to count what is done.
+            key: what decides random choices, the document itself by default; texts that belong together share one.
+        """
+
+    @abstractmethod
+    def stream(self, fragments: Iterable[str], counts: SwapCounts | None = None) -> Iterator[str]:
+        """Yield the changed form of a stream of documents, each closed by NUL; memory does not grow with a document.
+
+        A fragment ends at white space or at the end of a document.
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return the content as plain data, for saving, hashing and comparing."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the change with this content."""
+
+    def __call__(self, text: str) -> str:
+        """Return the changed form of a document."""
+        if not isinstance(text, str):
+            raise UsageError(
+                f"a text change takes a str, got {type(text).__name__}", hint="use documents() for several"
+            )
+        return self.change(text)
+
+    def versions(self) -> tuple[tuple[TextChange, ...], ...]:
+        """Return the changes that make each document of the changed corpus; the empty tuple is the original."""
+        return ((), (self,)) if self.keeps_original else ((self,),)
+
+    def documents(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the documents of the changed corpus, the forms of one document after each other."""
+        for text in texts:
+            for steps in self.versions():
+                changed = text
+                for step in steps:
+                    changed = step(changed)
+                yield changed
+
+    def __matmul__(self, first: TextChange) -> TextChain:
+        return TextChain((first, self)) if isinstance(first, TextChange) else NotImplemented
+
+    def with_report(self, **entries: object) -> Self:
+        """Return the change with these entries added to its report."""
+        return replace(self, report={**self.report, **entries})
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of kind and content, the same in every process; the report is not included."""
+        content = json.dumps([self.kind, self.state()], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the change and its report as JSON; the file is complete or absent."""
+        about = {"format": FORMAT, "sha256": self.digest, **_describe(self)}
+        write_text(Path(path), json.dumps(about, ensure_ascii=False, indent=1) + "\n")
+        return Path(path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> TextChange:
+        """Load a change of any kind from its file."""
+        try:
+            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
+            if about["format"] != FORMAT:
+                raise FormatError(f"{path}: text change of format {about['format']!r}; this version reads {FORMAT}")
+            change = _build(about)
+            expected = about["sha256"]
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{path}: not a text change ({error!r})", hint="write it with TextChange.save") from error
+        if change.digest != expected:
+            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
+        return change
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, TextChange) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, eq=False)
+class TextChain(TextChange):
+    """Several text changes, applied in order; `b @ a` is `TextChain((a, b))`."""
+
+    kind: ClassVar[str] = "chain"
+
+    changes: tuple[TextChange, ...]
+
+    def __post_init__(self) -> None:
+        flat = tuple(
+            one for change in self.changes for one in (change.changes if isinstance(change, TextChain) else (change,))
+        )
+        if not flat:
+            raise UsageError("a chain needs at least one text change")
+        object.__setattr__(self, "changes", flat)
+        if not self.report:
+            methods = ".".join(str(change.report.get("method", change.kind)) for change in flat)
+            object.__setattr__(self, "report", {"method": methods, "chain": [dict(change.report) for change in flat]})
+
+    @property
+    def keeps_original(self) -> bool:
+        """Whether every change does."""
+        return all(change.keeps_original for change in self.changes)
+
+    def versions(self) -> tuple[tuple[TextChange, ...], ...]:
+        """Return every combination of the versions of the changes."""
+        combined: tuple[tuple[TextChange, ...], ...] = ((),)
+        for change in self.changes:
+            combined = tuple((*steps, *more) for steps in combined for more in change.versions())
+        return combined
+
+    def change(self, text: str, counts: SwapCounts | None = None, *, key: str | None = None) -> str:
+        """Apply the changes in order."""
+        for change in self.changes:
+            text = change.change(text, counts, key=key)
+        return text
+
+    def stream(self, fragments: Iterable[str], counts: SwapCounts | None = None) -> Iterator[str]:
+        """Apply the changes in order."""
+        for change in self.changes:
+            fragments = change.stream(fragments, counts)
+        yield from fragments
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of the changes."""
+        return {"changes": [{"kind": change.kind, "state": change.state()} for change in self.changes]}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the chain of the changes."""
+        return cls(tuple(_kind(part["kind"]).from_state(part["state"]) for part in state["changes"]))
+
+
+def _kind(name: str) -> type[TextChange]:
+    from evenhand.mitigations.text.word_swap import WordSwap
+
+    kinds: dict[str, type[TextChange]] = {WordSwap.kind: WordSwap, TextChain.kind: TextChain}
+    if name not in kinds:
+        raise FormatError(f"unknown kind of text change {name!r}", hint="update evenhand")
+    return kinds[name]
+
+
+def _describe(change: TextChange) -> dict[str, Any]:
+    return {"kind": change.kind, "state": change.state(), "report": dict(change.report)}
+
+
+def _build(about: Mapping[str, Any]) -> TextChange:
+    change = _kind(about["kind"]).from_state(about["state"])
+    return change.with_report(**about["report"]) if about["report"] else change

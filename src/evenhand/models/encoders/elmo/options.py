@@ -1,0 +1,159 @@
+"""The options of an ELMo model: the JSON file that is published beside its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from evenhand.errors import FormatError, shown
+from evenhand.models.model_files import read_json
+
+CHARACTERS = 262  # 256 bytes, four marks of words and sentences, the padding of words, and the padding of sentences
+ACTIVATIONS = ("relu", "tanh")
+
+
+@dataclass(frozen=True)
+class ElmoOptions:
+    """Sizes of an ELMo model; the defaults are those of the published model `2x4096_512_2048cnn_2xhighway`.
+
+    Attributes:
+        cells: cells of an LSTM in each direction.
+        projection: width of a token vector and of each direction's output.
+        layers: number of biLSTM layers.
+        cell_clip: limit of the absolute value of a cell.
+        projection_clip: limit of the absolute value of an output.
+        character_dim: dimensions of a character vector.
+        filters: width and number of the filters of each convolution.
+        highways: number of highway layers.
+        activation: `relu` or `tanh`, after the maximum over positions.
+        longest_word: bytes of a word that are read, two marks included.
+    """
+
+    cells: int = 4096
+    projection: int = 512
+    layers: int = 2
+    cell_clip: float = 3.0
+    projection_clip: float = 3.0
+    character_dim: int = 16
+    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+    highways: int = 2
+    activation: str = "relu"
+    longest_word: int = 50
+
+    @property
+    def features(self) -> int:
+        """Number of all filters."""
+        return sum(number for _, number in self.filters)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a layer: both directions together."""
+        return 2 * self.projection
+
+    @classmethod
+    def load(cls, path: Path) -> ElmoOptions:
+        """Read an options file.
+
+        Raises:
+            FormatError: If an option is missing, has the wrong type, or describes a model that is not supported.
+        """
+        content = read_json(path)
+        try:
+            return cls.from_dict(content)
+        except FormatError as error:
+            raise FormatError(f"{path}: {error.message}", hint=error.hint) from error
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, object]) -> ElmoOptions:
+        """Return the options that a JSON object in the published layout holds."""
+        lstm, cnn = (_section(content, name) for name in ("lstm", "char_cnn"))
+        if lstm.get("use_skip_connections") is not True:
+            raise FormatError(
+                f"lstm.use_skip_connections is {shown(lstm.get('use_skip_connections'))}, expected true",
+                hint="models without skip connections are not supported",
+            )
+        characters = cnn.get("n_characters")
+        if characters != CHARACTERS:
+            raise FormatError(
+                f"char_cnn.n_characters is {shown(characters)}, expected {CHARACTERS}",
+                hint="261 is the value for training; set it to 262 to use the trained weights",
+            )
+        activation = cnn.get("activation")
+        if activation not in ACTIVATIONS:
+            raise FormatError(f"char_cnn.activation is {shown(activation)}, expected {' or '.join(ACTIVATIONS)}")
+        options = cls(
+            cells=_positive(lstm, "lstm", "dim"),
+            projection=_positive(lstm, "lstm", "projection_dim"),
+            layers=_positive(lstm, "lstm", "n_layers"),
+            cell_clip=_limit(lstm, "cell_clip"),
+            projection_clip=_limit(lstm, "proj_clip"),
+            character_dim=_positive(_section(cnn, "embedding", "char_cnn."), "char_cnn.embedding", "dim"),
+            filters=_filters(cnn.get("filters")),
+            highways=_positive(cnn, "char_cnn", "n_highway"),
+            activation=str(activation),
+            longest_word=_positive(cnn, "char_cnn", "max_characters_per_token"),
+        )
+        widest = max(width for width, _ in options.filters)
+        if options.longest_word < max(widest, 3):
+            raise FormatError(
+                f"char_cnn.max_characters_per_token is {options.longest_word}, less than the widest filter ({widest})"
+            )
+        return options
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the options in the published layout."""
+        return {
+            "lstm": {
+                "use_skip_connections": True,
+                "projection_dim": self.projection,
+                "cell_clip": self.cell_clip,
+                "proj_clip": self.projection_clip,
+                "dim": self.cells,
+                "n_layers": self.layers,
+            },
+            "char_cnn": {
+                "activation": self.activation,
+                "filters": [list(pair) for pair in self.filters],
+                "n_highway": self.highways,
+                "embedding": {"dim": self.character_dim},
+                "n_characters": CHARACTERS,
+                "max_characters_per_token": self.longest_word,
+            },
+        }
+
+
+def _section(content: Mapping[str, object], name: str, where: str = "") -> Mapping[str, object]:
+    section = content.get(name)
+    if not isinstance(section, dict):
+        raise FormatError(
+            f"{where}{name} is {shown(section)}, expected an object",
+            hint="an ELMo options file has the objects lstm and char_cnn",
+        )
+    return cast(Mapping[str, object], section)
+
+
+def _positive(section: Mapping[str, object], where: str, name: str) -> int:
+    value = section.get(name)
+    if type(value) is not int or value < 1:
+        raise FormatError(f"{where}.{name} is {shown(value)}, expected a positive integer")
+    return value
+
+
+def _limit(section: Mapping[str, object], name: str) -> float:
+    value = section.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise FormatError(f"lstm.{name} is {shown(value)}, expected a positive number")
+    return float(value)
+
+
+def _filters(value: object) -> tuple[tuple[int, int], ...]:
+    pairs = value if isinstance(value, list) else []
+    good = [
+        isinstance(pair, list) and len(pair) == 2 and all(type(number) is int and number > 0 for number in pair)
+        for pair in pairs
+    ]
+    if not good or not all(good):
+        raise FormatError(f"char_cnn.filters is {shown(value)}, expected a list of [width, number] pairs")
+    return tuple((pair[0], pair[1]) for pair in pairs)

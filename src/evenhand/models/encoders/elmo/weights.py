@@ -1,0 +1,231 @@
+"""Weights of ELMo models: the published HDF5 layout, and evenhand's safetensors.
+
+Names and shapes are those of the state dict of `ElmoNetwork`. HDF5 files have TensorFlow's layout, y = x W + b.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.errors import FormatError, InputMissingError, UsageError, require
+from evenhand.files import existing, write_text, writing
+from evenhand.models.encoders.elmo.options import CHARACTERS, ElmoOptions
+from evenhand.models.model_files import read_header, read_tensor
+
+Array32 = NDArray[np.float32]
+Arrays = dict[str, Array32]
+
+OPTIONS, WEIGHTS = "options.json", "weights.safetensors"
+METADATA = "evenhand-elmo"
+PUBLISHED = ("_options.json", "_weights.hdf5")
+
+
+class ElmoFiles(NamedTuple):
+    """The two files of a model."""
+
+    options: Path
+    weights: Path
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """A dataset of an HDF5 file: its name and shape there, and how it becomes an array of ours."""
+
+    name: str
+    shape: tuple[int, ...]
+    convert: Callable[[Array32], Array32] = lambda array: array
+
+
+def locate_files(path: Path) -> ElmoFiles | None:
+    """Return options and weights of a folder or of one of its two files; None if they are not there."""
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.suffix == ".json":
+        options = path
+    else:
+        candidates = [folder / OPTIONS, *sorted(folder.glob(f"*{PUBLISHED[0]}"))]
+        options = next((file for file in candidates if file.is_file()), folder / OPTIONS)
+    if path.is_file() and path.suffix != ".json":
+        weights = path
+    else:
+        twin = options.with_name(options.name.removesuffix(PUBLISHED[0]) + PUBLISHED[1])
+        candidates = [twin, folder / WEIGHTS, *sorted(folder.glob("*weights.hdf5"))]
+        weights = next((file for file in candidates if file.is_file()), folder / WEIGHTS)
+    return ElmoFiles(options, weights) if options.is_file() and weights.is_file() else None
+
+
+def read_model(path: Path) -> tuple[ElmoOptions, Arrays, ElmoFiles]:
+    """Read options and weights of a folder, or of one of its two files.
+
+    Raises:
+        InputMissingError: If one of the two files is missing.
+        FormatError: If the options are not supported or the weights do not fit them.
+    """
+    if not path.exists():
+        raise InputMissingError(f"{path} does not exist", hint="name a folder or an options file of an ELMo model")
+    files = locate_files(path)
+    if files is None:
+        raise InputMissingError(
+            f"{path}: no ELMo model there",
+            hint=f"a folder holds {OPTIONS} and {WEIGHTS}, or NAME{PUBLISHED[0]} and NAME{PUBLISHED[1]}",
+        )
+    options = ElmoOptions.load(files.options)
+    reader = read_safetensors if files.weights.suffix == ".safetensors" else read_hdf5
+    return options, reader(files.weights, options), files
+
+
+def array_shapes(options: ElmoOptions) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array by its name."""
+    features, width = options.features, options.projection
+    shapes: dict[str, tuple[int, ...]] = {"characters.embedding": (CHARACTERS, options.character_dim)}
+    for number, (size, filters) in enumerate(options.filters):
+        name = f"characters.convolutions.{number}"
+        shapes |= {f"{name}.weight": (filters, options.character_dim, size), f"{name}.bias": (filters,)}
+    for number in range(options.highways):
+        for part in ("carry", "transform"):
+            name = f"characters.highways.{number}.{part}"
+            shapes |= {f"{name}.weight": (features, features), f"{name}.bias": (features,)}
+    shapes |= {"characters.projection.weight": (width, features), "characters.projection.bias": (width,)}
+    for number in range(options.layers):
+        shapes |= {
+            f"layers.{number}.weight": (2, 2 * width, 4 * options.cells),
+            f"layers.{number}.bias": (2, 4 * options.cells),
+            f"layers.{number}.projection": (2, options.cells, width),
+        }
+    return shapes
+
+
+def hdf5_datasets(options: ElmoOptions) -> dict[str, tuple[StoredArray, ...]]:
+    """Return the datasets of each array: one, or two for the directions of an LSTM."""
+    features, width, gates = options.features, options.projection, 4 * options.cells
+
+    def linear(group: str, part: str, shape: tuple[int, int]) -> tuple[StoredArray, StoredArray]:
+        return (
+            StoredArray(f"{group}/W_{part}", shape, lambda array: array.T),
+            StoredArray(f"{group}/b_{part}", shape[1:]),
+        )
+
+    stored: dict[str, tuple[StoredArray, ...]] = {
+        "characters.embedding": (
+            StoredArray("char_embed", (CHARACTERS - 1, options.character_dim), lambda a: np.pad(a, ((1, 0), (0, 0)))),
+        )
+    }
+    for number, (size, filters) in enumerate(options.filters):
+        name = f"characters.convolutions.{number}"
+        kernel = StoredArray(
+            f"CNN/W_cnn_{number}", (1, size, options.character_dim, filters), lambda array: array[0].transpose(2, 1, 0)
+        )
+        stored |= {f"{name}.weight": (kernel,), f"{name}.bias": (StoredArray(f"CNN/b_cnn_{number}", (filters,)),)}
+    for number in range(options.highways):
+        for part in ("carry", "transform"):
+            weight, bias = linear(f"CNN_high_{number}", part, (features, features))
+            name = f"characters.highways.{number}.{part}"
+            stored |= {f"{name}.weight": (weight,), f"{name}.bias": (bias,)}
+    weight, bias = linear("CNN_proj", "proj", (features, width))
+    stored |= {"characters.projection.weight": (weight,), "characters.projection.bias": (bias,)}
+    for number in range(options.layers):
+        cells = [f"RNN_{way}/RNN/MultiRNNCell/Cell{number}/LSTMCell" for way in range(2)]
+        stored |= {
+            f"layers.{number}.weight": tuple(StoredArray(f"{cell}/W_0", (2 * width, gates)) for cell in cells),
+            f"layers.{number}.bias": tuple(StoredArray(f"{cell}/B", (gates,)) for cell in cells),
+            f"layers.{number}.projection": tuple(StoredArray(f"{c}/W_P_0", (options.cells, width)) for c in cells),
+        }
+    return stored
+
+
+class _Dataset(Protocol):
+    shape: tuple[int, ...]
+
+    def __array__(self) -> Array32: ...
+
+
+def read_hdf5(path: Path, options: ElmoOptions) -> Arrays:
+    """Read published weights.
+
+    Raises:
+        FormatError: If the file is not HDF5, a dataset is missing, or a shape does not fit the options.
+    """
+    h5py = require("h5py", extra="elmo")
+    try:
+        with h5py.File(existing(path, what="weights file"), "r") as file:
+
+            def read(stored: StoredArray) -> Array32:
+                dataset = file.get(stored.name)
+                if not isinstance(dataset, h5py.Dataset):
+                    raise FormatError(
+                        f"{path}: the dataset {stored.name!r} is missing", hint="check that the options belong to it"
+                    )
+                return stored.convert(_checked(path, stored.name, dataset, stored.shape))
+
+            arrays = {
+                name: np.stack([read(part) for part in parts]) if name.startswith("layers.") else read(parts[0])
+                for name, parts in hdf5_datasets(options).items()
+            }
+    except OSError as error:
+        if isinstance(error, InputMissingError):
+            raise
+        raise FormatError(f"{path}: not a complete HDF5 file ({error})", hint="fetch the file again") from error
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def read_safetensors(path: Path, options: ElmoOptions) -> Arrays:
+    """Read weights that `save_model` wrote; half precision is widened.
+
+    Raises:
+        FormatError: If the file is damaged, an array is missing, or a shape does not fit the options.
+    """
+    header = read_header(path)
+    arrays = {}
+    for name, shape in array_shapes(options).items():
+        if name not in header:
+            raise FormatError(f"{path}: the array {name!r} is missing", hint="check that the options belong to it")
+        if header[name].shape != shape:
+            raise _wrong_shape(path, name, header[name].shape, shape)
+        arrays[name] = _require_finite(path, name, read_tensor(header[name], name))
+    return arrays
+
+
+def save_model(
+    folder: Path,
+    options: ElmoOptions,
+    arrays: Mapping[str, Array32],
+    *,
+    dtype: str = "float32",
+    about: Mapping[str, object] | None = None,
+) -> Path:
+    """Write options.json and weights.safetensors; `about` goes into the metadata of the weights."""
+    from safetensors.numpy import save as to_bytes
+
+    if dtype not in ("float32", "float16"):
+        raise UsageError(f"weights are saved as float32 or float16, got {dtype!r}")
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: np.ascontiguousarray(arrays[name], dtype=dtype) for name in array_shapes(options)}
+    with writing(folder / WEIGHTS) as out:
+        out.write(to_bytes(tensors, metadata={METADATA: json.dumps(dict(about or {}), sort_keys=True)}))
+    write_text(folder / OPTIONS, json.dumps(options.to_dict(), indent=2) + "\n")
+    return folder
+
+
+def _checked(path: Path, name: str, dataset: _Dataset, shape: tuple[int, ...]) -> Array32:
+    if tuple(dataset.shape) != shape:
+        raise _wrong_shape(path, name, tuple(dataset.shape), shape)
+    return _require_finite(path, name, np.asarray(dataset, dtype=np.float32))
+
+
+def _wrong_shape(path: Path, name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> FormatError:
+    return FormatError(
+        f"{path}: {name!r} has the shape {shape}, and the options need {expected}",
+        hint="use the options file that was published with these weights",
+    )
+
+
+def _require_finite(path: Path, name: str, array: Array32) -> Array32:
+    if not np.isfinite(array).all():
+        raise FormatError(f"{path}: {name!r} holds NaN or infinity", hint="fetch or train the weights again")
+    return array

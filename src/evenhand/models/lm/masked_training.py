@@ -1,0 +1,403 @@
+"""Train a masked language model on the body of an encoder that was published without one.
+
+The head is that of the model's class: a dense layer with activation and LayerNorm, and a decoder whose matrix is the
+encoder's own word table. The body is trained as well. Texts are joined and cut into blocks of equal length. Each time
+a block is used, another 15 % of its tokens are chosen: of these, 80 % are masked, 10 % replaced by a random token and
+10 % kept (Devlin et al. 2019). Logits are computed for the chosen tokens only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from evenhand.arrays import Rows
+from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
+from evenhand.files import output_errors, write_text
+from evenhand.models.adamw import AdamWSettings, DecayingAdamW
+from evenhand.models.device import resolve_device, resolve_precision
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet, resolve_folder
+from evenhand.progress import Progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Tensor = Any  # torch is not typed here
+PRECISIONS = ("float32", "bfloat16")
+HEADS = ("cls", "lm_head")  # where classes of transformers keep the head of a masked model
+TEXTS_AT_ONCE = 1024  # texts tokenised at once
+VALIDATION_SEED = 20_191_015  # the same masks before and after training, and for every seed
+KEPT, RANDOM = 0.1, 0.1  # shares of the chosen tokens
+RECORD, CARD = "training.json", "README.md"
+
+
+@dataclass(frozen=True)
+class MaskedTrainingSettings(AdamWSettings):
+    """Everything that decides the result, apart from encoder, texts and seed.
+
+    Attributes:
+        steps: updates; fewer if the time limit ends first.
+        batch: blocks in a batch.
+        block: tokens of a block, special tokens included.
+        masked: share of a block's tokens that the model has to predict.
+        device: auto, cpu, cuda or cuda:N.
+        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
+    """
+
+    learning_rate: float = 5e-4
+    steps: int = 4000
+    batch: int = 256
+    block: int = 128
+    masked: float = 0.15
+    device: str = "auto"
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps < 1 or self.batch < 1 or self.block < 8:
+            raise UsageError(
+                f"steps and batch must be at least 1 and block at least 8, got {self.steps}, {self.batch}, {self.block}"
+            )
+        if not 0 < self.masked < 1:
+            raise UsageError(f"masked must be between 0 and 1, got {self.masked}")
+
+    def resolve(self) -> MaskedTrainingSettings:
+        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
+        device = resolve_device(self.device)
+        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
+
+
+class MaskedScore(NamedTuple):
+    """Mean loss and accuracy at the masked tokens of the validation blocks."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedMaskedLM:
+    """A masked language model after training, on the CPU.
+
+    Attributes:
+        name: for its card and reports; never that of a published model.
+        before, after: scores on the validation text with the untrained and with the trained head.
+        history: training loss by part of the training.
+        manifest: encoder, texts, settings, versions.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    before: MaskedScore
+    after: MaskedScore
+    history: tuple[Mapping[str, float], ...]
+    manifest: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, without the weights."""
+        scores = {"before": self.before._asdict(), "after": self.after._asdict()}
+        return {"name": self.name, **scores, "history": [dict(part) for part in self.history], **self.manifest}
+
+    def card(self) -> str:
+        """Return the model card: what the model is, what it was trained on, and how well it predicts."""
+        about = self.manifest
+        texts = "; ".join(f"{name}: {count:,} blocks" for name, count in about["blocks"].items())
+        return (
+            f"# {self.name}\n\n"
+            f"A masked language model that evenhand trained on the body of `{about['body']['name']}`, which was "
+            "published without a masked-language-model head. The head is new; its decoder is tied to the word table; "
+            "the body was trained with it. It is not one of the published BERT models, and its probabilities are those "
+            f"of a short training.\n\n"
+            f"- data: {about['data']} ({texts} of {about['settings']['block']} tokens)\n"
+            f"- training: {about['steps']:,} steps of {about['settings']['batch']} blocks, seed {about['seed']}, "
+            f"{about['seconds']:.0f} s on {about['device']}\n"
+            f"- loss at masked tokens of the validation text: {self.before.loss:.3f} before, {self.after.loss:.3f} "
+            f"after (perplexity {math.exp(self.after.loss):.1f})\n"
+            f"- accuracy at masked tokens: {self.before.accuracy:.1%} before, {self.after.accuracy:.1%} after\n"
+        )
+
+    def save(self, folder: str | Path, *, dtype: str = "float32") -> Path:
+        """Write a folder that `transformers` loads, with a model card and `training.json`."""
+        if dtype not in ("float32", "float16"):
+            raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
+        path = Path(folder)
+        with output_errors(path), quiet(require("transformers", extra="models")):
+            path.mkdir(parents=True, exist_ok=True)
+            self.model.to(getattr(torch, dtype)).save_pretrained(path)
+            self.model.float()
+            self.tokenizer.save_pretrained(path)
+        write_text(path / CARD, self.card())
+        write_text(path / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return path
+
+
+def train_masked_lm(
+    body: str | Path,
+    texts: Iterable[str],
+    validation: Iterable[str],
+    *,
+    name: str,
+    data: str,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> TrainedMaskedLM:
+    """Train a masked-language-model head and the body below it.
+
+    Args:
+        body: folder of an encoder with its tokenizer.
+        texts: training texts.
+        validation: texts for the scores before and after.
+        name: name of the new model.
+        data: what the texts are, for the model card.
+        seed: decides the new head, the order of blocks, the masks and dropout.
+        time_limit: seconds; the learning rate then falls to 0 by that time, or by `steps`, whichever comes first.
+        progress: called with steps done, total steps and a line of text.
+        **settings: see `MaskedTrainingSettings`.
+
+    Raises:
+        FormatError: If the encoder has no class with a masked-language-model head.
+        UsageError: If the texts are shorter than one batch, or the tokenizer has no mask token.
+    """
+    options = _settings(settings).resolve()
+    folder = resolve_folder(body)
+    tokenizer = load_tokenizer(folder)
+    special = SpecialIds.of(tokenizer)
+    blocks = [cut_blocks(part, tokenizer, options.block, special) for part in (texts, validation)]
+    for what, part in zip(("training", "validation"), blocks, strict=True):
+        if not len(part):
+            raise UsageError(f"the {what} texts are shorter than one block of {options.block} tokens")
+    start = time.monotonic()
+    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.manual_seed(seed)
+        run = _MaskedRun(build_masked_lm(folder), blocks, options, special)
+        before = run.score()
+        done = run.train(start, time_limit, progress or (lambda step, total, text: None))
+        after = run.score()
+    about = {
+        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "body": {"name": folder.name, "sha256": _digest(folder)},
+        "data": data,
+        "blocks": {"training": len(blocks[0]), "validation": len(blocks[1])},
+        "sha256_of_training_tokens": hashlib.sha256(blocks[0].tobytes()).hexdigest(),
+        "settings": asdict(options),
+        "seed": seed,
+        "steps": done,
+        "tokens": done * options.batch * options.block,
+        "seconds": round(time.monotonic() - start, 1),
+        "device": str(torch.cuda.get_device_name(options.device)) if gpus else options.device,
+        "packages": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("torch", "transformers", "numpy")},
+        },
+    }
+    return TrainedMaskedLM(name, run.model.cpu().eval(), tokenizer, before, after, tuple(run.history), about)
+
+
+class SpecialIds(NamedTuple):
+    """The special tokens that blocks need, and the size of the vocabulary."""
+
+    first: int
+    last: int
+    mask: int
+    never: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialIds:
+        """Return those of a tokenizer.
+
+        Raises:
+            UsageError: If it has no mask token or no tokens around a text.
+        """
+        ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+        if None in ids:
+            names = [role for role, number in zip(("[CLS]", "[SEP]", "[MASK]"), ids, strict=True) if number is None]
+            raise UsageError(f"the tokenizer has no {few(names)}", hint="use an encoder such as BERT")
+        return cls(*ids, tuple(sorted(set(tokenizer.all_special_ids))), len(tokenizer))
+
+
+def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int, special: SpecialIds) -> Rows:
+    """Return the texts as rows of `block` ids, each between [CLS] and [SEP]; texts are separated by [SEP].
+
+    What does not fill the last row is left out.
+    """
+    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
+
+    tokenize = sentence_tokenizer(tokenizer)
+    parts: list[Rows] = []
+    some: list[str] = []
+
+    def flush() -> None:
+        ids = [number for text in tokenize(some) for number in (*text, special.last)]
+        parts.append(np.array(ids, dtype=np.int32))
+        some.clear()
+
+    for text in texts:
+        some.append(text)
+        if len(some) == TEXTS_AT_ONCE:
+            flush()
+    flush()
+    stream = np.concatenate(parts)
+    inner = block - 2
+    rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
+    return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
+
+
+def build_masked_lm(folder: Path) -> PreTrainedModel:
+    """Return a masked language model with the weights of an encoder and a new head, in float32."""
+    transformers: Any = require("transformers", extra="models")
+    body = load_model(folder, "encoder").model
+    with quiet(transformers):
+        try:
+            model = transformers.AutoModelForMaskedLM.from_config(body.config)
+        except ValueError as error:
+            raise FormatError(
+                f"{folder}: transformers has no masked language model for {body.config.model_type} models",
+                hint="use a BERT-like encoder",
+            ) from error
+    missing, surplus = model.base_model.load_state_dict(body.state_dict(), strict=False)
+    lost = [name for name in (*missing, *surplus) if not name.startswith("pooler.")]
+    if lost:
+        raise FormatError(f"{folder}: {type(body).__name__} does not fit into {type(model).__name__}: {few(lost)}")
+    model.tie_weights()
+    find_head(model)
+    return model.float()
+
+
+def find_head(model: PreTrainedModel) -> Tensor:
+    """Return the module that maps hidden states to logits.
+
+    Raises:
+        FormatError: If the class keeps it under an unknown name.
+    """
+    name = next((name for name in HEADS if hasattr(model, name)), None)
+    if name is None:
+        raise FormatError(
+            f"{type(model).__name__} has no head under the names {', '.join(HEADS)}", hint="use BERT, RoBERTa or MPNet"
+        )
+    return getattr(model, name)
+
+
+class Masked(NamedTuple):
+    """Blocks with masks, the positions that were chosen, and the ids that stood there."""
+
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def mask_blocks(blocks: Tensor, special: SpecialIds, share: float, generator: torch.Generator) -> Masked:
+    """Choose the same number of tokens in every block, never special ones, and hide them."""
+    count = max(1, round(share * (blocks.shape[1] - 2)))
+    draws = torch.rand(blocks.shape, generator=generator, device=blocks.device)
+    draws[torch.isin(blocks, torch.tensor(special.never, device=blocks.device))] = -1.0
+    positions = draws.topk(count, dim=1).indices
+    labels = blocks.gather(1, positions)
+    kind = torch.rand(labels.shape, generator=generator, device=blocks.device)
+    others = torch.randint(special.size, labels.shape, generator=generator, device=blocks.device)
+    shown = torch.where(kind < KEPT, labels, torch.where(kind < KEPT + RANDOM, others, special.mask))
+    return Masked(blocks.scatter(1, positions, shown), positions, labels)
+
+
+class _MaskedRun:
+    """Model, optimiser and blocks of one training."""
+
+    def __init__(
+        self, model: PreTrainedModel, blocks: Sequence[Rows], settings: MaskedTrainingSettings, special: SpecialIds
+    ) -> None:
+        self.model, self.settings, self.special = model.to(settings.device), settings, special
+        self.train_blocks, self.valid_blocks = (torch.as_tensor(b).to(settings.device, torch.int64) for b in blocks)
+        self.optimiser = DecayingAdamW(model.parameters(), settings)
+        self.history: list[Mapping[str, float]] = []
+
+    def train(self, start: float, limit: float | None, progress: Progress) -> int:
+        settings, device = self.settings, self.settings.device
+        generator = torch.Generator(device).manual_seed(int(torch.randint(1 << 31, (1,))))
+        order = torch.empty(0, dtype=torch.int64, device=device)
+        total, counted, report = torch.zeros((), device=device), 0, max(1, settings.steps // 40)
+        started, step, done = time.monotonic(), 0, 0.0
+        self.model.train()
+        while step < settings.steps and done < 1.0:
+            if len(order) < settings.batch:
+                more = torch.randperm(len(self.train_blocks), generator=generator, device=device)
+                order = torch.cat([order, more])
+            rows, order = order[: settings.batch], order[settings.batch :]
+            loss, _ = self._loss(mask_blocks(self.train_blocks[rows], self.special, settings.masked, generator))
+            loss.backward()
+            step += 1
+            done = step / settings.steps
+            if limit is not None:
+                done = max(done, (time.monotonic() - started) / max(1e-9, limit - (started - start)))
+            self.optimiser.step(min(1.0, done))
+            total += loss.detach()
+            counted += 1
+            if counted == report or step == settings.steps or done >= 1.0:
+                mean = float(total) / counted
+                if not math.isfinite(mean):
+                    raise DegenerateError(
+                        f"the loss became {mean} by step {step}", hint=f"lower the rate {settings.learning_rate:g}"
+                    )
+                self.history.append({"step": step, "loss": mean, "seconds": round(time.monotonic() - started, 1)})
+                total, counted = torch.zeros_like(total), 0
+            progress(step, settings.steps, f"loss {self.history[-1]['loss']:.3f}" if self.history else "")
+        return step
+
+    def score(self) -> MaskedScore:
+        settings = self.settings
+        generator = torch.Generator(settings.device).manual_seed(VALIDATION_SEED)
+        loss, right, count = 0.0, 0, 0
+        self.model.eval()
+        with torch.inference_mode():
+            for blocks in self.valid_blocks.split(settings.batch):
+                masked = mask_blocks(blocks, self.special, settings.masked, generator)
+                mean, logits = self._loss(masked)
+                loss += float(mean) * masked.labels.numel()
+                right += int((logits.argmax(-1) == masked.labels.flatten()).sum())
+                count += masked.labels.numel()
+        return MaskedScore(loss / count, right / count)
+
+    def _loss(self, masked: Masked) -> tuple[Tensor, Tensor]:
+        with self._autocast():
+            states = self.model.base_model(input_ids=masked.ids).last_hidden_state
+            index = masked.positions[:, :, None].expand(-1, -1, states.shape[-1])
+            logits = find_head(self.model)(states.gather(1, index).flatten(0, 1))
+        return torch.nn.functional.cross_entropy(logits.float(), masked.labels.flatten()), logits
+
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        half = self.settings.precision == "bfloat16"
+        kind = torch.device(self.settings.device).type
+        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
+        return context
+
+
+def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:
+    try:
+        return MaskedTrainingSettings(**options)
+    except TypeError as error:
+        names = ", ".join(field.name for field in fields(MaskedTrainingSettings))
+        raise UsageError(f"train_masked_lm: {error}", hint=f"settings are {names}") from error
+
+
+def _digest(folder: Path) -> str:
+    """Return the SHA-256 of the weights files, in the order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,245 @@
+"""The NLI model of Dev et al. 2020 over ELMo. It needs torch, which is imported when a model is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenhand.arrays import Matrix, Rows
+from evenhand.errors import FormatError, UsageError, require
+from evenhand.models.batching import run_in_batches
+from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
+from evenhand.models.nli import model_file
+from evenhand.models.nli.backend import Array, ArrayBackend, backend
+from evenhand.models.nli.over_vectors import tokens
+from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, pairwise_grids, require_equal_lengths
+from evenhand.words.probes import Probe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
+    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+
+KIND = "elmo-bilstm"
+PAIRS_AT_ONCE = 1_024
+GPU_TOKENS, CPU_TOKENS = 131_072, 4_096  # encoded at once
+
+Layer = tuple[Array, Array]
+
+
+class ElmoNLI:
+    """A BiLSTM and decomposable attention over a frozen ELMo model.
+
+    One scalar mix of ELMo's layers feeds the BiLSTM; its states are concatenated with a second mix. Premise and
+    hypothesis attend to each other by dot products of these rows, and the rest is the model over word vectors with
+    wider layers (`BiLSTM`). Words keep their case.
+
+    Args:
+        arrays: weights by name.
+        elmo: the ELMo model; its maps are part of the model's input.
+        name: for results.
+
+    References:
+        Dev, Li, Phillips & Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI.
+    """
+
+    def __init__(self, arrays: Mapping[str, ArrayLike], elmo: Elmo, *, name: str = KIND) -> None:
+        self.elmo, self.name = elmo, name
+        self.arrays = {key: np.ascontiguousarray(array, np.float32) for key, array in arrays.items()}
+        self.network = _network(self.arrays, elmo)
+
+    def __repr__(self) -> str:
+        return f"ElmoNLI({self.name!r}, hidden {self.network.hidden}, over {self.elmo.name!r})"
+
+    def with_elmo(self, elmo: Elmo) -> ElmoNLI:
+        """Return the trained weights over another ELMo model, such as one with a map at test time only."""
+        return ElmoNLI(self.arrays, elmo, name=self.name)
+
+    @property
+    def mix_shares(self) -> Matrix:
+        """The shares of the layers in the two mixes."""
+        powers = np.exp(self.arrays["scores"])
+        shares: Matrix = powers / powers.sum(-1, keepdims=True)
+        return shares
+
+    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
+        """Write the weights as safetensors; `about` is added to the metadata. The ELMo model is not saved."""
+        config = {"name": self.name, "elmo": self.elmo.name, **about}
+        return model_file.write(Path(path), kind=KIND, arrays=self.arrays, config=config, dtype=dtype)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], elmo: Elmo) -> ElmoNLI:
+        """Read a model, over the ELMo model it was trained on or one of the same size."""
+        file = model_file.read(Path(path), kind=KIND)
+        with model_file.errors_name(Path(path)):
+            return cls(file.arrays, elmo, name=str(file.config.get("name") or Path(path).stem))
+
+    def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
+        """Return the probabilities of each pair; ELMo reads each distinct sentence once."""
+        torch = require("torch", extra="models")
+        require_equal_lengths(premises, hypotheses)
+        distinct = {text: number for number, text in enumerate(dict.fromkeys((*premises, *hypotheses)))}
+        sentences = [tokens(text) for text in distinct]
+        for text, words in zip(distinct, sentences, strict=True):
+            if not words:
+                raise UsageError(f"the sentence {text!r} has no words", hint="leave empty sentences out")
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        starts = np.cumsum(lengths) - lengths
+        rows = self.elmo.flat_vectors(sentences)
+        sides = [np.array([distinct[text] for text in texts], np.int64) for texts in (premises, hypotheses)]
+        matrix = np.empty((len(premises), len(LABELS)), np.float32)
+
+        def compute(batch: Rows) -> None:
+            inputs, masks = [], []
+            for side in sides:
+                index, mask = _padded(starts[side[batch]], lengths[side[batch]])
+                inputs.append(rows[torch.as_tensor(index, device=rows.device)][None].float())
+                masks.append(torch.as_tensor(mask, device=rows.device)[None])
+            with torch.inference_mode():
+                matrix[batch] = self.network(*inputs, *masks)[0].float().softmax(-1).cpu().numpy()
+
+        longest = lengths[sides[0]] + lengths[sides[1]]
+        run_in_batches(longest, compute, tokens=PAIRS_AT_ONCE * 20)
+        return Probabilities(matrix)
+
+    def grids(self, probe: Probe) -> Iterator[Grid]:
+        """Yield the whole probe, encoding every distinct sentence once."""
+        from evenhand.models.nli.factorised.bilstm import (
+            ON_CPU,
+            ON_GPU,
+            BlockEvaluator,
+            PairKernel,
+            evaluate_frames,
+            probe_sentences,
+        )
+        from evenhand.models.nli.factorised.layout import is_separable
+
+        if not is_separable(probe):
+            yield from pairwise_grids(self, probe)
+            return
+        sizes = ON_GPU._replace(tokens=GPU_TOKENS) if self.elmo.device.type == "cuda" else ON_CPU
+        words = _WordNumbers()
+        sentences = probe_sentences(probe, words, null=False, subjects=sizes.subjects)
+        names = list(words.numbers)
+        table = self.elmo.token_table(names)
+        order = [table.rows[names[row]] for row in sentences.rows]
+        evaluator = BlockEvaluator(ElmoFrames(self, table, order), PairKernel(self.pair_weights), sizes)
+        yield from evaluate_frames(evaluator, sentences, probe)
+
+    @cached_property
+    def pair_weights(self) -> ElmoPairWeights:
+        """The layers after the states, on the device."""
+        device = str(self.elmo.device)
+        array_backend = backend(f"torch:{device}", workers=1)
+
+        def layer(name: str) -> Layer:
+            return array_backend.put(self.arrays[f"{name}.weight"].T), array_backend.put(self.arrays[f"{name}.bias"])
+
+        def two(name: str) -> tuple[Layer, Layer]:
+            return layer(f"{name}.layers.0"), layer(f"{name}.layers.1")
+
+        return ElmoPairWeights(array_backend, self.network.hidden, two("compare"), two("aggregate"), layer("output"))
+
+
+class ElmoPairWeights(NamedTuple):
+    """The layers after the states; see `factorised.bilstm.PairWeights`."""
+
+    backend: ArrayBackend
+    hidden: int
+    compare: tuple[Layer, Layer]
+    aggregate: tuple[Layer, Layer]
+    output: Layer
+
+
+class ElmoFrames:
+    """Encodes the phrases of a frame with the subjects of a group; all sentences of a call have the same length."""
+
+    def __init__(self, model: ElmoNLI, table: TokenTable, order: Sequence[int]) -> None:
+        self.model, self.table, self.weights = model, table, model.pair_weights
+        self.order = np.array(order, np.int64)
+        (matrix, self.bias), _ = self.weights.compare
+        self.own, self.other = matrix.chunk(2)
+
+    def frames(self, before: Rows, after: Rows) -> tuple[Rows, Rows]:
+        """Return the parts of the phrases around the subject."""
+        return before, after
+
+    def __call__(self, frames: tuple[Rows, Rows], subjects: Rows) -> EncodedSentences:
+        """Return the states of every phrase with every subject."""
+        from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
+
+        torch = self.weights.backend.xp
+        before, after = frames
+        phrases, count = len(before), len(subjects)
+        parts = [np.repeat(before, count, 0), np.tile(subjects, (phrases, 1)), np.repeat(after, count, 0)]
+        rows = self.order[np.concatenate(parts, 1)]
+        step = max(1, (GPU_TOKENS if self.model.elmo.device.type == "cuda" else CPU_TOKENS) // rows.shape[1])
+        states = torch.cat([self._states(rows[start : start + step]) for start in range(0, len(rows), step)])
+        shaped = states.view(phrases, count, rows.shape[1], -1)
+        return EncodedSentences(shaped, shaped @ self.own + self.bias, shaped @ self.other)
+
+    def _states(self, rows: Rows) -> Tensor:
+        torch = self.weights.backend.xp
+        ids = torch.as_tensor(rows, device=self.model.elmo.device)
+        lengths = torch.full((len(rows),), rows.shape[1], device=ids.device)
+        layers = self.model.elmo.batch_layers(self.table, ids, lengths)
+        inside = torch.ones(1, *ids.shape, dtype=torch.bool, device=ids.device)
+        states: Tensor = self.model.network.encode(torch.cat(layers, -1)[None].float(), inside)[0]
+        return states
+
+
+class _WordNumbers:
+    """Numbers words as they occur."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def sentence(self, text: str) -> tuple[int, ...]:
+        """Return the numbers of a sentence's words."""
+        return tuple(self.numbers.setdefault(word, len(self.numbers)) for word in tokens(text))
+
+
+def _padded(starts: Rows, lengths: Rows) -> tuple[Rows, np.ndarray]:
+    """Return (sentences, longest) rows, 0 for padding, and a mask of the words."""
+    positions = np.arange(lengths.max())
+    mask = positions < lengths[:, None]
+    return np.where(mask, starts[:, None] + positions, 0), mask
+
+
+def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
+    """Return a stack of one member with these weights.
+
+    Raises:
+        FormatError: If an array is missing, has the wrong shape or holds NaN or infinity.
+        UsageError: If the weights belong to an ELMo model of another size.
+    """
+    torch = require("torch", extra="models")
+    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+
+    for name, axes in (("scores", 2), ("lstm.input", 3), ("output.weight", 2)):
+        if name not in arrays or arrays[name].ndim != axes:
+            raise FormatError(f"the weights lack the array {name!r} of {axes} axes")
+    layers, dim = arrays["scores"].shape[1], arrays["lstm.input"].shape[2]
+    if (layers, dim) != (elmo.layers + 1, elmo.dim):
+        raise UsageError(
+            f"the model reads {layers} layers of dimension {dim}, and {elmo.name} has {elmo.layers + 1} of {elmo.dim}",
+            hint="use the ELMo model it was trained on",
+        )
+    hidden, states = arrays["output.weight"].shape[1], arrays["lstm.input"].shape[1] // 2
+    network = ElmoNLINetwork(1, dim, hidden, layers=layers, states=states)
+    for name, parameter in network.named_parameters():
+        if name not in arrays:
+            raise FormatError(f"the weights lack the array {name!r}")
+        model_file.check_array(name, arrays[name], tuple(parameter.shape[1:]))
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(arrays[name])[None])
+    network.to(elmo.device)
+    network.eval()
+    return network

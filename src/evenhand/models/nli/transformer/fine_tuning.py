@@ -1,0 +1,387 @@
+"""Fine-tune an encoder for natural language inference, with or without a map at its word-piece table.
+
+The set-up is that of Dev et al. (2020): a linear layer on the last layer's [CLS] vector, AdamW with warm-up and linear
+decay, dropout inside the encoder and none on the classifier. Their map is a projection of the word-piece vectors,
+before positions, segments and LayerNorm are added. They call it a constraint on what the inner layers receive, so it
+acts on the looked-up vectors during training, and the table itself is trained like all other weights. At the end the
+map is folded into the table, which gives the same function without the map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from evenhand.errors import DegenerateError, UsageError, require, unknown_name
+from evenhand.files import output_errors, write_text
+from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
+from evenhand.models.device import resolve_device, resolve_precision
+from evenhand.models.encoders.folding import fold
+from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
+from evenhand.models.encoders.sites import Site
+from evenhand.models.huggingface import load_tokenizer, quiet, resolve_folder
+from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
+from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
+from evenhand.models.nli.transformer.classifier_head import Head, TrainableClassifier, build_classifier
+from evenhand.models.nli.transformer.device_model import Tensor
+from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length
+from evenhand.models.nli.transformer.token_ids import Tokenizer, length_limit
+from evenhand.models.transformer import Transformer
+from evenhand.progress import Progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+When = Literal["train+test", "test"]
+WHEN: tuple[When, ...] = ("train+test", "test")
+PRECISIONS = ("float32", "bfloat16")
+SITE = "embeddings"
+RECORD = "training.json"
+CONFIG_KEY = "evenhand_training"
+DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
+
+
+@dataclass(frozen=True)
+class FineTuningSettings(AdamWSettings):
+    """Everything that decides the result, apart from encoder, pairs, map and seed.
+
+    Attributes:
+        epochs: passes over the pairs.
+        batch: pairs in a batch.
+        tokens: the largest number of tokens in a batch, padding included.
+        longest: tokens of a pair; longer ones are truncated.
+        dropout: rate inside the encoder.
+        head: `linear` is a linear layer on [CLS]; `own` is the head of the model's class (for BERT with a tanh).
+        device: auto, cpu, cuda or cuda:N.
+        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
+    """
+
+    epochs: int = 3
+    batch: int = 48
+    tokens: int = 16_384
+    longest: int = 128
+    dropout: float = 0.1
+    head: Head = "linear"
+    device: str = "auto"
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("epochs", "batch", "tokens", "longest"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"dropout must be in [0, 1), got {self.dropout}")
+        if self.head not in ("linear", "own"):
+            raise unknown_name("head", self.head, ("linear", "own"))
+
+    def resolve(self) -> FineTuningSettings:
+        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
+        device = resolve_device(self.device)
+        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
+
+
+@dataclass(frozen=True, eq=False)
+class FineTunedNLI:
+    """A classifier after its last epoch, on the CPU, with the map folded in.
+
+    Attributes:
+        model: a `...ForSequenceClassification` of transformers with the labels entailment, neutral, contradiction.
+        history: training loss and development accuracy of each epoch.
+        manifest: data, encoder, map, settings, versions.
+    """
+
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    seed: int
+    history: tuple[Mapping[str, float], ...]
+    manifest: Mapping[str, object]
+
+    @property
+    def dev_accuracy(self) -> float:
+        """The accuracy on the development pairs after the last epoch; with a map for test time only, before it."""
+        return float(self.history[-1]["dev_accuracy"])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, without the weights."""
+        history = [dict(entry) for entry in self.history]
+        return {"seed": self.seed, "dev_accuracy": self.dev_accuracy, "history": history, **self.manifest}
+
+    def save(self, folder: str | Path, *, dtype: str = "float32") -> Path:
+        """Write a folder that `transformers` loads; `training.json` and the configuration say how it was trained."""
+        if dtype not in ("float32", "float16"):
+            raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
+        path, number = Path(folder), torch.float16 if dtype == "float16" else torch.float32
+        with output_errors(path), quiet(require("transformers", extra="models")):
+            path.mkdir(parents=True, exist_ok=True)
+            setattr(self.model.config, CONFIG_KEY, _short(self.to_dict()))
+            self.model.save_pretrained(path, state_dict=_converted(self.model, number))
+            self.tokenizer.save_pretrained(path)
+        write_text(path / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return path
+
+
+def fine_tune(
+    body: str | Path,
+    pairs: LabelledPairs | TokenisedPairs,
+    dev: LabelledPairs | TokenisedPairs,
+    *,
+    seed: int = 0,
+    change: TensorMap | None = None,
+    when: When = "train+test",
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> FineTunedNLI:
+    """Fine-tune an encoder on labelled pairs.
+
+    The weights are those after the last epoch, as in the paper: the learning rate falls to 0, so an earlier epoch is
+    not a finished training. On a CPU, training is reproducible bit for bit, also after an interruption.
+
+    What it does not tell you: bias scores differ by several points between seeds. Train at least five.
+
+    Args:
+        body: folder of an encoder with its tokenizer.
+        pairs: training pairs.
+        dev: development pairs, evaluated after each epoch. Use other pairs for the final accuracy.
+        seed: decides the new layer, the order of pairs, and dropout.
+        change: a map for the word-piece table, such as a fitted `VectorMap`.
+        when: `train+test` applies the map to every looked-up vector during training; `test` only afterwards.
+        checkpoint: a file, written after every epoch. The same call resumes from it.
+        progress: called with steps done, total steps and a line of text.
+        **settings: see `FineTuningSettings`: epochs, batch, tokens, longest, learning_rate, weight_decay, warm_up,
+            clip, dropout, head, device, precision.
+    """
+    options = _settings(settings).resolve()
+    _check(pairs, seed, change, when)
+    folder = resolve_folder(body)
+    tokenizer = load_tokenizer(folder)
+    start = time.perf_counter()
+    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.manual_seed(seed)
+        network = TrainableClassifier(build_classifier(folder, dropout=options.dropout), options.head)
+        longest = min(options.longest, length_limit(network.model, tokenizer))
+        data = [part if isinstance(part, TokenisedPairs) else TokenisedPairs.of(part, tokenizer, longest=longest)
+                for part in (pairs, dev)]  # fmt: skip
+        _check_tokens(network.model, tokenizer, data[0])
+        run = _Run(network, data[0], data[1], options, seed, padding=int(tokenizer.pad_token_id or 0))
+        fingerprint = _fingerprint(folder, data, options, seed, change, when)
+        active = change is not None and when == "train+test"
+        with hooked(network.model, SITE, change) if active else contextlib.nullcontext():
+            run.train(checkpoint, fingerprint, progress or (lambda done, total, text: None))
+    model = network.stored().cpu().eval()
+    if change is not None:
+        model = fold_into_table(model, tokenizer, change)
+    record = _manifest(fingerprint, data, options, change, when, run, time.perf_counter() - start)
+    return FineTunedNLI(model, tokenizer, seed, tuple(run.history), record)
+
+
+def fold_into_table(model: PreTrainedModel, tokenizer: Tokenizer, change: TensorMap) -> PreTrainedModel:
+    """Return a classifier whose word-piece table is mapped; all other weights are shared with the given one."""
+    transformer = Transformer("classifier", "nli-classifier", model, tokenizer, "cpu", "float32")
+    return fold(transformer, SiteMap(Site.parse(SITE), change)).transformer.model
+
+
+class _Run:
+    """Network, optimiser, data and position of one training."""
+
+    def __init__(
+        self,
+        network: TrainableClassifier,
+        pairs: TokenisedPairs,
+        dev: TokenisedPairs,
+        settings: FineTuningSettings,
+        seed: int,
+        *,
+        padding: int,
+    ) -> None:
+        self.network = network.to(settings.device)
+        self.settings, self.seed = settings, seed
+        self.pairs = DevicePairs(pairs, settings.device, padding=padding)
+        self.dev = DevicePairs(dev, settings.device, padding=padding)
+        self.optimiser = DecayingAdamW(network.parameters(), settings)
+        self.history: list[Mapping[str, float]] = []
+
+    def train(self, path: Path | None, fingerprint: Mapping[str, object], progress: Progress) -> None:
+        if path and path.exists():
+            self._restore(path, fingerprint)
+        while len(self.history) < self.settings.epochs:
+            epoch = len(self.history)
+            loss = self._epoch(epoch, progress)
+            if not np.isfinite(loss):
+                raise DegenerateError(
+                    f"the loss of seed {self.seed} is {loss} in epoch {epoch + 1}: training diverged",
+                    hint=f"lower the learning rate (now {self.settings.learning_rate:g})",
+                )
+            self.history.append({"epoch": epoch + 1, "loss": loss, "dev_accuracy": self.accuracy()})
+            if path:
+                write_checkpoint(path, self._tensors(), fingerprint, {"history": self.history})
+
+    def _epoch(self, epoch: int, progress: Progress) -> float:
+        settings, lengths = self.settings, self.pairs.data.ids.lengths
+        batches = cut_by_length(lengths, pairs=settings.batch, tokens=settings.tokens, seed=(self.seed, epoch))
+        total = torch.zeros((), device=settings.device)
+        text = f"epoch {epoch + 1}/{settings.epochs}"
+        text += f", dev {self.history[-1]['dev_accuracy']:.1%}" if self.history else ""
+        self.network.train()
+        for step, rows in enumerate(batches):
+            batch = self.pairs.batch(rows)
+            with self._autocast():
+                logits = self.network(batch.inputs)
+            loss = torch.nn.functional.cross_entropy(logits.float(), batch.labels)
+            loss.backward()
+            self.optimiser.step((epoch + (step + 1) / len(batches)) / settings.epochs)
+            total += loss.detach() * len(rows)
+            progress(epoch * len(batches) + step + 1, settings.epochs * len(batches), text)
+        return float(total) / len(lengths)
+
+    def accuracy(self) -> float:
+        """Return the share of development pairs that are classified correctly."""
+        settings, lengths = self.settings, self.dev.data.ids.lengths
+        correct = torch.zeros((), dtype=torch.int64, device=settings.device)
+        self.network.eval()
+        with torch.inference_mode(), self._autocast():
+            for rows in cut_by_length(lengths, pairs=settings.batch * DEV_BATCHES, tokens=settings.tokens):
+                batch = self.dev.batch(rows)
+                correct += (self.network(batch.inputs).argmax(-1) == batch.labels).sum()
+        return int(correct) / len(lengths)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        half = self.settings.precision == "bfloat16"
+        kind = torch.device(self.settings.device).type
+        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
+        return context
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {f"now.{name}": parameter for name, parameter in self.network.named_parameters()}
+        tensors |= optimiser_tensors(self.optimiser.optimiser)
+        tensors["random.cpu"] = torch.get_rng_state()
+        if torch.device(self.settings.device).type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.settings.device)
+        return tensors
+
+    def _restore(self, path: Path, fingerprint: Mapping[str, object]) -> None:
+        about, tensors = read_checkpoint(path, fingerprint)
+        try:
+            history: Any = about["standing"]["history"]
+            with torch.no_grad():
+                for name, parameter in self.network.named_parameters():
+                    parameter.copy_(tensors[f"now.{name}"])
+            restore_optimiser(self.optimiser.optimiser, tensors)
+            torch.set_rng_state(tensors["random.cpu"])
+            if "random.cuda" in tensors:
+                torch.cuda.set_rng_state(tensors["random.cuda"], self.settings.device)
+            self.history = [dict(entry) for entry in history]
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise damaged_checkpoint(path, error) from error
+
+
+def _converted(model: PreTrainedModel, number: torch.dtype) -> dict[str, Tensor]:
+    """Return the weights in a number format; indices stay as they are."""
+    weights = model.state_dict().items()
+    return {name: tensor.to(number) if tensor.is_floating_point() else tensor for name, tensor in weights}
+
+
+def _settings(options: dict[str, Any]) -> FineTuningSettings:
+    try:
+        return FineTuningSettings(**options)
+    except TypeError as error:
+        names = ", ".join(field.name for field in fields(FineTuningSettings))
+        raise UsageError(f"fine_tune: {error}", hint=f"settings are {names}") from error
+
+
+def _check(pairs: LabelledPairs | TokenisedPairs, seed: int, change: TensorMap | None, when: str) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
+    if when not in WHEN:
+        raise unknown_name("time of the change", when, WHEN)
+    if change is not None and change.needs_words and when == "train+test":
+        raise UsageError(
+            f"{change!r} depends on the word, so the table could not be trained under it",
+            hint='use when="test", or a method that maps every vector the same way, such as linear or leace',
+        )
+    if isinstance(pairs, LabelledPairs):
+        require_several_labels(pairs)
+
+
+def _check_tokens(model: PreTrainedModel, tokenizer: Tokenizer, pairs: TokenisedPairs) -> None:
+    """Raise an error for a tokenizer without [CLS] at the start, or with ids beyond the table."""
+    first = tokenizer.cls_token_id
+    if first is None or int(pairs.ids.ids[0]) != int(first):
+        raise UsageError(
+            f"the tokenizer {type(tokenizer).__name__} puts no classification token before a pair",
+            hint="use an encoder such as BERT, whose texts begin with [CLS]",
+        )
+    rows = int(model.get_input_embeddings().weight.shape[0])
+    if int(pairs.ids.ids.max()) >= rows:
+        raise UsageError(
+            f"the tokenizer gives the id {int(pairs.ids.ids.max()):,}, but the model has {rows:,} embeddings",
+            hint="use the model's own tokenizer",
+        )
+
+
+def _fingerprint(
+    folder: Path,
+    data: list[TokenisedPairs],
+    settings: FineTuningSettings,
+    seed: int,
+    change: TensorMap | None,
+    when: When,
+) -> dict[str, object]:
+    """Return what must be the same to resume from a checkpoint."""
+    with (folder / "config.json").open("rb") as config:
+        about = {"config_sha256": hashlib.file_digest(config, "sha256").hexdigest()}
+    weights = sorted(folder.glob("*.safetensors"))
+    for path in weights:
+        with path.open("rb") as stream:
+            about[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    sources = {"train": data[0].about["sha256"], "dev": data[1].about["sha256"]}
+    applied = change.digest if change is not None and when == "train+test" else ""
+    return {"body": about, **sources, "seed": seed, "change": applied, **asdict(settings)}
+
+
+def _manifest(
+    fingerprint: Mapping[str, object],
+    data: list[TokenisedPairs],
+    settings: FineTuningSettings,
+    change: TensorMap | None,
+    when: When,
+    run: _Run,
+    seconds: float,
+) -> dict[str, object]:
+    on_gpu = torch.device(settings.device).type == "cuda"
+    return {
+        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "body": fingerprint["body"],
+        "settings": asdict(settings),
+        "data": {"train": data[0].about, "dev": data[1].about},
+        "change": None
+        if change is None
+        else {"map": repr(change), "sha256": change.digest, "site": SITE, "when": when},
+        "tokens": int(data[0].ids.lengths.sum()),
+        "seconds": round(seconds, 2),
+        "device": str(torch.cuda.get_device_name(settings.device)) if on_gpu else settings.device,
+        "packages": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "transformers", "numpy")},
+        },
+    }
+
+
+def _short(record: Mapping[str, Any]) -> dict[str, object]:
+    """Return the part of the manifest that is stored in the model's configuration."""
+    kept = {name: record[name] for name in ("evenhand", "seed", "dev_accuracy", "change", "settings")}
+    return {**kept, "train": record["data"]["train"], "task": "natural language inference"}

@@ -1,0 +1,342 @@
+"""Convert ONNX files of BERT encoders and classifiers into Hugging Face folders.
+
+An exported graph keeps the module path in the names of its nodes, although it renames the weights of linear layers.
+Each weight is found by the node that uses it, 8-bit weights are converted to numbers, and the result is saved with
+`model.safetensors`, so that every view of a transformer works. Only the protobuf messages that hold weights are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
+from evenhand.models.model_files import read_json
+
+Array = NDArray[np.generic]
+# Data types of TensorProto, and the field of a value that is not stored as raw bytes.
+TYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
+FLOATS, INTEGERS, LONGS = 4, 5, 7
+EXTERNAL = 1  # data_location of weights in another file
+LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
+TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+DROPPED = ("embeddings.position_ids",)
+
+
+class Field(NamedTuple):
+    """A field of a protobuf message: number, and bytes or an integer."""
+
+    number: int
+    value: memoryview | int
+
+
+@dataclass
+class Node:
+    """An operation of the graph."""
+
+    op: str = ""
+    name: str = ""
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    integers: dict[str, int] = field(default_factory=dict)
+    constant: Array | None = None
+
+
+@dataclass
+class Graph:
+    """The operations and the weights."""
+
+    nodes: list[Node]
+    weights: dict[str, Array]
+
+
+def import_onnx(source: str | Path, out: str | Path, *, labels: Sequence[str] = ()) -> Path:
+    """Write the Hugging Face folder of a BERT model from its ONNX file.
+
+    Args:
+        source: an .onnx file, or a folder that holds one, with vocab.txt or tokenizer.json in the same or in the
+            folder above.
+        out: the folder to write; it must not exist or be empty.
+        labels: names of the outputs of a classifier, in order; LABEL_0 and so on by default.
+
+    Raises:
+        FormatError: If the file is damaged, or not a BERT encoder or classifier.
+        InputMissingError: If there is no .onnx file or no vocabulary.
+    """
+    from safetensors.numpy import save_file
+
+    path = find_onnx(Path(source))
+    target = Path(out)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise OutputError(f"{target} exists and is not empty", hint="name another folder")
+    graph = read_graph(path)
+    weights = bert_weights(graph, path)
+    config = _config(graph, weights, path, labels)
+    tokenizer = _tokenizer_files(path)
+    target.mkdir(parents=True, exist_ok=True)
+    for file in tokenizer:
+        shutil.copyfile(file, target / file.name)
+    if not (target / "tokenizer_config.json").exists():
+        lower = not any(word != word.lower() for word in _vocabulary(tokenizer) if not word.startswith("["))
+        settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 512}
+        (target / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (target / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    return target
+
+
+def find_onnx(path: Path) -> Path:
+    """Return the ONNX file: the path itself, or the only one in a folder or in its folder onnx."""
+    if path.is_file():
+        return path
+    found = [file for folder in (path, path / "onnx") if folder.is_dir() for file in sorted(folder.glob("*.onnx"))]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(file.name for file in found) or "none"
+    raise InputMissingError(f"{path}: one .onnx file is needed, found {names}", hint="name the file itself")
+
+
+def bert_weights(graph: Graph, path: Path) -> dict[str, NDArray[np.float32]]:
+    """Return the weights under the names of `transformers`, as 32-bit numbers."""
+    found: dict[str, NDArray[np.float32]] = {}
+    for name, array in graph.weights.items():
+        plain = name.removesuffix("_quantized")
+        if plain.endswith((".bias", "LayerNorm.weight", "_embeddings.weight")) and plain not in DROPPED:
+            found[plain] = _dequantised(graph, name, array)
+    for node in graph.nodes:
+        if node.op not in ("MatMul", "MatMulInteger", "Gemm"):
+            continue
+        name = next((name for name in node.inputs[:2] if name in graph.weights and graph.weights[name].ndim == 2), None)
+        module = _module(node.name)
+        if name is None or not module:
+            continue
+        matrix = _dequantised(graph, name, graph.weights[name])
+        kept = node.op == "Gemm" and node.integers.get("transB", 0) == 1
+        found[f"{module}.weight"] = np.ascontiguousarray(matrix if kept else matrix.T)
+    table = [name for name in found if name.endswith("embeddings.word_embeddings.weight")]
+    lost = [f"{name[: -len('bias')]}weight" for name in found if name.endswith("bias")]
+    lost = [name for name in lost if name not in found]
+    if len(table) != 1 or lost:
+        what = f"no weights for {lost[0]}" if lost else "no table embeddings.word_embeddings"
+        raise FormatError(
+            f"{path}: {what}, so it is not an exported BERT model",
+            hint="only BERT encoders and classifiers, of 32 or 8 bits, are converted",
+        )
+    return found
+
+
+def _module(node: str) -> str:
+    """Return the path of the module that a node belongs to: /bert/pooler/dense/Gemm is bert.pooler.dense."""
+    return ".".join(node.strip("/").split("/")[:-1])
+
+
+def _dequantised(graph: Graph, name: str, array: Array) -> NDArray[np.float32]:
+    if not name.endswith("_quantized"):
+        return np.ascontiguousarray(array, dtype=np.float32)
+    stem = name.removesuffix("_quantized")
+    scale = np.asarray(graph.weights[f"{stem}_scale"], dtype=np.float32)
+    zero = np.asarray(graph.weights[f"{stem}_zero_point"], dtype=np.float32)
+    # One number for the matrix, or one for each column.
+    return np.asarray((array.astype(np.float32) - zero) * scale, dtype=np.float32)
+
+
+def _config(
+    graph: Graph, weights: dict[str, NDArray[np.float32]], path: Path, labels: Sequence[str]
+) -> dict[str, object]:
+    """Return the configuration: that of a config.json beside the file, else what the weights show."""
+    classes = weights.get("classifier.bias")
+    if labels and (classes is None or len(labels) != len(classes)):
+        count = "no labels" if classes is None else f"{len(classes)} labels"
+        raise UsageError(f"{len(labels)} labels were given, and the model has {count}", hint="name one for each output")
+    (table,) = (array for name, array in weights.items() if name.endswith("word_embeddings.weight"))
+    layers = {int(match[1]) for name in weights if (match := LAYER.search(name))}
+    inner = next(array for name, array in weights.items() if name.endswith("intermediate.dense.bias"))
+    positions = next(array for name, array in weights.items() if name.endswith("position_embeddings.weight"))
+    types = next((array for name, array in weights.items() if name.endswith("token_type_embeddings.weight")), table[:2])
+    stored = next((p for p in (path.parent, path.parent.parent) if (p / "config.json").is_file()), None)
+    config: dict[str, object] = dict(read_json(stored / "config.json")) if stored else {"hidden_act": "gelu"}
+    sizes: dict[str, object] = {
+        "model_type": "bert",
+        "architectures": ["BertModel" if classes is None else "BertForSequenceClassification"],
+        "vocab_size": len(table),
+        "hidden_size": table.shape[1],
+        "num_hidden_layers": len(layers),
+        "intermediate_size": len(inner),
+        "max_position_embeddings": len(positions),
+        "type_vocab_size": len(types),
+    }
+    for name, value in sizes.items():
+        if name not in ("model_type", "architectures") and config.get(name, value) != value:
+            raise FormatError(f"{path}: {name} is {value} in the weights and {config[name]} in config.json")
+    if "num_attention_heads" not in config:
+        config["num_attention_heads"] = _heads(graph, table.shape[1], path)
+    if classes is not None:
+        names = list(labels) or [f"LABEL_{number}" for number in range(len(classes))]
+        sizes["id2label"] = {str(number): name for number, name in enumerate(names)}
+        sizes["label2id"] = {name: number for number, name in enumerate(names)}
+    return config | sizes
+
+
+def _heads(graph: Graph, width: int, path: Path) -> int:
+    """Return the number of attention heads, which is a constant in the shape that queries are given."""
+    constants = {
+        node.outputs[0]: int(node.constant.ravel()[0])
+        for node in graph.nodes
+        if node.constant is not None and node.constant.size == 1
+    }
+    for node in graph.nodes:
+        if node.op == "Concat" and "attention/self" in node.name and len(node.inputs) == 4:
+            heads, size = (constants.get(name, 0) for name in node.inputs[2:])
+            if heads * size == width:
+                return heads
+    raise FormatError(f"{path}: the number of attention heads is not in the graph", hint="put config.json beside it")
+
+
+def _tokenizer_files(path: Path) -> list[Path]:
+    for folder in (path.parent, path.parent.parent):
+        if (folder / "vocab.txt").is_file() or (folder / "tokenizer.json").is_file():
+            return [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    raise InputMissingError(
+        f"{path}: neither vocab.txt nor tokenizer.json is beside it", hint="fetch the whole package"
+    )
+
+
+def _vocabulary(files: Sequence[Path]) -> list[str]:
+    vocabulary = next((file for file in files if file.name == "vocab.txt"), None)
+    return vocabulary.read_text(encoding="utf-8").split("\n") if vocabulary else []
+
+
+# The protobuf messages ---------------------------------------------------------------------------------------------
+
+
+def read_graph(path: Path) -> Graph:
+    """Read the nodes and weights of an ONNX file.
+
+    Raises:
+        FormatError: If it is damaged, or its weights lie in another file.
+    """
+    try:
+        data = memoryview(path.read_bytes())
+        (graph,) = (_bytes(part) for part in _fields(data) if part.number == 7)
+        nodes = [_node(_bytes(part)) for part in _fields(graph) if part.number == 1]
+        tensors = [_tensor(_bytes(part)) for part in _fields(graph) if part.number == 5]
+    except FormatError:
+        raise
+    except (ValueError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path} is not an ONNX file, or is damaged", hint="fetch it again") from error
+    return Graph(nodes, dict(tensors))
+
+
+def _fields(data: memoryview) -> Iterator[Field]:
+    """Yield the fields of a message."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            value, place = _varint(data, place)
+            yield Field(number, value)
+            continue
+        length = {1: 8, 5: 4}.get(kind, -1)
+        if kind == 2:
+            length, place = _varint(data, place)
+        if length < 0 or place + length > len(data):
+            raise ValueError("a field is longer than its message")
+        yield Field(number, data[place : place + length])
+        place += length
+
+
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, place
+        if shift > 63:
+            raise ValueError("a number is too long")
+
+
+def _bytes(part: Field) -> memoryview:
+    if isinstance(part.value, int):
+        raise TypeError("a number where a message is expected")
+    return part.value
+
+
+def _text(part: Field) -> str:
+    return bytes(_bytes(part)).decode()
+
+
+def _integers(part: Field) -> list[int]:
+    """Return one integer, or a packed list of them; negative numbers are stored as 64-bit two's complements."""
+    if isinstance(part.value, int):
+        values = [part.value]
+    else:
+        values, place = [], 0
+        while place < len(part.value):
+            value, place = _varint(part.value, place)
+            values.append(value)
+    return [value - (1 << 64) if value >= 1 << 63 else value for value in values]
+
+
+def _node(data: memoryview) -> Node:
+    node = Node()
+    for part in _fields(data):
+        if part.number == 1:
+            node.inputs.append(_text(part))
+        elif part.number == 2:
+            node.outputs.append(_text(part))
+        elif part.number == 3:
+            node.name = _text(part)
+        elif part.number == 4:
+            node.op = _text(part)
+        elif part.number == 5:
+            _attribute(node, _bytes(part))
+    return node
+
+
+def _attribute(node: Node, data: memoryview) -> None:
+    name = ""
+    for part in _fields(data):
+        if part.number == 1:
+            name = _text(part)
+        elif part.number == 3 and isinstance(part.value, int):
+            node.integers[name] = part.value
+        elif part.number == 5 and node.op in ("Constant", ""):
+            node.constant = _tensor(_bytes(part))[1]
+
+
+def _tensor(data: memoryview) -> tuple[str, Array]:
+    name, shape, kind = "", [], 1
+    raw: memoryview | None = None
+    values: list[float] = []
+    for part in _fields(data):
+        if part.number == 1:
+            shape += _integers(part)
+        elif part.number == 2 and isinstance(part.value, int):
+            kind = part.value
+        elif part.number == 8:
+            name = _text(part)
+        elif part.number == 9:
+            raw = _bytes(part)
+        elif part.number == FLOATS:
+            values += np.frombuffer(_bytes(part), dtype="<f4").tolist()
+        elif part.number in (INTEGERS, LONGS):
+            values += _integers(part)
+        elif part.number == 14 and part.value == EXTERNAL:
+            raise FormatError("the weights lie in another file, which is not read", hint="export the model as one file")
+    if kind not in TYPES:
+        return name, np.zeros(0, dtype=np.float32)  # texts and the like, which no weight is
+    dtype = np.dtype(TYPES[kind]).newbyteorder("<")
+    flat = np.frombuffer(raw, dtype=dtype) if raw is not None else np.array(values, dtype=dtype)
+    return name, flat.reshape(shape)

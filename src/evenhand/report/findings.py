@@ -1,0 +1,401 @@
+"""Findings: what an audit shows, in at most ten sentences.
+
+Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value, or the
+normal test that its 95 % interval implies, is below .05 after Holm's correction over all tests of the subject. A method
+is said to change a score when the difference is that sure, over all changes of the subject. The test of a change treats
+the two values as independent; they come from the same words, so it errs on the side of "no sure change".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from evenhand.audit import ORIGINAL, Audit
+from evenhand.audit.comparison import distance_from_ideal
+from evenhand.audit.tradeoff import cost_note, is_about_concept
+from evenhand.errors import counted
+from evenhand.measures import Measurement
+from evenhand.measures.registry import IDEALS
+from evenhand.report import numbers
+from evenhand.report.tables import Row, rows
+from evenhand.stats.multiplicity import NORMAL_95, holm, two_sided_p
+
+Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
+ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
+HEADINGS: dict[Kind, str] = {
+    "bias": "Bias found",
+    "change": "What the methods changed",
+    "left": "What is left",
+    "cost": "What it cost",
+    "unmeasured": "What could not be measured",
+}
+LEVEL = 0.05
+MOST = 10
+MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
+BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
+# These take the most biased words of the original and ask whether they can still be told apart. On the original they
+# can, by construction.
+ONLY_LEFT = ("clustering", "recoverability", "neighbours")
+CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, with the number it rests on and the row where it stands."""
+
+    kind: Kind
+    text: str
+    subject: str
+    stage: str = ""
+    label: str = ""
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    """After correction."""
+    reading: str = ""
+    """How to read the number."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A score of a row on a stage with the corrected p-value of its test."""
+
+    row: Row
+    stage: str
+    measurement: Measurement
+    p: float
+    strength: float
+    """Distance from the null in standard errors."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the test is significant after correction."""
+        return self.p < LEVEL
+
+
+def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
+    """Return what an audit shows, most important first.
+
+    Args:
+        audit: the record of a run.
+        most: the largest number of sentences.
+    """
+    share = most if len(audit.subjects) == 1 else max(2, most // len(audit.subjects))
+    every = [finding for subject in audit.subjects for finding in _of_subject(audit, subject)[:share]]
+    return every[:most]
+
+
+def _of_subject(audit: Audit, subject: str) -> list[Finding]:
+    about = [row for row in rows(audit, subject) if row.info.family != "quality" and _asks_about_concept(row, audit)]
+    parts: dict[Kind, list[Finding]] = {
+        "bias": _bias(about, subject)[: MOST_BIAS if audit.mitigated else MOST],
+        "change": _changes(about, subject, audit.mitigated),
+        "left": _left(about, subject, audit.mitigated),
+        "cost": _cost(audit, subject),
+        "unmeasured": _unmeasured(audit, subject),
+    }
+    return [finding for kind in ORDER for finding in parts[kind]]
+
+
+def _asks_about_concept(row: Row, audit: Audit) -> bool:
+    return is_about_concept(row.question, audit.concept)
+
+
+def null_value(row: Row, measurement: Measurement) -> float | None:
+    """Return the value expected without bias, or None if the measure is above its ideal by construction."""
+    null = row.info.null
+    return null.get(measurement.score) if isinstance(null, Mapping) else null
+
+
+def run_tests(about: Iterable[Row], stages: Iterable[str]) -> list[Tested]:
+    """Test every interpretable score against "no bias", and correct the p-values over all of them."""
+    pending: list[tuple[Row, str, Measurement, float, float]] = []
+    for row in about:
+        for stage in stages:
+            measurement = row.cells.get(stage)
+            if measurement is None or measurement.value is None or measurement.not_interpretable:
+                continue
+            test = _test(row, measurement)
+            if test is not None:
+                pending.append((row, stage, measurement, *test))
+    adjusted = holm([p for *_, p, _ in pending])
+    return [
+        Tested(row, stage, measurement, float(corrected), strength)
+        for (row, stage, measurement, _, strength), corrected in zip(pending, adjusted, strict=True)
+    ]
+
+
+def _test(row: Row, measurement: Measurement) -> tuple[float, float] | None:
+    """Return the p-value of a score and its distance from the null in standard errors; None where it has no test."""
+    null = null_value(row, measurement)
+    distance = abs((measurement.value or 0.0) - (null or 0.0))
+    error = standard_error(measurement)
+    strength = distance / error if error else float("inf") if error == 0.0 and distance else 0.0
+    if measurement.p_value is not None:
+        return measurement.p_value, strength
+    if null is None or error is None:
+        return None
+    return (two_sided_p(strength) if strength != float("inf") else 0.0), strength
+
+
+def standard_error(measurement: Measurement) -> float | None:
+    """Return the standard error that a 95 % interval implies; None without an interval."""
+    if not measurement.interval:
+        return None
+    low, high = measurement.interval
+    return (high - low) / (2 * NORMAL_95)
+
+
+def _bias(about: list[Row], subject: str) -> list[Finding]:
+    """Return one sentence for each measure that finds bias, surest first, the best of each view before the rest."""
+    tested = run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [ORIGINAL])
+    if not tested:
+        return []
+    by_measure: dict[str, list[Tested]] = {}
+    for test in tested:
+        by_measure.setdefault(test.row.question.measure, []).append(test)
+    found = [group for group in by_measure.values() if any(test.sure for test in group)]
+    if not found:
+        measures = ", ".join(by_measure)
+        return [
+            Finding(
+                "bias",
+                f"No bias beyond chance: none of {counted(len(tested), 'test')} differs from no bias ({measures}). "
+                "This does not show that there is none.",
+                subject,
+                ORIGINAL,
+            )
+        ]
+    found.sort(key=lambda group: (min(test.p for test in group), -max(test.strength for test in group)))
+    seen: set[str] = set()
+    first: list[list[Tested]] = []
+    rest: list[list[Tested]] = []
+    for group in found:
+        view = group[0].row.info.view
+        (rest if view in seen else first).append(group)
+        seen.add(view)
+    return [_bias_sentence(group, subject) for group in (*first, *rest)]
+
+
+def _bias_sentence(group: list[Tested], subject: str) -> Finding:
+    clearest = min(group, key=lambda test: (test.p, -test.strength))
+    measurement, info = clearest.measurement, clearest.row.info
+    text = f"{_capital(measurement.reading)}: {clearest.row.label} {_evidence(measurement, clearest.p)}."
+    if len(group) > 1:
+        text += f" {info.title}: {sum(test.sure for test in group)} of {len(group)} tests find bias."
+    return _finding("bias", text, subject, clearest)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _finding(kind: Kind, text: str, subject: str, test: Tested) -> Finding:
+    measurement = test.measurement
+    return Finding(
+        kind, text, subject, test.stage, test.row.label, measurement.value, measurement.interval, test.p,
+        test.row.info.reading,
+    )  # fmt: skip
+
+
+def _evidence(measurement: Measurement, p: float) -> str:
+    interval = numbers.interval(measurement)
+    parts = [numbers.number(measurement.value) + (f" {interval}" if interval else ""), numbers.format_p(p)]
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A score before and after a method, with the corrected p-value of the difference."""
+
+    row: Row
+    before: Measurement
+    after: Measurement
+    p: float
+    strength: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the change is significant after correction."""
+        return self.p < LEVEL
+
+    @property
+    def closer(self) -> bool:
+        """Whether the value is nearer to its ideal than before."""
+        return distance_from_ideal(self.after) < distance_from_ideal(self.before)
+
+    @property
+    def reverses(self) -> bool:
+        """Whether both values surely lie on different sides of the ideal, 0 or 50."""
+        better = self.row.info.better_score(self.before.score)
+        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not self.sure:
+            return False
+        ideal = IDEALS[better]
+        (low, high), (new_low, new_high) = self.before.interval, self.after.interval
+        return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
+
+
+def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
+    """Test the change of every score by every method, and correct the p-values over all of them."""
+    pending: list[tuple[str, Row, Measurement, Measurement, float, float]] = []
+    for row in about:
+        for stage in stages:
+            before, after = row.cells.get(ORIGINAL), row.cells.get(stage)
+            if before is None or after is None or before.not_interpretable or after.not_interpretable:
+                continue
+            if before.value is None or after.value is None:
+                continue
+            errors = (standard_error(before), standard_error(after))
+            if errors[0] is None or errors[1] is None:
+                continue
+            spread = (errors[0] ** 2 + errors[1] ** 2) ** 0.5
+            distance = abs(after.value - before.value)
+            strength = distance / spread if spread else float("inf") if distance > 1e-12 else 0.0
+            p = 0.0 if strength == float("inf") else two_sided_p(strength)
+            pending.append((stage, row, before, after, p, strength))
+    adjusted = holm([change[4] for change in pending])
+    changes: dict[str, list[Changed]] = {stage: [] for stage in stages}
+    for (stage, row, before, after, _, strength), p in zip(pending, adjusted, strict=True):
+        changes[stage].append(Changed(row, before, after, float(p), strength))
+    return changes
+
+
+def _changes(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
+    scored = [row for row in about if row.question.variant not in BY_CONSTRUCTION]
+    return [_change_sentence(changes, stage, subject) for stage, changes in run_change_tests(scored, stages).items()]
+
+
+def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Finding:
+    if not changes:
+        return Finding("change", f"No bias score can be compared before and after {stage}.", subject, stage)
+    sure = [change for change in changes if change.sure]
+    total = counted(len(changes), "bias score")
+    if not sure:
+        return Finding("change", f"{stage} changes none of {total} beyond the intervals.", subject, stage)
+    better = [change for change in sure if change.closer and not change.reverses]
+    worse = [change for change in sure if not change.closer and not change.reverses]
+    reversed_ = [change for change in sure if change.reverses]
+    counts = [f"improves {len(better)} of {total} beyond the intervals"]
+    counts += [f"worsens {len(worse)}"] if worse else []
+    counts += [f"reverses {len(reversed_)}"] if reversed_ else []
+    unclear = len(changes) - len(sure)
+    text = f"{stage} {_join(counts)}" + (f"; {unclear} show no sure change." if unclear else ".")
+    clearest = max(better or worse or reversed_, key=lambda change: change.strength)
+    text += f" Clearest change: {_from_to(clearest)}."
+    if worse and clearest not in worse:
+        text += f" Worse: {_from_to(max(worse, key=lambda change: change.strength))}."
+    if reversed_ and clearest not in reversed_:
+        text += f" Reversed: {_from_to(max(reversed_, key=lambda change: change.strength))}."
+    return Finding(
+        "change", text, subject, stage, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
+        clearest.row.info.reading,
+    )  # fmt: skip
+
+
+def _join(parts: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def _from_to(change: Changed) -> str:
+    after = numbers.number(change.after.value) + f" {numbers.interval(change.after)}"
+    return f"{change.row.label} from {numbers.number(change.before.value)} to {after}"
+
+
+def _left(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
+    """Return one sentence for each method: how many scores still differ from no bias, and the clearest."""
+    tested = run_tests(about, stages)
+    sentences = []
+    for stage in stages:
+        after = [test for test in tested if test.stage == stage]
+        sure = [test for test in after if test.sure]
+        if not after:
+            continue
+        if not sure:
+            text = f"After {stage}, none of {counted(len(after), 'test')} differs from no bias beyond chance."
+            sentences.append(Finding("left", text, subject, stage))
+            continue
+        clearest = max(sure, key=lambda test: test.strength)
+        text = (
+            f"After {stage}, {len(sure)} of {counted(len(after), 'test')} still "
+            f"{'differs' if len(sure) == 1 else 'differ'} from no bias: {clearest.measurement.reading}, "
+            f"{clearest.row.label} {_evidence(clearest.measurement, clearest.p)}."
+        )
+        sentences.append(_finding("left", text, subject, clearest))
+    return sentences
+
+
+def _cost(audit: Audit, subject: str) -> list[Finding]:
+    """Return what the methods cost, all in one sentence."""
+    if not audit.mitigated:
+        return []
+    results = [result for result in audit.results if result.subject == subject]
+    note = cost_note(results)
+    if note:
+        return [Finding("cost", f"{_capital(note)}.", subject)]
+    quality = [row for row in rows(audit, subject) if row.info.family == "quality"]
+    if not quality:
+        return [Finding("cost", "Cost not measured: the audit has no measure of quality.", subject)]
+    lost = [
+        (stage, change)
+        for stage, changes in run_change_tests(quality, audit.mitigated).items()
+        for change in changes
+        if change.sure and not change.closer
+    ]
+    if not lost:
+        names = ", ".join(row.label for row in quality)
+        text = f"No method costs quality beyond the intervals ({names}); small sets can miss a small cost."
+        return [Finding("cost", text, subject, label=quality[0].label)]
+    parts = [f"{stage} lowers {_quality_change(change)}" for stage, change in lost]
+    stage, clearest = max(lost, key=lambda pair: pair[1].strength)
+    return [
+        Finding(
+            "cost", f"Quality falls: {'; '.join(parts)}.", subject, stage, clearest.row.label, clearest.after.value,
+            clearest.after.interval, clearest.p, clearest.row.info.reading,
+        )
+    ]  # fmt: skip
+
+
+def _quality_change(change: Changed) -> str:
+    reading = f": {change.after.reading}" if change.after.reading else ""
+    return f"{_from_to(change)}{reading}"
+
+
+def _unmeasured(audit: Audit, subject: str) -> list[Finding]:
+    """Return which cells have no number, and which have one that is not a score of bias, with the commonest reason."""
+    every = [(row, stage, cell) for row in rows(audit, subject) for stage, cell in row.cells.items()]
+    sentences = []
+    for reason_of, state in ((_undefined_reason, "without a number"), (_failed_controls, "not interpretable")):
+        cells = [(row, stage, reason_of(cell)) for row, stage, cell in every if reason_of(cell)]
+        if not cells:
+            continue
+        labels = list(dict.fromkeys(row.label for row, *_ in cells))
+        stages = list(dict.fromkeys(stage for _, stage, _ in cells))
+        (reason, _), *others = Counter(reason for *_, reason in cells).most_common()
+        more = f"; {counted(len(others), 'other reason')}" if others else ""
+        listed = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
+        text = (
+            f"{len(cells)} of {counted(len(every), 'cell')} {'is' if len(cells) == 1 else 'are'} {state}: {listed} "
+            f"({', '.join(stages)}). Reason: {_shorten(reason)}{more}."
+        )
+        sentences.append(Finding("unmeasured", text, subject))
+    return sentences
+
+
+def _undefined_reason(measurement: Measurement) -> str:
+    return measurement.reason if measurement.value is None else ""
+
+
+def _failed_controls(measurement: Measurement) -> str:
+    return measurement.not_interpretable if measurement.value is not None else ""
+
+
+def _shorten(reason: str, most: int = 160) -> str:
+    reason = reason.rstrip(".")
+    return reason if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,98 @@
+"""An audit as Markdown: the findings, the score card and the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from evenhand.audit import Audit
+from evenhand.printable import printable
+from evenhand.report import numbers
+from evenhand.report.findings import CORRECTION, HEADINGS, findings
+from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
+from evenhand.report.tables import by_family
+
+ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+COVERAGE = (
+    "A mitigated subject is not free of bias: a method removes what its own measure sees, and other measures still "
+    "find what is left."
+)
+
+
+def markdown(audit: Audit) -> str:
+    """Return the whole report."""
+    names = ", ".join(audit.subjects)
+    lines = [f"# Bias audit of {plain(names)}", "", f"Concept {plain(audit.concept)}, seed {audit.seed}.", ""]
+    lines += ["## Findings", "", *finding_lines(audit, level=3)]
+    lines += [f"> {plain(str(audit.manifest['concept'].get('limits', '')))} {COVERAGE}".replace(">  ", "> "), ""]
+    for subject in audit.subjects:
+        suffix = f": {plain(subject)}" if len(audit.subjects) > 1 else ""
+        lines += [f"## Score card{suffix}", "", *card_lines(audit, subject)]
+        for title, rows in by_family(audit, subject).items():
+            stages = list(rows[0].cells)
+            body = (
+                [
+                    row.label,
+                    row.arrow,
+                    *(numbers.cell(cell) for cell in row.cells.values()),
+                    numbers.words(row.original),
+                ]
+                for row in rows
+            )
+            lines += [f"## {title}{suffix}", "", *table(["measure", "better", *stages, "words"], body), ""]
+        reasons = dict.fromkeys(
+            f"{label}, {stage}: {cell.reason or cell.note}"
+            for label, cells in audit.rows(subject).items()
+            for stage, cell in cells.items()
+            if cell.reason or cell.note
+        )
+        lines += ["## Notes" + suffix, "", *(f"- {plain(reason)}" for reason in reasons), ""] if reasons else []
+    lines += [f"Written by evenhand {audit.manifest['evenhand']} on {audit.manifest['created']}.", ""]
+    return "\n".join(lines)
+
+
+def finding_lines(audit: Audit, *, level: int) -> Iterator[str]:
+    """Yield the findings as lists under their headings."""
+    heading = ""
+    for finding in findings(audit):
+        title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
+        if title != heading:
+            yield from ([""] if heading else [])
+            yield from (f"{'#' * level} {plain(title)}", "")
+            heading = title
+        yield f"- {plain(finding.text)}"
+    yield from ("", f"{CORRECTION[0].upper()}{CORRECTION[1:]}.", "")
+
+
+def card_lines(audit: Audit, subject: str) -> list[str]:
+    """Return the score card with the meaning of its signs."""
+    card = score_card(audit, subject)
+    stages = list(card[0].cells) if card else []
+    body = (
+        [line.row.label, line.row.arrow, *(_shown(cell.sign, cell.measurement.value) for cell in line.cells.values())]
+        for line in card
+    )
+    used = {cell.state for line in card for cell in line.cells.values()}
+    key = ", ".join(f"{SIGNS[state]} {MEANINGS[state]}" for state in SIGNS if state in used)
+    return [*table(["measure", "better", *stages], body), "", f"{key}.", ""]
+
+
+def _shown(sign: str, value: float | None) -> str:
+    return sign if value is None else f"{sign} {numbers.number(value)}"
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return a table; the first column is on the left, the others on the right."""
+    head = list(columns)
+    lines = [_line(head), _line([":--", *("--:" for _ in head[1:])])]
+    return lines + [_line(map(plain, row)) for row in rows]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def plain(text: str) -> str:
+    """Return a text on one line whose characters Markdown and HTML do not interpret."""
+    line = " ".join(printable(text).split())
+    return re.sub(r"[\\`*_\[\]|#<>&]", lambda match: ENTITIES.get(match[0], f"\\{match[0]}"), line)

@@ -1,0 +1,78 @@
+"""HONEST (Nozza et al. 2021): sentence beginnings about identities, and HurtLex, the lexicon of hurtful words."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenhand.errors import FormatError, UsageError
+from evenhand.files import existing
+
+MASK = "[M]"
+
+
+@dataclass(frozen=True)
+class HonestTemplate:
+    """A sentence with `{}` for the word that the model fills in.
+
+    Attributes:
+        context: the sentence.
+        template: the sentence before the identity was filled in.
+        identity: the person, such as "the woman".
+        group: the group of the identity: female or male, queer or not.
+    """
+
+    context: str
+    template: str
+    identity: str
+    group: str
+
+
+def read_templates(folder: str | Path, language: str = "en", part: str = "binary") -> tuple[HonestTemplate, ...]:
+    """Read the sentences of one language; `part` is "binary" or "queer_nonqueer" (English only)."""
+    path = Path(folder) / part / f"{language}_template.tsv"
+    if not path.is_file():
+        known = sorted(file.name.partition("_")[0] for file in Path(folder).glob(f"{part}/*_template.tsv"))
+        raise UsageError(
+            f"HONEST has no sentences of {part!r} in language {language!r}",
+            hint=f"it has {', '.join(known) or 'none'} in {str(folder)!r}",
+        )
+    sentences = []
+    for number, row in enumerate(_table(path), start=2):
+        try:
+            text, raw, identity, group = (row[name] for name in ("template_masked", "raw", "identity", "category"))
+        except KeyError as error:
+            raise FormatError(f"{path} has no column {error}") from error
+        if text.count(MASK) != 1:
+            raise FormatError(f"{path}, line {number}: the sentence needs {MASK} once: {text!r}")
+        sentences.append(HonestTemplate(" ".join(text.replace(MASK, "{}").split()), raw, identity, group))
+    return tuple(sentences)
+
+
+def read_hurtlex(folder: str | Path, language: str = "en") -> Mapping[str, str]:
+    """Return the category of each word of the conservative level, folded by `fold`, as HONEST uses it."""
+    path = Path(folder) / f"hurtlex_{language.upper()}.tsv"
+    if not path.is_file():
+        known = sorted(file.stem.rpartition("_")[2].lower() for file in Path(folder).glob("hurtlex_*.tsv"))
+        raise UsageError(
+            f"there is no HurtLex lexicon for language {language!r} in {str(folder)!r}",
+            hint=f"languages: {', '.join(known)}",
+        )
+    try:
+        return {fold(row["lemma"]): row["category"] for row in _table(path) if row["level"] == "conservative"}
+    except KeyError as error:
+        raise FormatError(f"{path} has no column {error}") from error
+
+
+def fold(text: str) -> str:
+    """Return a word in lower case without accents and surrounding punctuation."""
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return plain.lower().strip(" \t\r\n.,;:!?\"'()[]«»“”‘’")
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with existing(path).open(encoding="utf-8-sig", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))

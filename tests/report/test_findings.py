@@ -1,0 +1,173 @@
+"""Findings: which sentences an audit earns. Every audit here is made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
+from evenhand.measures import Measurement
+from evenhand.models.vectors import Coverage
+from evenhand.report.findings import Finding, findings, holm, two_sided_p
+from evenhand.report.terminal import fold_label
+
+READINGS = {"weat": "Male names nearer to Career", "similarity": "rho"}
+
+
+def score(measure: str, value: float | None, half: float = 0.1, **fields) -> Measurement:
+    """Return a measurement with a symmetric interval, or an undefined one."""
+    interval = None if value is None else (value - half, value + half)
+    status = "undefined" if value is None else "ok"
+    reading = READINGS.get(measure, "a reading")
+    made = Measurement(measure, value, 10, Coverage(()), status=status, interval=interval, reading=reading)
+    return replace(made, **fields)
+
+
+def audit(rows: dict[str, tuple[Measurement, ...]], stages: tuple[str, ...] = (ORIGINAL, "linear")) -> Audit:
+    """Return an audit of one subject, with the measurements of each row by stage."""
+    results = [
+        Result("v", stage, Question(cell.measure, label), replace(cell, query=label))
+        for label, cells in rows.items()
+        for stage, cell in zip(stages, cells, strict=True)
+    ]
+    manifest = {
+        "concept": {"name": "gender"},
+        "subjects": [{"name": "v"}],
+        "arguments": {"effective": {"seed": 0}},
+    }
+    return Audit(manifest, tuple(Stage(stage, "v") for stage in stages), tuple(results))
+
+
+def sentences(record: Audit, kind: str) -> list[str]:
+    return [finding.text for finding in findings(record) if finding.kind == kind]
+
+
+def test_bias_is_found_with_its_number_interval_and_direction() -> None:
+    record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001),)}, (ORIGINAL,))
+    (finding,) = findings(record)
+    assert finding.text == "Male names nearer to Career: weat-6 1.50 [1.30, 1.70], p = .001."
+    assert (finding.kind, finding.label, finding.value, finding.stage) == ("bias", "weat-6", 1.5, ORIGINAL)
+    assert finding.reading
+
+
+def test_no_bias_beyond_chance_is_said_and_is_no_proof() -> None:
+    record = audit({"weat-6": (score("weat", 0.4, 1.0, p_value=0.4),)}, (ORIGINAL,))
+    assert sentences(record, "bias") == [
+        "No bias beyond chance: none of 1 test differs from no bias (weat). This does not show that there is none."
+    ]
+
+
+def test_p_values_are_corrected_over_the_family() -> None:
+    """p = .02 is a finding alone, and none among five tests."""
+    alone = audit({"weat-6": (score("weat", 1.0, 0.5, p_value=0.02),)}, (ORIGINAL,))
+    assert "nearer to Career" in sentences(alone, "bias")[0]
+    labels = ("weat-6", "weat-7", "weat-8", "weat-6b", "weat-6c")
+    among = audit({label: (score("weat", 1.0, 0.5, p_value=0.02),) for label in labels}, (ORIGINAL,))
+    assert "No bias beyond chance" in sentences(among, "bias")[0]
+
+
+def test_no_difference_is_said() -> None:
+    record = audit({"weat-6": (score("weat", 1.0, 0.5, p_value=0.01), score("weat", 0.8, 0.5, p_value=0.03))})
+    assert sentences(record, "change") == ["linear changes none of 1 bias score beyond the intervals."]
+
+
+def test_an_improvement_is_said_with_both_values() -> None:
+    record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.25, 0.2, p_value=0.3))})
+    assert sentences(record, "change") == [
+        "linear improves 1 of 1 bias score beyond the intervals. "
+        "Clearest change: weat-6 from 1.50 to 0.250 [0.050, 0.450]."
+    ]
+    assert sentences(record, "left") == ["After linear, none of 1 test differs from no bias beyond chance."]
+
+
+def test_a_change_of_sign_inside_the_noise_is_no_reversal() -> None:
+    noisy = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", -0.3, 0.6, p_value=0.5))})
+    assert "reverses" not in sentences(noisy, "change")[0]
+    sure = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", -1.3, 0.3, p_value=0.002))})
+    assert "reverses 1" in sentences(sure, "change")[0]
+    assert "improves 0" in sentences(sure, "change")[0]
+
+
+def test_an_undefined_value_is_no_success() -> None:
+    gone = score("weat", None, reason="she/he: both sides have the same vectors")
+    record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), gone)})
+    assert sentences(record, "change") == ["No bias score can be compared before and after linear."]
+    assert sentences(record, "left") == []
+    assert sentences(record, "unmeasured") == [
+        "1 of 2 cells is without a number: weat-6 (linear). Reason: she/he: both sides have the same vectors."
+    ]
+
+
+def test_a_score_that_is_not_interpretable_is_neither_bias_nor_success() -> None:
+    failed = score("nli-gap", 0.0, 0.01, details={"not_interpretable": "controls at 40 %"})
+    record = audit({"nli-gap": (score("nli-gap", -0.5, 0.1), failed)})
+    assert "improves" not in " ".join(sentences(record, "change"))
+    assert sentences(record, "unmeasured") == [
+        "1 of 2 cells is not interpretable: nli-gap (linear). Reason: controls at 40 %."
+    ]
+
+
+def test_words_chosen_by_their_bias_show_no_bias_of_the_original() -> None:
+    """Clustering is 1 on the original by construction; after a method it says what is left."""
+    record = audit({"clustering": (score("clustering", 1.0, 0.0), score("clustering", 0.8, 0.02))})
+    assert sentences(record, "bias") == []
+    assert "After linear, 1 of 1 test still differs from no bias" in sentences(record, "left")[0]
+
+
+def test_a_measure_that_is_never_zero_is_not_tested_against_zero() -> None:
+    record = audit({"ripa": (score("ripa", 0.7, 0.05),)}, (ORIGINAL,))
+    assert findings(record) == []
+
+
+def test_controls_about_something_else_are_not_bias_of_the_concept() -> None:
+    record = audit({"weat-1": (score("weat", 1.5, 0.1, p_value=1e-4),)}, (ORIGINAL,))
+    assert findings(record) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (0.5, "Quality falls: linear lowers similarity:men from 0.700 to 0.500 [0.450, 0.550]: rho."),
+        (0.69, "No method costs quality beyond the intervals (similarity:men); small sets can miss a small cost."),
+    ],
+)
+def test_cost(after: float, expected: str) -> None:
+    cells = (score("similarity", 0.7, 0.05), score("similarity", after, 0.05))
+    assert sentences(audit({"men": cells}), "cost") == [expected]
+
+
+def test_cost_that_was_not_measured_is_said() -> None:
+    record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.2, 0.2, p_value=0.3))})
+    assert sentences(record, "cost")[0].startswith("Cost not measured")
+
+
+def test_at_most_ten_sentences_and_all_kinds_in_order() -> None:
+    measures = ("weat", "rnd", "nli-gap", "occupation-share")
+    rows = {
+        f"{name}-{number}": (score(name, 1.0, 0.1), score(name, 0.9, 0.1)) for name in measures for number in range(3)
+    }
+    record = audit(rows)
+    kinds = [finding.kind for finding in findings(record)]
+    assert len(kinds) <= 10
+    assert kinds == sorted(kinds, key=("bias", "change", "left", "cost", "unmeasured").index)
+
+
+def test_findings_are_part_of_the_record(tmp_path) -> None:
+    record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001),)}, (ORIGINAL,))
+    written = record.to_dict()["findings"]
+    assert [Finding(**each) for each in written] == findings(record)
+
+
+def test_holm_and_the_normal_test_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]).tolist() == []
+    assert two_sided_p(1.959963984540054) == pytest.approx(0.05)
+
+
+def test_labels_break_after_colons_and_hyphens_only() -> None:
+    assert fold_label("weat-6") == "weat-6"
+    for label in ("neighbours:bolukbasi2016-professions", "analogy-generation:neutral-share"):
+        folded = fold_label(label)
+        assert all(len(line) <= 21 for line in folded.split("\n"))
+        assert folded.replace("\n  ", "") == label
