@@ -47,6 +47,7 @@ ELMO_SITES = {"embeddings": "token vectors", "layer:1": "first biLSTM layer", "l
 ELMO_PAIRS = (
     *(((name, name), ("none", "none")) for name in DEV_ELMO if name != "none"),
     *(((f"he-she {place}",) * 2, (f"random {place}",) * 2) for place in ("embeddings", "layers")),
+    *((("none", name), ("none", "none")) for name in ("he-she embeddings", "he-she layers", "random embeddings")),
 )
 TITLES = {
     "none": "no projection",
@@ -107,7 +108,7 @@ def bert_differences(kept: Row, data: str) -> str:
     """Differences of conditions, seed by seed, with a paired t-test; p-values are Holm-adjusted over the table."""
     pairs = [("he-she@test", "none"), ("random@test", "none"), ("he-she", "none"), ("random", "none")]
     pairs.append(("he-she", "random"))
-    measured = {**SCORES, f"|{GAP}|": gap_size}
+    measured = {**SCORES, f"size of the {GAP}": gap_size}
     found = []
     for condition, base in pairs:
         before = {run["seed"]: run for run in runs_of(kept, data, base)}
