@@ -8,8 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import evenhand as eh
+from evenhand.cli import app
 from evenhand.errors import FormatError, MissingExtraError, OutputError, UsageError
 from evenhand.mitigations import CDATuning, DropoutTuning, FineTuning
 
@@ -167,3 +169,17 @@ def test_adapters(folder: Path, tmp_path: Path) -> None:
     assert changed
     assert all(part in name for name in changed for part in ("weight",))
     assert all(any(key in name for key in ("query", "value", "c_attn")) for name in changed)
+
+
+def test_the_command(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(TEXTS), encoding="utf-8")
+    settings = [f"{name}={value}" for name, value in ({"text": text} | QUICK | {"steps": 4}).items()]
+    arguments = ["debias", f"hf:{tiny_folder('GPT2LMHeadModel')}", "-o", str(tmp_path / "out")]
+    options = [part for setting in settings for part in ("--set", setting)]
+    done = CliRunner().invoke(app, [*arguments, "--method", "cda-tuning", *options, "--seed", "2", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["report"]["training"]["seed"] == 2
+    assert eh.open(f"hf:{tmp_path / 'out'}").view("likelihood").log_probabilities(["he was"]).tokens.sum() > 0
+    refused = CliRunner().invoke(app, [*arguments, "--method", "self-debias"])
+    assert "nothing to write" in refused.output

@@ -1,4 +1,4 @@
-"""`evenhand debias`: fit a method, apply it, and write the changed vectors, model folder or corpus."""
+"""`evenhand debias`: fit a method, apply it, write the vectors with their history, the model or the corpus."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.screens.debias import show_changed_model
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
-from evenhand.cli.verbs.debias_corpus import is_corpus, write_corpus
+from evenhand.cli.verbs.debias_corpus import write_corpus
+from evenhand.cli.verbs.debias_tuning import train_model
 from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def debias(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Remove a concept from vectors, a model or a corpus and write the result; or compare all methods."""
+    """Remove a concept from vectors, a model or a corpus and write the result, or compare all methods."""
     from evenhand import words
     from evenhand.subjects.transformer_subject import TransformerSubject
 
@@ -115,13 +116,11 @@ def debias(
     methods = parse_methods(method, option or [], site) if method else []
     for one in methods:
         one.check_concept(about)
-    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None}
-    if not sweep and is_corpus(subject):
-        reading["format"] = format
-        write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json)
+    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None, "format": format}
+    if write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json):
         return
-    if given := next((name for name, value in reading.items() if value is not None), ""):
-        raise UsageError(f"--{given.replace('_', '-')} is for corpora", hint="write corpus:PATH, or leave it out")
+    if train_model(subject, methods, about, out, device=device, save=save_map, seed=seed, as_json=as_json):
+        return
     opened = _open(subject, None if sweep else out, device=device, case=case, format=format, allow_pickle=allow_pickle)
     if sweep:
         compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 SHOWN = 12  # most frequent swaps
 
 
-def is_corpus(address: str) -> bool:
-    """Return whether an address means a corpus."""
-    from evenhand.subjects.corpora import CorpusSubject
-    from evenhand.subjects.opening import kind_of_address, parse_address
-
-    return kind_of_address(parse_address(address)) is CorpusSubject
-
-
 def write_corpus(
     address: str,
     methods: Sequence[Mitigation],
@@ -35,13 +27,22 @@ def write_corpus(
     save: Path | None,
     seed: int,
     as_json: bool,
-) -> None:
-    """Fit text methods, write the changed corpus, and show what was swapped."""
+) -> bool:
+    """Fit text methods, write the changed corpus, and show what was swapped; return False if there is no corpus."""
     from evenhand.mitigations import CounterfactualAugmentation
     from evenhand.mitigations.text.augmentation import write_augmented
     from evenhand.mitigations.text.text_change import TextChain
-    from evenhand.subjects.opening import parse_address
+    from evenhand.subjects.corpora import CorpusSubject
+    from evenhand.subjects.opening import kind_of_address, parse_address
 
+    options = {name: value for name, value in reading.items() if value is not None}
+    if kind_of_address(parse_address(address)) is not CorpusSubject:
+        if given := sorted(set(options) - {"format"}):
+            name = given[0].replace("_", "-")
+            raise UsageError(f"--{name} is for corpora", hint="write corpus:PATH, or leave it out")
+        return False
+    if not methods:
+        raise UsageError("--sweep compares methods on word vectors", hint="name a method: --method cda")
     text_methods = [method for method in methods if isinstance(method, CounterfactualAugmentation)]
     if other := next((method for method in methods if method not in text_methods), None):
         raise UsageError(f"{other.id} changes {other.view}, not the text of a corpus", hint="use --method cda")
@@ -49,7 +50,6 @@ def write_corpus(
     fitted = changes[0] if len(changes) == 1 else TextChain(tuple(changes))
     parsed = parse_address(address)
     path = str(parsed.path) if parsed.entry_kind else parsed.rest
-    options = {name: value for name, value in reading.items() if value is not None}
     fields = tuple(part.strip() for part in str(options.pop("field", "text")).split(","))
     with progress("swapping") as bar:
         result = write_augmented(fitted, path, out, fields=fields, progress=bar, **options)
@@ -60,6 +60,7 @@ def write_corpus(
     else:
         _show(result, fitted)
     note(f"wrote {out}, seed {seed}")
+    return True
 
 
 def _show(result: AugmentedCorpus, change: TextChange) -> None:

@@ -101,8 +101,8 @@ class FineTuning(Mitigation):
     formula: ClassVar[str] = "minimise the loss of the language model on D"
     cites: ClassVar[tuple[str, ...]] = ("webster2020", "meade2022")
     limits: ClassVar[str] = (
-        "A control, not a mitigation: it shows what further training on the same text does by itself. Needs a text, and "
-        "a masked or causal transformer."
+        "A control, not a mitigation: it shows what further training on the same text does by itself. Needs a text, "
+        "and a masked or causal transformer."
     )
     view: ClassVar[str] = "likelihood"
 
