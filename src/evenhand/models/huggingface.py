@@ -228,11 +228,9 @@ def _no_weights(folder: Path) -> EvenhandError:
             f"{folder}: holds an adapter without its base model",
             hint="merge it first: merge_and_unload() of peft, then save_pretrained(folder)",
         )
-    if onnx := sorted(path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")):
-        return FormatError(
-            f"{folder}: the weights are an ONNX file ({onnx[0]}), which transformers does not read",
-            hint=f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER",
-        )
+    if onnx := [path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")]:
+        hint = f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER"
+        return FormatError(f"{folder}: the weights are an ONNX file ({onnx[0]})", hint=hint)
     return InputMissingError(
         f"{folder}: no weights ({WEIGHTS} or {INDEX})" + (f", only {few(others)}" if others else ""),
         hint="fetch the whole folder of the model",

@@ -1,4 +1,4 @@
-"""`evenhand debias`: fit a method, apply it, write the vectors with their history, or the model as a folder."""
+"""`evenhand debias`: fit a method, apply it, and write the changed vectors, model folder or corpus."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from evenhand.cli.options import (
     Format,
     Json,
     Seed,
+    SkipBad,
     SubjectArgument,
     notes_on_stderr,
     open_subjects,
 )
 from evenhand.cli.screens.debias import show_changed_model
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.verbs.debias_corpus import is_corpus, write_corpus
 from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ def debias(
     ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[
-        Path | None, typer.Option("--save-map", help="Also write the fitted map (.safetensors).", show_default=False)
+        Path | None,
+        typer.Option("--save-map", help="Also write the fitted map or change.", show_default=False),
     ] = None,
     site: Annotated[
         str | None,
@@ -91,10 +94,19 @@ def debias(
     case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
+    field: Annotated[
+        str | None,
+        typer.Option(help="Corpora: field with the text, or several with commas.", show_default="text"),
+    ] = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(help="Corpora: whether a plain text file or each line is a document.", show_default="file"),
+    ] = None,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Remove a concept from vectors or from a model and write the result, or compare all methods."""
+    """Remove a concept from vectors, a model or a corpus and write the result; or compare all methods."""
     from evenhand import words
     from evenhand.subjects.transformer_subject import TransformerSubject
 
@@ -103,6 +115,13 @@ def debias(
     methods = parse_methods(method, option or [], site) if method else []
     for one in methods:
         one.check_concept(about)
+    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None}
+    if not sweep and is_corpus(subject):
+        reading["format"] = format
+        write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json)
+        return
+    if given := next((name for name, value in reading.items() if value is not None), ""):
+        raise UsageError(f"--{given.replace('_', '-')} is for corpora", hint="write corpus:PATH, or leave it out")
     opened = _open(subject, None if sweep else out, device=device, case=case, format=format, allow_pickle=allow_pickle)
     if sweep:
         compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)
