@@ -242,8 +242,8 @@ def load_model(
 ) -> LoadedModel:
     """Load the model of a folder.
 
-    A pooler for which the folder has no weights, as in an encoder that was saved as a language model, is removed rather
-    than filled with random numbers. Maps that were saved beside the weights are applied by hooks.
+    A pooler without stored weights, as in an encoder that was saved as a language model, is removed rather than filled
+    with random numbers. Maps that were saved beside the weights are applied by hooks.
 
     Args:
         source: a folder, or a Hub id in the local cache.
@@ -256,6 +256,7 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
+    from evenhand.models.encoders.saving import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -277,12 +278,8 @@ def load_model(
             output_loading_info=True,
         )
     notes = _check_loaded(folder, kind, model, info)
-    model = model.to(device).eval()
-    if (folder / SITE_MAPS).is_file():
-        from evenhand.models.encoders.saving import restore_maps
-
-        notes += (restore_maps(model, folder),)
-    return LoadedModel(model, notes)
+    model.to(device).eval()
+    return LoadedModel(model, (*notes, *restore_maps(model, folder)))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
