@@ -3,8 +3,9 @@
     python scripts/encoders_page.py [--bert NLI_JSON...] [--mlm MLM_JSON] [--elmo ELMO_JSON] [--audit FOLDER...]
 
 NLI_JSON and MLM_JSON are of scripts/bert_experiment.py, ELMO_JSON is of scripts/elmo_experiment.py, a FOLDER is that of
-`evenhand audit`. What is given replaces what reproductions/encoders.json has of the same kind; then every table between
-`<!-- table NAME -->` and `<!-- end -->` in reproductions/encoders.md is written anew from it.
+`evenhand audit`. What is given replaces what reproductions/encoders.json has of the same kind, and ELMO_JSON replaces
+reproductions/elmo.json. Then every table between `<!-- table NAME -->` and `<!-- end -->` in reproductions/encoders.md
+is written anew from them.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from typing import Any
 from scipy import stats
 
 PAGES = Path(__file__).parents[1] / "reproductions"
-PAGE, KEPT = PAGES / "encoders.md", PAGES / "encoders.json"
+PAGE, KEPT, KEPT_ELMO = PAGES / "encoders.md", PAGES / "encoders.json", PAGES / "elmo.json"
 Row = dict[str, Any]
 PROBE = "gender-occupation"
 # Net neutral, fraction neutral, T:0.5 and T:0.7 of BERT-base and all of SNLI: tables 1 and 15 of Dev et al. 2020.
@@ -39,6 +40,15 @@ DEV_ELMO: dict[str, tuple[float, ...]] = {
     "he-she embeddings": (0.488, 0.502, 0.479, 0.364),
     "random embeddings": (0.414, 0.402, 0.309, 0.062),
 }
+DEV_ELMO_ACCURACY = {"none": 0.8837, "he-she layers": 0.8742, "he-she embeddings": 0.8804}
+# Singular values 2 to 4 of the gendered pairs, relative to the first, and the cosine of he - she: table 12.
+DEV_ELMO_DIRECTION = (0.46, 0.32, 0.29, 0.60)
+ELMO_SITES = {"embeddings": "token vectors", "layer:1": "first biLSTM layer", "layer:2": "second biLSTM layer"}
+ELMO_PAIRS = (
+    *(((name, name), ("none", "none")) for name in DEV_ELMO if name != "none"),
+    *(((f"he-she {place}",) * 2, (f"random {place}",) * 2) for place in ("embeddings", "layers")),
+    *((("none", name), ("none", "none")) for name in ("he-she embeddings", "he-she layers", "random embeddings")),
+)
 TITLES = {
     "none": "no projection",
     "he-she@test": "he-she at test",
@@ -98,23 +108,26 @@ def bert_differences(kept: Row, data: str) -> str:
     """Differences of conditions, seed by seed, with a paired t-test; p-values are Holm-adjusted over the table."""
     pairs = [("he-she@test", "none"), ("random@test", "none"), ("he-she", "none"), ("random", "none")]
     pairs.append(("he-she", "random"))
-    measured = {**SCORES, f"|{GAP}|": gap_size}
+    measured = {**SCORES, f"size of the {GAP}": gap_size}
     found = []
     for condition, base in pairs:
         before = {run["seed"]: run for run in runs_of(kept, data, base)}
         after = [run for run in runs_of(kept, data, condition) if run["seed"] in before]
         if len(after) < 2:
             continue
-        for name, score in measured.items():
-            changes = [score(run[PROBE]) - score(before[run["seed"]][PROBE]) for run in after]
-            found.append((condition, base, name, changes, p_value(changes)))
-        accuracy = [run["test"] - before[run["seed"]]["test"] for run in after]
-        found.append((condition, base, "SNLI test", accuracy, p_value(accuracy)))
-    adjusted = holm([p for *_, p in found])
-    rows = []
-    for (condition, base, name, changes, p), corrected in zip(found, adjusted, strict=True):
-        centre = f"{statistics.fmean(changes):+.3f}"
         title = f"{TITLES[condition]} − {TITLES[base]}"
+        for name, score in measured.items():
+            found.append((title, name, [score(run[PROBE]) - score(before[run["seed"]][PROBE]) for run in after]))
+        found.append((title, "SNLI test", [run["test"] - before[run["seed"]]["test"] for run in after]))
+    return differences(found)
+
+
+def differences(found: Sequence[tuple[str, str, list[float]]]) -> str:
+    """A table of paired differences by title and score; p-values are Holm-adjusted over it."""
+    p_values = [p_value(changes) for *_, changes in found]
+    rows = []
+    for (title, name, changes), p, corrected in zip(found, p_values, holm(p_values), strict=True):
+        centre = f"{statistics.fmean(changes):+.3f}"
         rows.append([title, name, centre, interval(changes), f"{p:.3f}", f"{corrected:.3f}", str(len(changes))])
     return table(("difference", "score", "mean", "95 % interval", "p", "p, Holm", "pairs"), rows)
 
@@ -214,15 +227,80 @@ def elmo_scores(kept: Row, _: str) -> str:
     def rows() -> Iterator[list[str]]:
         known = [(run["trained"], run["tested"]) for run in runs]
         for trained, tested in dict.fromkeys([*((name, name) for name in DEV_ELMO), *known]):
-            title = tested if trained == tested else f"{tested}, at test only"
+            title = elmo_title(trained, tested)
             if trained == tested and tested in DEV_ELMO:
-                yield [title, "published", *(f"{value:.3f}" for value in DEV_ELMO[tested]), "", "1"]
-            found = [run for run in runs if (run["trained"], run["tested"]) == (trained, tested)]
+                accuracy = f"{DEV_ELMO_ACCURACY[tested]:.3f}" if tested in DEV_ELMO_ACCURACY else ""
+                yield [title, "published", *(f"{value:.3f}" for value in DEV_ELMO[tested]), accuracy, "1"]
+            found = list(elmo_runs(kept, trained, tested).values())
             if found:
                 cells = [mean(score(run["probe"]) for run in found) for score in SCORES.values()]
                 yield [title, "ours", *cells, mean(run["test"]["accuracy"] for run in found), str(len(found))]
 
     return table(("removed", "model", *SCORES, "SNLI test", "models"), rows())
+
+
+def elmo_runs(kept: Row, trained: str, tested: str) -> dict[int, Row]:
+    """The runs of a condition by seed."""
+    runs = kept.get("elmo", {}).get("rows", [])
+    return {run["seed"]: run for run in runs if (run["trained"], run["tested"]) == (trained, tested)}
+
+
+def elmo_title(trained: str, tested: str) -> str:
+    """What was removed where."""
+    return tested if trained == tested else f"{tested}, at test only"
+
+
+def elmo_gaps(kept: Row, _: str) -> str:
+    """Which way the conclusions over ELMo lean, and what the models answer to pairs of known label."""
+
+    def rows() -> Iterator[list[str]]:
+        conditions = [(run["trained"], run["tested"]) for run in kept.get("elmo", {}).get("rows", [])]
+        for condition in dict.fromkeys(conditions):
+            found = [run["probe"] for run in elmo_runs(kept, *condition).values()]
+            cells: list[str] = []
+            for label in ("entailment", "contradiction"):
+                cells += [mean(one["groups"][group][label] for one in found) for group in ("male", "female")]
+                cells.append(mean(one["gap"][label] for one in found))
+            controls = [
+                mean(one["controls"][f"control-{label}"] for one in found) for label in ("entailment", "contradiction")
+            ]
+            yield [elmo_title(*condition), *cells, *controls, str(len(found))]
+
+    heads = ("removed", "entailed of men", "of women", "gap", "contradicted of men", "of women", "gap")
+    return table((*heads, "controls E", "controls C", "models"), rows())
+
+
+def elmo_differences(kept: Row, _: str) -> str:
+    """Differences of conditions over ELMo, seed by seed."""
+    found = []
+    for condition, base in ELMO_PAIRS:
+        after, before = elmo_runs(kept, *condition), elmo_runs(kept, *base)
+        seeds = sorted(after.keys() & before.keys())
+        if len(seeds) < 2:
+            continue
+        title = f"{elmo_title(*condition)} − {elmo_title(*base)}"
+        for name, score in {"NN": SCORES["NN"], GAP: gap_of_entailment}.items():
+            found.append((title, name, [score(after[s]["probe"]) - score(before[s]["probe"]) for s in seeds]))
+        found.append(
+            (title, "SNLI test", [after[s]["test"]["accuracy"] - before[s]["test"]["accuracy"] for s in seeds])
+        )
+    return differences(found)
+
+
+def gap_of_entailment(found: Row) -> float:
+    """How much more often women are entailed than men."""
+    return float(found["gap"]["entailment"])
+
+
+def elmo_directions(kept: Row, _: str) -> str:
+    """How much of the difference of gendered pairs is one direction, and whether he - she is that one."""
+    found = kept.get("elmo", {}).get("directions", {}).get("stability", {})
+    rows = [["token vectors", "published", *(f"{value:.2f}" for value in DEV_ELMO_DIRECTION), "", "9"]]
+    for site, title in ELMO_SITES.items():
+        if one := found.get(site):
+            numbers = [*one["ratios"][:3], one["cosine"], one["he_she_cosine"]]
+            rows.append([title, "ours", *(f"{value:.2f}" for value in numbers), str(one["pairs"])])
+    return table(("site", "model", "2nd", "3rd", "4th", "cosine", "cos(he, she)", "pairs"), rows)
 
 
 def audit_table(kept: Row, subject: str) -> str:
@@ -275,9 +353,10 @@ def merged(kept: Row, given: argparse.Namespace) -> Row:
         new = json.loads(path.read_text())
         data = new["runs"][0]["data"]
         result["bert"] = {**result.get("bert", {}), data: rounded(new)}
-    for name in ("mlm", "elmo"):
-        if path := getattr(given, name):
-            result[name] = rounded(json.loads(path.read_text()))
+    if given.mlm:
+        result["mlm"] = rounded(json.loads(given.mlm.read_text()))
+    if given.elmo:
+        result["elmo"] = json.loads(given.elmo.read_text())
     if given.audit:
         new = rounded(audited(given.audit))
         subjects = {row["subject"] for row in new}
@@ -293,6 +372,9 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "bert-other-probes": bert_other_probes,
     "masked-model": masked_model,
     "elmo": elmo_scores,
+    "elmo-differences": elmo_differences,
+    "elmo-gaps": elmo_gaps,
+    "elmo-directions": elmo_directions,
     "audit": audit_table,
 }
 
@@ -311,15 +393,25 @@ def skeleton(kept: Row) -> str:
     """A page of tables alone, for the first results."""
     names = [f"{name} {data}" for data in kept.get("bert", {}) for name in TABLES if name.startswith("bert-")]
     names += ["masked-model"] if "mlm" in kept else []
-    names += ["elmo"] if "elmo" in kept else []
+    names += [name for name in TABLES if name.startswith("elmo")] if "elmo" in kept else []
     names += [f"audit {subject}" for subject in dict.fromkeys(row["subject"] for row in kept.get("audits", []))]
     return "# Encoders\n\n" + "\n\n".join(f"<!-- table {name} -->\n<!-- end -->" for name in names) + "\n"
 
 
+def kept_results() -> Row:
+    """What is in the two files of results."""
+    kept: Row = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return {**kept, "elmo": json.loads(KEPT_ELMO.read_text())} if KEPT_ELMO.exists() else kept
+
+
 def main(given: argparse.Namespace) -> None:
     """Merge what is given, then fill the tables."""
-    kept = merged(json.loads(KEPT.read_text()) if KEPT.exists() else {}, given)
-    KEPT.write_text(json.dumps(kept, separators=(",", ":")).replace('{"condition"', '\n{"condition"') + "\n")
+    kept = merged(kept_results(), given)
+    others = {name: part for name, part in kept.items() if name != "elmo"}
+    if others:
+        KEPT.write_text(json.dumps(others, separators=(",", ":")).replace('{"condition"', '\n{"condition"') + "\n")
+    if given.elmo:
+        KEPT_ELMO.write_text(given.elmo.read_text())
     PAGE.write_text(filled(PAGE.read_text() if PAGE.exists() else skeleton(kept), kept))
 
 

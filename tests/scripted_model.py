@@ -28,6 +28,7 @@ class ScriptedModel:
     """Implements `MaskedLikelihood`, or with `masked=False` the part of it that a causal model has."""
 
     mask_token = "[MASK]"
+    longest = 512
 
     def __init__(self, score: TokenScore, *, masked: bool = False, fillers: Sequence[str] = ()) -> None:
         self.score, self.masked, self.fillers, self.name = score, masked, list(fillers), "scripted"
@@ -64,6 +65,17 @@ class ScriptedModel:
                 row.append(scores.log_probabilities[chosen].sum())
             rows.append(row)
         return np.array(rows, dtype=np.float64).reshape(len(contexts), len(fillers))
+
+    def span_log_probabilities(
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        *,
+        later: str = "masked",
+        tokens: int | None = None,
+    ) -> list[np.ndarray]:
+        scores = self.token_log_probabilities(texts)
+        return [s.log_probabilities[s.covering(*span)] for s, span in zip(scores, spans, strict=True)]
 
     def unmasked_log_probabilities(
         self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None

@@ -43,6 +43,7 @@ def test_default_queries_ship_with_the_package(name: str) -> None:
         "vocabulary",
         "words",
         "neutral-text",
+        "names",
         *data.catalog(),
         *probes.ids(),
         *(entry.id for entry in words.listing()),

@@ -41,7 +41,7 @@ def parameters_of(method: type[Mitigation]) -> tuple[Parameter, ...]:
             None if field.default is MISSING else field.default,
             docs.get(field.name, ""),
         )
-        for field in sorted(fields(method), key=lambda field: field.kw_only)
+        for field in sorted(fields(method), key=lambda field: field.kw_only is True)
     )
 
 
