@@ -33,7 +33,7 @@ OTHER = "nli-train/other.jsonl.gz"
 # Parts of MultiNLI's and ANLI's own evaluation sets, which stay out of training.
 LEFT_OUT = ("mnli_dev_matched", "mnli_dev_mismatched", "mnli_nyu_val5k", "anli_ni")
 HANS = "hans/hans.txt"
-ENWIK8_BYTES = 22_000_000  # of plain text: what fits beside the encoder
+ENWIK8_BYTES = 18_000_000  # of plain text: what fits beside the encoder
 SHORTEST = 200  # characters of an article
 PART = 15 * 2**20  # bytes of a file that comes back
 PACKED = "body.safetensors"
@@ -57,11 +57,12 @@ def pack(folder: Path, out: Path, *, drop: int = 0) -> None:
         shutil.copy(folder / name, out / name)
 
 
-def unpack(carried: Path, out: Path) -> dict[str, str]:
-    """Write the encoder as a folder of transformers; return where it comes from."""
-    out.mkdir(parents=True, exist_ok=True)
+def unpack(carried: Path, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write the encoder as a folder of transformers under its name; return it, and where it comes from."""
     with safe_open(carried / PACKED, framework="np") as file:
         about, low, high = dict(file.metadata()), file.get_tensor("low"), file.get_tensor("high")
+    out = folder / about["name"]
+    out.mkdir(parents=True, exist_ok=True)
     planes = [np.frombuffer(lzma.decompress(part.tobytes()), np.uint8) for part in (low, high)]
     flat = np.stack(planes, axis=1).ravel().view("<f2")
     weights, start = {}, 0
@@ -72,7 +73,7 @@ def unpack(carried: Path, out: Path) -> dict[str, str]:
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     for name in ("config.json", *TOKENIZER):
         shutil.copy(carried / name, out / name)
-    return {key: about[key] for key in ("name", "sha256_of_original", "dropped_bits")}
+    return out, {key: about[key] for key in ("name", "sha256_of_original", "dropped_bits")}
 
 
 def split(folder: Path, out: Path) -> None:

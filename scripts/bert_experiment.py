@@ -21,7 +21,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,15 +205,14 @@ def run_nli(given: Any) -> None:
 
 def read_inputs(given: Any) -> tuple[Inputs, dict[str, Any]]:
     """Unpack the encoder and tokenise the pairs."""
-    body = given.work / "body"
-    origin = unpack(given.carry, body)
+    body, origin = unpack(given.carry, given.work)
     settings = TINY_SETTINGS if given.tiny else SETTINGS
     pairs = {name: read_pairs(given.carry / f"{name}.tsv.xz") for name in ("train", "dev", "test", "hans")}
     if given.data == "all":
         pairs["train"] = joined(pairs["train"], read_pairs(given.carry / "other.tsv.xz"))
     if given.tiny:
         pairs = {name: part.head(TINY_PAIRS) for name, part in pairs.items()}
-    tokenizer = load_tokenizer(body)
+    tokenizer, _ = load_tokenizer(body), load_model(body, "encoder")  # imports its module before the fork
     tokenised = [TokenisedPairs.of(pairs[name], tokenizer, longest=settings["longest"]) for name in ("train", "dev")]
     about = {
         "body": origin,
@@ -310,9 +309,9 @@ def run_tasks(inputs: Inputs, tasks: list[Task], gather: Gathering, *, deadline:
 def run_mlm(given: Any) -> None:
     """Train the masked language model and write it in parts."""
     given.out.mkdir(parents=True, exist_ok=True)
-    body = given.work / "body"
-    origin = unpack(given.carry, body)
-    texts = {name: list(lines(given.carry / f"{name}.txt.xz")) for name in ("train", "valid")}
+    body, origin = unpack(given.carry, given.work)
+    files = {name: lzma.decompress((given.carry / f"{name}.txt.xz").read_bytes()) for name in ("train", "valid")}
+    texts = {name: content.decode().split("\n") for name, content in files.items()}
     if given.tiny:
         texts = {name: part[:200] for name, part in texts.items()}
     tiny = {"steps": 3, "batch": 4, "block": 32} if given.tiny else {"steps": given.steps}
@@ -345,12 +344,6 @@ def _told() -> Any:
             print(f"step {step} of {total}, {text}", flush=True)
 
     return tell
-
-
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a compressed text."""
-    with lzma.open(path, "rt", encoding="utf-8") as text:
-        yield from (line.rstrip("\n") for line in text)
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:

@@ -28,7 +28,7 @@ class ScriptedModel:
     """Implements `MaskedLikelihood`, or with `masked=False` the part of it that a causal model has."""
 
     mask_token = "[MASK]"
-    longest = 10_000
+    longest = 512
 
     def __init__(self, score: TokenScore, *, masked: bool = False, fillers: Sequence[str] = ()) -> None:
         self.score, self.masked, self.fillers, self.name = score, masked, list(fillers), "scripted"
@@ -75,7 +75,7 @@ class ScriptedModel:
         tokens: int | None = None,
     ) -> list[np.ndarray]:
         scores = self.token_log_probabilities(texts)
-        return [one.log_probabilities[one.covering(*span)] for one, span in zip(scores, spans, strict=True)]
+        return [s.log_probabilities[s.covering(*span)] for s, span in zip(scores, spans, strict=True)]
 
     def unmasked_log_probabilities(
         self, texts: Sequence[str], *, attention: bool = False, tokens: int | None = None

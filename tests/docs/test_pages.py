@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["how-to/own-words.md", "how-to/sentence-vectors.md"]
+PAGES = [
+    "how-to/augment.md",
+    "how-to/own-words.md",
+    "how-to/sentence-vectors.md",
+    "how-to/sentence-encoders.md",
+    "how-to/audit-a-classifier.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -60,7 +60,7 @@ def test_the_citation_is_derived_from_the_bibliography() -> None:
 def test_parameters_of_a_base_class_are_included() -> None:
     names = [parameter.name for parameter in get("inlp").parameters()]
     assert names[:3] == ["labels", "per_class", "neutral"]
-    assert names[-1] == "variant"
+    assert names[-2:] == ["variant", "site"]
     by_name = {parameter.name: parameter for parameter in get("rlace").parameters()}
     assert by_name["neutral"].default == 0
     assert "published experiment" in by_name["neutral"].doc  # the subclass's own text

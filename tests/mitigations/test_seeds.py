@@ -15,7 +15,7 @@ from evenhand.mitigations import get, ids
 from evenhand.mitigations.maps import VectorMap
 from evenhand.models.vectors import Vectors
 
-SEEDED = {"double-hard", "gn-glove", "gp", "inlp", "leace", "rlace"}
+SEEDED = {"double-hard", "gp", "inlp", "leace", "random", "rlace"}
 # Parameters under which the seed of a method matters on small vectors, or which make it quick.
 PARAMS: dict[str, dict[str, object]] = {
     "gp": {"epochs": 1},
@@ -62,9 +62,10 @@ def test_the_seed_changes_the_map_of_seeded_methods_only(id: str) -> None:
 
 @pytest.mark.parametrize("id", METHODS)
 def test_the_same_seed_gives_the_same_bytes(id: str) -> None:
+    once = fitted(id, 1)  # skips where an optional package is missing
     again = get(id)(**PARAMS.get(id, {})).fit(vectors(), eh.concept("gender"), seed=1)
-    assert again.digest == fitted(id, 1).digest
-    assert again(vectors()).matrix.tobytes() == fitted(id, 1)(vectors()).matrix.tobytes()
+    assert again.digest == once.digest
+    assert again(vectors()).matrix.tobytes() == once(vectors()).matrix.tobytes()
 
 
 @pytest.mark.parametrize("id", sorted(SEEDED & set(METHODS)))

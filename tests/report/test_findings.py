@@ -9,8 +9,9 @@ import pytest
 from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
-from evenhand.report.findings import Finding, findings, holm, two_sided_p
+from evenhand.report.findings import Finding, findings
 from evenhand.report.terminal import fold_label
+from evenhand.stats.multiplicity import holm, two_sided_p
 
 READINGS = {"weat": "Male names nearer to Career", "similarity": "rho"}
 

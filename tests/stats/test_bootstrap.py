@@ -1,5 +1,7 @@
 """Percentile and BCa intervals: scipy's own, coverage by simulation, and the cases without an interval."""
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,11 +41,16 @@ def test_draws_are_seeded():
     assert not np.array_equal(resamples(7, 5, seed=2), resamples(7, 5, seed=3))
 
 
+# The name of the argument before and since scipy 1.15.
+RNG = "rng" if "rng" in inspect.signature(scipy_stats.bootstrap).parameters else "random_state"
+
+
 @pytest.mark.parametrize(("statistic", "function"), [(mean_of, np.mean), (variance_of, np.var)])
 @pytest.mark.parametrize(("ours", "method"), [(percentile_interval, "percentile"), (bca_interval, "BCa")])
 def test_is_what_scipy_gives_for_the_same_draws(statistic, function, ours, method):
+    seeded = {RNG: np.random.default_rng(9)}
     theirs = scipy_stats.bootstrap(
-        (SKEWED,), function, n_resamples=3_000, method=method, rng=np.random.default_rng(9), axis=-1
+        (SKEWED,), function, n_resamples=3_000, method=method, axis=-1, **seeded
     ).confidence_interval
     low, high = ours(statistic(SKEWED), len(SKEWED), count=3_000, seed=9)
     assert (low, high) == pytest.approx((theirs.low, theirs.high), rel=1e-9)

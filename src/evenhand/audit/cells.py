@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import evenhand
-from evenhand import data, mitigations, words
-from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, split_chain
+from evenhand import data, words
+from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
 from evenhand.errors import counted
 from evenhand.files import write_text
 from evenhand.measures import Measurement
@@ -52,9 +52,9 @@ def query_digest(question: Question, concept: Concept) -> str:
 def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> str:
     """Key of a stage: the subject, the methods with their parameters and definitions, the concept and the seed."""
     steps: list[object] = []
-    for id in split_chain(chain) if chain else ():
-        method = mitigations.get(id)
-        steps.append([id, method.definition, method().params()])
+    for step in split_chain(chain) if chain else ():
+        method = method_of(step)
+        steps.append([method.id, method.definition, method.params()])
     return _key(["stage", evenhand.__version__, subject_digest, steps, concept.digest if steps else "", seed])
 
 

@@ -11,7 +11,7 @@ from evenhand.audit.comparison import RowChange, compare
 from evenhand.audit.record import ORIGINAL, Audit
 from evenhand.errors import UsageError
 
-PATTERN = re.compile(r"(?P<label>.+?)(?:@(?P<stage>[\w.-]+))?=(?P<number>[-+.\deE]+)")
+PATTERN = re.compile(r"(?P<label>.+?)(?:@(?P<stage>[\w.:@-]+))?=(?P<number>[-+.\deE]+)")
 Kind = Literal["maximum", "minimum", "baseline"]
 
 

@@ -74,6 +74,7 @@ class Plan:
         subjects: Sequence[Subject],
         *,
         methods: Iterable[str] | None = None,
+        site: str | None = None,
         only: Iterable[str] = (),
         queries: Iterable[str] = (),
         concept: str | Path | Concept = "gender",
@@ -85,7 +86,9 @@ class Plan:
 
         Args:
             subjects: what is audited; measures whose view none of them offers are left out.
-            methods: method ids, chains as "hard.misp"; None for the default methods if all subjects are word vectors.
+            methods: method ids, chains as "hard.misp", and "leace@layer:4" at a site of a transformer; None for the
+                default methods if all subjects are word vectors.
+            site: where in a transformer the methods act that do not name a site themselves.
             only: measure ids; empty for all.
             queries: query ids for the measures in `only`, instead of the concept's.
             concept: what is measured and removed.
@@ -96,6 +99,7 @@ class Plan:
         about = words.concept(concept)
         views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
+        chains = tuple(at_site(chain, site) for chain in chains) if site else chains
         for chain in chains:
             check_chain(chain, about)
         chosen = list(only) or [
@@ -184,13 +188,24 @@ def _can_remove(chain: str, concept: Concept) -> bool:
 
 def check_chain(chain: str, concept: Concept) -> None:
     """Raise if a method of a chain is unknown or cannot work with the concept, before anything is fitted."""
-    for id in split_chain(chain):
-        mitigations.get(id)().check_concept(concept)
+    for step in split_chain(chain):
+        method_of(step).check_concept(concept)
 
 
 def split_chain(chain: str) -> tuple[str, ...]:
-    """Return the method ids of "hard.misp" in the order they are applied."""
+    """Return the steps of "hard.misp" or "linear@layer:4" in the order they are applied."""
     return tuple(part.strip() for part in chain.split("."))
+
+
+def method_of(step: str) -> mitigations.Mitigation:
+    """Return the method of a step: "leace", or "leace@layer:4" at a site of a transformer."""
+    id, at, site = step.partition("@")
+    return mitigations.get(id)(site=site) if at else mitigations.get(id)()
+
+
+def at_site(chain: str, site: str) -> str:
+    """Return a chain whose methods act at a site, except those that name one already."""
+    return ".".join(step if "@" in step else f"{step}@{site}" for step in split_chain(chain))
 
 
 def require_view(info: Info, subjects: Sequence[Subject]) -> None:

@@ -91,8 +91,8 @@ class Audit:
 
         Args:
             subjects: what is audited: anything `eh.open` accepts, or a list of such things.
-            methods: method ids, chains as "hard.misp" applied from left to right; None for linear and span where the
-                subjects are word vectors, none otherwise.
+            methods: method ids, chains as "hard.misp" applied from left to right, and "leace@layer:4" at a site of a
+                transformer; None for linear and span where the subjects are word vectors, none otherwise.
             measures: measure ids; empty for every measure whose view a subject offers.
             queries: query ids for these measures; empty for those of the concept.
             concept: what is measured and removed.

@@ -14,10 +14,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from evenhand import measures, mitigations, words
+from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import manifest
-from evenhand.audit.plan import Plan, Question, split_chain
+from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
@@ -204,12 +204,15 @@ def measure_stage(
 
 
 def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0) -> tuple[Subject, dict[str, Any]]:
-    """Fit and apply methods from left to right ("hard.misp"), each on the result of the one before."""
+    """Fit and apply methods from left to right ("hard.misp"), each on the result of the one before.
+
+    A method is fitted to the vectors of a subject, or at its site in a transformer.
+    """
     if not chain:
         return subject, {}
     reports: list[dict[str, Any]] = []
-    for id in split_chain(chain):
-        fitted = mitigations.get(id)().fit(subject.view("vectors"), concept, seed=seed)
+    for step in split_chain(chain):
+        fitted = method_of(step).fit(subject, concept, seed=seed)
         subject = subject.changed(fitted)
         reports.append(dict(fitted.report))
     return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}

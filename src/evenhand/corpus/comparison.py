@@ -18,6 +18,7 @@ from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.corpus.result import CorpusBias
 from evenhand.corpus.scores.beta import Beta
 from evenhand.corpus.scores.jackknife import QUANTILE, LeaveOneOut, leave_one_out, slope_error
+from evenhand.corpus.scores.noise_corrected import NoiseCorrected, corrected_deviation, corrected_slope
 from evenhand.engines import Engine, open_engine
 from evenhand.progress import Progress
 
@@ -47,6 +48,9 @@ class Comparison:
     second: CorpusBias
     beta: Beta
     errors: Mapping[str, float | None] = field(default_factory=dict)
+    corrected: Mapping[str, NoiseCorrected] = field(default_factory=dict)
+    """`beta`, `sigma` and `first_sigma` of an unlimited text, corrected for noise; empty for a decay and for texts
+    without documents to halve."""
 
     def value(self, name: str) -> float:
         """Return a statistic by name: mu, sigma and beta of the second text, first_mu and first_sigma."""
@@ -70,6 +74,10 @@ class Comparison:
         ends = f" [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]" if bounds else ""
         return f"{self.value(name):.3f}{ends}"
 
+    def corrected_text(self, name: str) -> str:
+        """Return a value corrected for noise as text; empty where there is none to compute."""
+        return self.corrected[name].text() if name in self.corrected else ""
+
     def points(self) -> list[Point]:
         """Return the words scored in both texts, with both scores."""
         shared = [word for word in self.first.scores if word in self.second.scores]
@@ -92,6 +100,7 @@ class Comparison:
             "first": texts[0],
             "second": texts[1],
             "errors": dict(self.errors),
+            "noise_corrected": {name: found.to_dict() for name, found in self.corrected.items()},
             **({"points": self.points()} if points else {}),
         }
 
@@ -144,7 +153,19 @@ def compare_corpora(
             leave_one_out(source, options, engine=workers, progress=progress) if result.documents > 1 else None
             for source, result in zip(sources, results, strict=True)
         ]
-    return Comparison(results[0], results[1], beta, _errors(without[0], without[1]))
+    errors = _errors(without[0], without[1])
+    return Comparison(results[0], results[1], beta, errors, _corrected(without[0], without[1], options.seed))
+
+
+def _corrected(first: LeaveOneOut | None, second: LeaveOneOut | None, seed: int) -> dict[str, NoiseCorrected]:
+    """Return slope and deviations without the noise of the texts."""
+    if not first or not second or not (both := first.fold_tables(second)):
+        return {}
+    return {
+        "beta": corrected_slope(*both, seed=seed),
+        "sigma": corrected_deviation(*second.fold_tables(), seed=seed),
+        "first_sigma": corrected_deviation(*first.fold_tables(), seed=seed),
+    }
 
 
 def _errors(first: LeaveOneOut | None, second: LeaveOneOut | None) -> dict[str, float | None]:

@@ -12,6 +12,9 @@ from evenhand.registry import lazy_attribute
 
 # Public name -> location. An entry without a colon is a module.
 _PUBLIC = {
+    "FineTuning": "evenhand.mitigations.training.fine_tuning:FineTuning",
+    "DropoutTuning": "evenhand.mitigations.training.fine_tuning:DropoutTuning",
+    "CDATuning": "evenhand.mitigations.training.fine_tuning:CDATuning",
     "BAM": "evenhand.mitigations.alignment.bam:BAM",
     "CounterfactualAugmentation": "evenhand.mitigations.text.cda:CounterfactualAugmentation",
     "ConceptScrubbing": "evenhand.mitigations.erasure.scrubbing:ConceptScrubbing",
@@ -31,6 +34,7 @@ _PUBLIC = {
     "RandomProjection": "evenhand.mitigations.projection.random_directions:RandomProjection",
     "SentenceDebias": "evenhand.mitigations.projection.sentence_debias:SentenceDebias",
     "SiteChange": "evenhand.mitigations.site_change:SiteChange",
+    "SelfDebias": "evenhand.mitigations.decoding.self_debias:SelfDebias",
     "SoftDebias": "evenhand.mitigations.projection.soft:SoftDebias",
     "Span": "evenhand.mitigations.projection.span:Span",
     "TextChange": "evenhand.mitigations.text.text_change:TextChange",
@@ -50,15 +54,19 @@ __all__ = [
     "MISP",
     "RAN",
     "RLACE",
+    "CDATuning",
     "ConceptScrubbing",
     "CounterfactualAugmentation",
     "DoubleHardDebias",
+    "DropoutTuning",
+    "FineTuning",
     "GNGloVe",
     "HardDebias",
     "LinearProjection",
     "Mitigation",
     "OSCaR",
     "RandomProjection",
+    "SelfDebias",
     "SentenceDebias",
     "SiteChange",
     "SoftDebias",
@@ -76,6 +84,7 @@ if TYPE_CHECKING:
     from evenhand.mitigations import maps
     from evenhand.mitigations.alignment.bam import BAM
     from evenhand.mitigations.alignment.oscar import OSCaR
+    from evenhand.mitigations.decoding.self_debias import SelfDebias
     from evenhand.mitigations.erasure.hsr import HSR
     from evenhand.mitigations.erasure.inlp import INLP
     from evenhand.mitigations.erasure.leace import LEACE
@@ -95,6 +104,7 @@ if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange
     from evenhand.mitigations.text.cda import CounterfactualAugmentation
     from evenhand.mitigations.text.text_change import TextChange
+    from evenhand.mitigations.training.fine_tuning import CDATuning, DropoutTuning, FineTuning
     from evenhand.mitigations.training.glove import glove
     from evenhand.mitigations.training.gn_glove import GNGloVe
     from evenhand.mitigations.training.gp import GP

@@ -127,7 +127,7 @@ class FromLabels(Mitigation):
     def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
         if self.examples == "sentences":
             raise UsageError(
-                f"{self.id} with examples='sentences' learns from the sentences of a transformer, and {v.name} are words",
+                f"{self.id} with examples='sentences' learns from a transformer, and {v.name} are word vectors",
                 hint="leave examples out, or open a model: eh.open('hf:FOLDER')",
             )
         return super()._fit_vectors(v, concept)

@@ -125,6 +125,10 @@ class Mitigation(ABC):
     def check_concept(self, concept: Concept | str) -> None:
         """Raise `UsageError` if the method cannot work with this concept or has invalid parameters; fits nothing."""
         about = as_concept(concept)
+        if self.site is not None:
+            from evenhand.models.encoders.sites import Site
+
+            Site.parse(self.site)
         self._check(about)
         selector = getattr(self, "words", None)
         if isinstance(selector, Selector):

@@ -32,7 +32,7 @@ class Parameter:
 
 
 def parameters_of(method: type[Mitigation]) -> tuple[Parameter, ...]:
-    """Return the parameters of a method, in the order of its fields."""
+    """Return the parameters of a method, in the order of its fields; those that all methods have come last."""
     docs, hints = _docs(method), _hints(method)
     return tuple(
         Parameter(
@@ -41,7 +41,7 @@ def parameters_of(method: type[Mitigation]) -> tuple[Parameter, ...]:
             None if field.default is MISSING else field.default,
             docs.get(field.name, ""),
         )
-        for field in fields(method)
+        for field in sorted(fields(method), key=lambda field: field.kw_only is True)
     )
 
 

@@ -9,7 +9,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.mitigations.method import Mitigation
 from evenhand.registry import Registry
 
-FAMILIES = ("projection", "erasure", "alignment", "training", "text")
+FAMILIES = ("projection", "erasure", "alignment", "training", "text", "decoding")
 MITIGATIONS: Registry[type[Mitigation]] = Registry(
     "mitigation", tuple(f"evenhand.mitigations.{family}" for family in FAMILIES), group="evenhand.mitigations"
 )

@@ -26,13 +26,15 @@ from evenhand.words import Concept
 if TYPE_CHECKING:
     from evenhand.models.transformer import Transformer
 
-VOCABULARY = 1_000  # words beside the concept's, for methods that look for the words most biased along a direction
+VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
 NEUTRAL_WORDS = (
     "person", "child", "friend", "neighbor", "student", "guest", "crowd", "team", "city", "river", "house", "window",
     "bread", "paper", "music", "winter", "garden", "letter", "road", "kitchen",
 )  # fmt: skip
 SENTENCES = (
     *CONTEXTS,
+    "Here is {word}.",
+    "We read about {word} today.",
     "Yesterday {word} was in the news.",
     "People talked about {word} for an hour.",
     "It was about {word} and nothing else.",
@@ -95,7 +97,8 @@ def labelled_sentences(concept: Concept, path: str | None, *, most: int, seed: i
     """
     if path is None:
         neutral = tuple(concept.neutral) or NEUTRAL_WORDS
-        lists = {**concept.groups, NEUTRAL: neutral}
+        lists: dict[str, Sequence[str]] = {name: tuple(group) for name, group in concept.groups.items()}
+        lists[NEUTRAL] = neutral
         classes = {name: [t.replace("{word}", w) for w in words for t in SENTENCES] for name, words in lists.items()}
         source = f"{len(SENTENCES)} templates"
     else:

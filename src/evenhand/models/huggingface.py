@@ -228,11 +228,9 @@ def _no_weights(folder: Path) -> EvenhandError:
             f"{folder}: holds an adapter without its base model",
             hint="merge it first: merge_and_unload() of peft, then save_pretrained(folder)",
         )
-    if onnx := sorted(path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")):
-        return FormatError(
-            f"{folder}: the weights are an ONNX file ({onnx[0]}), which transformers does not read",
-            hint=f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER",
-        )
+    if onnx := [path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")]:
+        hint = f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER"
+        return FormatError(f"{folder}: the weights are an ONNX file ({onnx[0]})", hint=hint)
     return InputMissingError(
         f"{folder}: no weights ({WEIGHTS} or {INDEX})" + (f", only {few(others)}" if others else ""),
         hint="fetch the whole folder of the model",
@@ -244,8 +242,8 @@ def load_model(
 ) -> LoadedModel:
     """Load the model of a folder.
 
-    A pooler for which the folder has no weights, as in an encoder that was saved as a language model, is removed rather
-    than filled with random numbers. Maps that were saved beside the weights are applied by hooks.
+    A pooler without stored weights, as in an encoder that was saved as a language model, is removed rather than filled
+    with random numbers. Maps that were saved beside the weights are applied by hooks.
 
     Args:
         source: a folder, or a Hub id in the local cache.
@@ -258,6 +256,7 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
+    from evenhand.models.encoders.saving import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -279,12 +278,8 @@ def load_model(
             output_loading_info=True,
         )
     notes = _check_loaded(folder, kind, model, info)
-    model = model.to(device).eval()
-    if (folder / SITE_MAPS).is_file():
-        from evenhand.models.encoders.saving import restore_maps
-
-        notes += (restore_maps(model, folder),)
-    return LoadedModel(model, notes)
+    model.to(device).eval()
+    return LoadedModel(model, (*notes, *restore_maps(model, folder)))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:

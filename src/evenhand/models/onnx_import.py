@@ -114,11 +114,11 @@ def bert_weights(graph: Graph, path: Path) -> dict[str, NDArray[np.float32]]:
     for node in graph.nodes:
         if node.op not in ("MatMul", "MatMulInteger", "Gemm"):
             continue
-        name = next((name for name in node.inputs[:2] if name in graph.weights and graph.weights[name].ndim == 2), None)
+        matrices = [name for name in node.inputs[:2] if name in graph.weights and graph.weights[name].ndim == 2]
         module = _module(node.name)
-        if name is None or not module:
+        if not matrices or not module:
             continue
-        matrix = _dequantised(graph, name, graph.weights[name])
+        matrix = _dequantised(graph, matrices[0], graph.weights[matrices[0]])
         kept = node.op == "Gemm" and node.integers.get("transB", 0) == 1
         found[f"{module}.weight"] = np.ascontiguousarray(matrix if kept else matrix.T)
     table = [name for name in found if name.endswith("embeddings.word_embeddings.weight")]

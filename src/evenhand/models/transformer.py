@@ -30,6 +30,7 @@ class Transformer:
         kind: what the folder holds.
         notes: weights that were left out.
         source: the folder or GGUF file it was loaded from.
+        reserved: tokens that a change of the predictions puts in front of each text.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Transformer:
     precision: str
     notes: tuple[str, ...] = ()
     source: Path | None = None
+    reserved: int = 0
 
     @classmethod
     def load(
@@ -78,7 +80,7 @@ class Transformer:
         padding = getattr(self.model.config, "pad_token_id", None) or 0
         # RoBERTa and its kin number positions from the padding index on, so the table has rows that no text uses.
         offset = padding + 1 if self.model.config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
-        return min(limits, default=UNLIMITED) - offset if limits else UNLIMITED
+        return min(limits, default=UNLIMITED) - offset - self.reserved if limits else UNLIMITED
 
     def share_weights(self) -> Transformer:
         """Return a copy whose modules are new and whose weights are the same tensors, so that hooks stay apart."""

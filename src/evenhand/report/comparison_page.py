@@ -61,7 +61,9 @@ def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
         ("mean |bias|", comparison.text("first_mu"), comparison.text("mu")),
         ("... with shuffled labels", bases[0], bases[1]),
         ("standard deviation", comparison.text("first_sigma"), comparison.text("sigma")),
+        ("... corrected for noise", comparison.corrected_text("first_sigma"), comparison.corrected_text("sigma")),
         ("beta", "", comparison.text("beta")),
+        ("... corrected for noise", "", comparison.corrected_text("beta")),
         ("... with outliers", "", f"{beta.untrimmed:.3f}"),
         ("... Theil-Sen", "", f"{beta.theil_sen:.3f}"),
     ]

@@ -2,26 +2,22 @@
 
 Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value, or the
 normal test that its 95 % interval implies, is below .05 after Holm's correction over all tests of the subject. A method
-is said to change a score when the difference is that sure, over all changes of the subject. The test of a change treats
-the two values as independent; they come from the same words, so it errs on the side of "no sure change".
+is said to change a score when the difference is that sure, over all changes of the subject.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit
-from evenhand.audit.comparison import distance_from_ideal
 from evenhand.audit.tradeoff import cost_note, is_about_concept
 from evenhand.errors import counted
 from evenhand.measures import Measurement
-from evenhand.measures.registry import IDEALS
 from evenhand.report import numbers
+from evenhand.report.significance import BY_CONSTRUCTION, ONLY_LEFT, Changed, Tested, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
-from evenhand.stats.multiplicity import NORMAL_95, holm, two_sided_p
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
@@ -32,13 +28,8 @@ HEADINGS: dict[Kind, str] = {
     "cost": "What it cost",
     "unmeasured": "What could not be measured",
 }
-LEVEL = 0.05
 MOST = 10
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
-BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
-# These take the most biased words of the original and ask whether they can still be told apart. On the original they
-# can, by construction.
-ONLY_LEFT = ("clustering", "recoverability", "neighbours")
 CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
 
 
@@ -61,23 +52,6 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A score of a row on a stage with the corrected p-value of its test."""
-
-    row: Row
-    stage: str
-    measurement: Measurement
-    p: float
-    strength: float
-    """Distance from the null in standard errors."""
-
-    @property
-    def sure(self) -> bool:
-        """Whether the test is significant after correction."""
-        return self.p < LEVEL
 
 
 def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
@@ -106,51 +80,6 @@ def _of_subject(audit: Audit, subject: str) -> list[Finding]:
 
 def _asks_about_concept(row: Row, audit: Audit) -> bool:
     return is_about_concept(row.question, audit.concept)
-
-
-def null_value(row: Row, measurement: Measurement) -> float | None:
-    """Return the value expected without bias, or None if the measure is above its ideal by construction."""
-    null = row.info.null
-    return null.get(measurement.score) if isinstance(null, Mapping) else null
-
-
-def run_tests(about: Iterable[Row], stages: Iterable[str]) -> list[Tested]:
-    """Test every interpretable score against "no bias", and correct the p-values over all of them."""
-    pending: list[tuple[Row, str, Measurement, float, float]] = []
-    for row in about:
-        for stage in stages:
-            measurement = row.cells.get(stage)
-            if measurement is None or measurement.value is None or measurement.not_interpretable:
-                continue
-            test = _test(row, measurement)
-            if test is not None:
-                pending.append((row, stage, measurement, *test))
-    adjusted = holm([p for *_, p, _ in pending])
-    return [
-        Tested(row, stage, measurement, float(corrected), strength)
-        for (row, stage, measurement, _, strength), corrected in zip(pending, adjusted, strict=True)
-    ]
-
-
-def _test(row: Row, measurement: Measurement) -> tuple[float, float] | None:
-    """Return the p-value of a score and its distance from the null in standard errors; None where it has no test."""
-    null = null_value(row, measurement)
-    distance = abs((measurement.value or 0.0) - (null or 0.0))
-    error = standard_error(measurement)
-    strength = distance / error if error else float("inf") if error == 0.0 and distance else 0.0
-    if measurement.p_value is not None:
-        return measurement.p_value, strength
-    if null is None or error is None:
-        return None
-    return (two_sided_p(strength) if strength != float("inf") else 0.0), strength
-
-
-def standard_error(measurement: Measurement) -> float | None:
-    """Return the standard error that a 95 % interval implies; None without an interval."""
-    if not measurement.interval:
-        return None
-    low, high = measurement.interval
-    return (high - low) / (2 * NORMAL_95)
 
 
 def _bias(about: list[Row], subject: str) -> list[Finding]:
@@ -209,62 +138,6 @@ def _evidence(measurement: Measurement, p: float) -> str:
     interval = numbers.interval(measurement)
     parts = [numbers.number(measurement.value) + (f" {interval}" if interval else ""), numbers.format_p(p)]
     return ", ".join(parts)
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A score before and after a method, with the corrected p-value of the difference."""
-
-    row: Row
-    before: Measurement
-    after: Measurement
-    p: float
-    strength: float
-
-    @property
-    def sure(self) -> bool:
-        """Whether the change is significant after correction."""
-        return self.p < LEVEL
-
-    @property
-    def closer(self) -> bool:
-        """Whether the value is nearer to its ideal than before."""
-        return distance_from_ideal(self.after) < distance_from_ideal(self.before)
-
-    @property
-    def reverses(self) -> bool:
-        """Whether both values surely lie on different sides of the ideal, 0 or 50."""
-        better = self.row.info.better_score(self.before.score)
-        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not self.sure:
-            return False
-        ideal = IDEALS[better]
-        (low, high), (new_low, new_high) = self.before.interval, self.after.interval
-        return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
-
-
-def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
-    """Test the change of every score by every method, and correct the p-values over all of them."""
-    pending: list[tuple[str, Row, Measurement, Measurement, float, float]] = []
-    for row in about:
-        for stage in stages:
-            before, after = row.cells.get(ORIGINAL), row.cells.get(stage)
-            if before is None or after is None or before.not_interpretable or after.not_interpretable:
-                continue
-            if before.value is None or after.value is None:
-                continue
-            errors = (standard_error(before), standard_error(after))
-            if errors[0] is None or errors[1] is None:
-                continue
-            spread = (errors[0] ** 2 + errors[1] ** 2) ** 0.5
-            distance = abs(after.value - before.value)
-            strength = distance / spread if spread else float("inf") if distance > 1e-12 else 0.0
-            p = 0.0 if strength == float("inf") else two_sided_p(strength)
-            pending.append((stage, row, before, after, p, strength))
-    adjusted = holm([change[4] for change in pending])
-    changes: dict[str, list[Changed]] = {stage: [] for stage in stages}
-    for (stage, row, before, after, _, strength), p in zip(pending, adjusted, strict=True):
-        changes[stage].append(Changed(row, before, after, float(p), strength))
-    return changes
 
 
 def _changes(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import Literal
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
-from evenhand.report.findings import BY_CONSTRUCTION, ONLY_LEFT, run_change_tests, run_tests
+from evenhand.report.significance import BY_CONSTRUCTION, ONLY_LEFT, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
 
 State = Literal[

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.corpus.readers.changed import DocumentChange
 from evenhand.corpus.readers.paths import expand
+from evenhand.errors import UsageError
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName, files_digest
 
 SMALL = 256 << 20  # bytes: a corpus up to this size is hashed whole, a larger one by names, sizes and times
@@ -27,6 +31,7 @@ class CorpusSubject(Subject):
         super().__init__(Path(paths[0]).name if len(paths) == 1 else f"{Path(paths[0]).name} and others", address)
         self.files = tuple(str(path) for path in expand(paths))
         self.paths = paths
+        self.changes: tuple[DocumentChange, ...] = ()
         self._reading = {name: value for name, value in options.items() if value is not None}
 
     @property
@@ -35,11 +40,31 @@ class CorpusSubject(Subject):
         return ("text",)
 
     def _open_view(self, name: ViewName) -> TextView:
-        return TextView(self.name, self.paths, self._reading)
+        change = reduce(lambda first, second: second @ first, self.changes) if self.changes else None
+        return TextView(self.name, self.paths, self._reading, change=change)
+
+    def changed(self, change: DocumentChange) -> CorpusSubject:
+        """Return the corpus after a change of its documents, which is applied while the text is read."""
+        if not hasattr(change, "versions"):
+            raise UsageError(
+                f"{self.name} is a corpus, and {type(change).__name__} does not change text",
+                hint="use a method that does, such as cda",
+            )
+        after = copy.copy(self)
+        vars(after).pop("digest", None)
+        after._views, after.changes = {}, (*self.changes, change)
+        return after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same address; a changed corpus has none."""
+        if self.changes:
+            raise UsageError(f"{self.name} was changed and is only in memory", hint="write it: `evenhand debias`")
+        return super().__reduce__()
 
     def _content_digest(self) -> str:
         files = [Path(file) for file in self.files]
         reading = repr(sorted(self._reading.items()))
+        reading += "".join(f" {change.digest}" for change in self.changes)
         if all(file.is_file() for file in files) and sum(file.stat().st_size for file in files) <= SMALL:
             return hashlib.sha256(f"{files_digest(iter(files))} {reading}".encode()).hexdigest()
         marks = [(file, *_mark(Path(file))) for file in self.files]

@@ -14,15 +14,19 @@ from evenhand.subjects.subject import SUBJECTS, Address, Subject
 
 SCHEMES = ("hf", "gguf")  # beside the ids of the kinds of subject
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
-ACCEPTED = "a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, corpus:PATH"
+ACCEPTED = (
+    "a vector file or catalog id, hf:FOLDER, elmo:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, "
+    "corpus:PATH"
+)
 
 
 def open_subject(source: object, **options: Any) -> Subject:
     """Open anything that can be audited.
 
     Args:
-        source: an address (a vector file or catalog id, `hf:FOLDER`, a GGUF file, an evenhand NLI model or language
-            model, a prediction file, `corpus:PATH`), `Vectors`, an NLI model, or a subject, which is returned as it is.
+        source: an address (a vector file or catalog id, `hf:FOLDER`, `elmo:FOLDER`, a GGUF file, an evenhand NLI model
+            or language model, a prediction file, `corpus:PATH`), `Vectors`, an NLI model, or a subject, which is
+            returned as it is.
         **options: options of the kind of subject, such as `device` for a model or `documents` for a corpus.
 
     Raises:

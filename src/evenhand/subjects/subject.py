@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
+from evenhand.corpus.readers.changed import ChangedSource, DocumentChange
+from evenhand.corpus.readers.source import Corpus, ReadArguments, TextSource
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
@@ -32,13 +34,25 @@ class TextView:
     """A stream of documents: files, folders, globs or addresses, and how they are read.
 
     `options` are reader options of `corpus.bias` (documents, field, format, tokenizer); `about` describes where the
-    text comes from, such as the settings of the model that wrote it.
+    text comes from, such as the settings of the model that wrote it; `change` is applied while the text is read.
     """
 
     name: str
     paths: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    change: DocumentChange | None = None
+
+    def source(self) -> TextSource:
+        """Return the documents, changed where the view has a change."""
+        reading = {name: value for name, value in self.options.items() if name in ReadArguments.__annotations__}
+        corpus = Corpus(list(self.paths), **reading)
+        return corpus if self.change is None else ChangedSource(corpus, self.change)
+
+    @property
+    def counting(self) -> dict[str, Any]:
+        """The options that are about words, not about reading."""
+        return {name: value for name, value in self.options.items() if name not in ReadArguments.__annotations__}
 
 
 @runtime_checkable
@@ -140,7 +154,7 @@ class Subject(ABC):
         }
 
     def changed(self, change: Any) -> Subject:
-        """Return the subject after a fitted change: a `VectorChange`, or a `ModelChange` of a transformer."""
+        """Return the subject after a fitted change: a `VectorChange`, a `ModelChange` or a `DocumentChange`."""
         raise UsageError(
             f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
             hint="audit it without methods: `evenhand audit --no-methods`",

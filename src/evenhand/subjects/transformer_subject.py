@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from abc import abstractmethod
 from functools import cached_property
@@ -74,10 +73,9 @@ class TransformerSubject(Subject):
 
     def changed(self, change: ModelChange) -> Self:
         """Return a subject of the same kind whose transformer is changed; this one stays as it is."""
-        after = copy.copy(self)
-        for name in ("transformer", "digest"):
-            vars(after).pop(name, None)
-        after._views, after._before = {}, self
+        after = object.__new__(type(self))  # copy.copy would open the address again, see __reduce__
+        own = {name: value for name, value in vars(self).items() if name not in ("transformer", "digest")}
+        vars(after).update(own, _views={}, _before=self)
         after.changes = (*self.changes, change)
         return after
 

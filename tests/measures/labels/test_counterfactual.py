@@ -58,6 +58,8 @@ def test_a_classifier_that_ignores_the_group_scores_zero() -> None:
     blind = ScriptedClassifier(lambda text: len(text.split()) / 10)
     for concept in ("gender", SIZES):
         assert set(scores(eh.measures.counterfactual(blind, concept=concept)).values()) == {0.0}
+    flips, *_ = eh.measures.counterfactual(blind, TWO, concept=SIZES)
+    assert flips.interval[0] == 0 < flips.interval[1] < 0.6  # three templates say little
     # Lower-cased first words would differ, so that capitals are checked too.
     assert all(case.texts[0][0].isupper() for case in case_set("person-sentences", eh.concept("gender")).cases)
 

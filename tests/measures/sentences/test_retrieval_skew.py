@@ -70,14 +70,22 @@ def test_each_case_pairs_its_query_with_its_own_texts() -> None:
 
 def test_grep_biasir_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "q_id,d_id,relevant,query,doc_title,document,content_gender,exp_stereotype\n"
-    rows = ["0,0,1,q,She,,F,F", "0,1,1,q,He,,M,F", "0,2,1,q,It,,N,F", "1,3,0,r,She,,F,M", "1,4,0,r,He,,M,M"]
+    rows = [
+        "0,0,1,q,She,,F,F",
+        "0,1,1,q,He,,M,F",
+        "0,2,1,q,It,,N,F",
+        "1,3,0,r,She,,F,M",
+        "1,4,0,r,He,,M,M",
+        "1,5,1,r,He,,M,M",
+    ]
     (tmp_path / "queries-documents_Test.csv").write_text(head + "\n".join(rows) + "\n")
     monkeypatch.setattr(data, "locate", lambda name: tmp_path)
     vectors = eh.Vectors(["q", "r", "she", "he"], [[1, 0], [0, 1], [1, 0], [0.6, 0.8]])
     difference, advantage = eh.measures.retrieval_skew(AveragedVectors(vectors), "grep-biasir")
     assert difference.value == pytest.approx((0.4 - 0.8) / 2)
     assert advantage.value == 0.0
-    assert difference.details["by_kind"] == pytest.approx({"F": 0.4, "M": -0.8})
+    assert difference.details["by_kind"] == pytest.approx({"f": 0.4, "m": -0.8})
+    assert difference.details["incomplete"] == 1
     with pytest.raises(eh.EvenhandError, match="about women and men, not religion"):
         eh.measures.retrieval_skew(AveragedVectors(vectors), "grep-biasir", concept="religion")
 

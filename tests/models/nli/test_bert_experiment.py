@@ -59,13 +59,15 @@ def test_an_encoder_comes_out_as_it_went_in(
     bert_carry: ModuleType, tiny_folder: Callable[..., Path], tmp_path: Path, carried: Path
 ) -> None:
     before = load_file(tiny_folder("BertModel") / "model.safetensors")
-    bert_carry.unpack(carried, tmp_path / "body")
-    after = load_file(tmp_path / "body" / "model.safetensors")
+    body, _ = bert_carry.unpack(carried, tmp_path)
+    after = load_file(body / "model.safetensors")
     assert {name for name in before if not name.startswith("pooler.")} == set(after)
     assert all(np.array_equal(before[name].astype(np.float16), after[name]) for name in after)
-    bert_carry.pack(tmp_path / "body", tmp_path, drop=2)
-    bert_carry.unpack(tmp_path, tmp_path / "rounded")
-    rounded = load_file(tmp_path / "rounded" / "model.safetensors")
+    (tmp_path / "packed").mkdir()
+    bert_carry.pack(body, tmp_path / "packed", drop=2)
+    folder, about = bert_carry.unpack(tmp_path / "packed", tmp_path / "rounded")
+    assert about["dropped_bits"] == "2"
+    rounded = load_file(folder / "model.safetensors")
     for name, values in rounded.items():
         wide = after[name].astype(np.float32)
         assert np.all(np.abs(values.astype(np.float32) - wide) <= 2.0**-9 * np.abs(wide) + 2.0**-23)

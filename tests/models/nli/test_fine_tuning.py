@@ -10,6 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from typer.testing import CliRunner  # noqa: E402
+
+from evenhand.cli.app import app  # noqa: E402
 from evenhand.errors import UnknownNameError, UsageError  # noqa: E402
 from evenhand.mitigations.maps import SoftProjection, WordTable  # noqa: E402
 from evenhand.models.encoders.hooks import hooked  # noqa: E402
@@ -25,6 +28,7 @@ Folder = Callable[..., Path]
 PREMISES = ["the nurse saw a man", "the doctor was here", "he likes art and poetry", "she said that"] * 6
 HYPOTHESES = ["a man was there", "she likes science", "the doctor was not here at home", "the king"] * 6
 PAIRS = LabelledPairs.of(PREMISES, HYPOTHESES, ["entailment", "neutral", "contradiction", "neutral"] * 6)
+TEXTS = list(zip(PREMISES, HYPOTHESES, strict=True))
 FAST = {"epochs": 2, "batch": 8, "learning_rate": 3e-3, "device": "cpu"}
 
 
@@ -189,3 +193,35 @@ def test_padding_does_not_change_the_logits(body: Path) -> None:
         together = network(joint.inputs)
         alone = torch.cat([network(pairs.batch(rows[i : i + 1]).inputs) for i in range(2)])
     assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_the_command_writes_folders_that_probe_and_eval_accept(
+    body: Path, projection: SoftProjection, tmp_path: Path
+) -> None:
+    rows = [json.dumps({"premise": p, "hypothesis": h, "label": "enc"[i % 3]}) for i, (p, h) in enumerate(TEXTS)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(rows))
+    projection.save(tmp_path / "map.safetensors")
+    pairs, out = str(tmp_path / "pairs.jsonl"), tmp_path / "out"
+    files = ["--train", pairs, "--dev", pairs, "--test", pairs, "--out", str(out)]
+    options = ["--seeds", "2", "--epochs", "1", "--batch", "8", "--device", "cpu", "--json"]
+    command = ["nli", "fine-tune", f"hf:{body}", *files, *options, "--map", str(tmp_path / "map.safetensors")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    models = json.loads(done.stdout)["models"]
+    assert [model["file"] for model in models] == ["seed-0", "seed-1"]
+    assert models[0]["change"]["sha256"] == projection.digest
+    assert sorted(path.name for path in out.iterdir()) == ["seed-0", "seed-1", "train.json"]
+    done = CliRunner().invoke(app, ["nli", "eval", f"hf:{out / 'seed-1'}", pairs, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["results"][0]["accuracy"] == models[1]["test"][0]["accuracy"]
+
+
+def test_the_command_refuses_what_it_cannot_use(body: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\te\nc\td\tn\n")
+    pairs = str(tmp_path / "pairs.tsv")
+    command = ["nli", "fine-tune", f"hf:{body}", "--train", pairs, "--dev", pairs, "--out", str(tmp_path / "out")]
+    for wrong in (["--when", "never"], ["--head", "tall"], ["--epochs", "0"], ["--dtype", "int8"]):
+        done = CliRunner().invoke(app, [*command, *wrong])
+        assert done.exit_code in (2, 4), done.output
+        assert wrong[1] in done.output
+    assert not (tmp_path / "out").exists()

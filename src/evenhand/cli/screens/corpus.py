@@ -121,6 +121,7 @@ def show_comparison(comparison: Comparison, top: int, least: int) -> None:
         f"[bold]beta {escape(comparison.text('beta', 2))}[/] over {counted(beta.words - beta.removed, 'word')} scored "
         f"in both ({counted(beta.removed, 'outlier')} removed)",
         f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
+        *_corrected_lines(comparison),
         _moved_table(comparison, top, least),
         f"[dim]beta: slope of the second text's scores on the first's; 1 equally biased, above 1 amplified. Above 0 is "
         f"{escape(one.positive)}. Noise in the first text pulls beta towards 0. {_describe_errors(comparison)} seed "
@@ -128,6 +129,17 @@ def show_comparison(comparison: Comparison, top: int, least: int) -> None:
     )
     if not 0.8 <= one.tokens / max(other.tokens, 1) <= 1.25:
         note("note: the texts differ in size, on which mean |bias|, sd and beta depend: compare equal sizes")
+
+
+def _corrected_lines(comparison: Comparison) -> list[str]:
+    if not comparison.corrected:
+        return []
+    texts = [escape(comparison.corrected_text(name)) for name in ("beta", "first_sigma", "sigma")]
+    words = counted(comparison.corrected["beta"].words, "word")
+    return [
+        f"[bold]beta corrected for noise {texts[0]}[/] over {words} of 20 co-occurrences or more; sd corrected for "
+        f"noise {texts[1]} in the first text, {texts[2]} in the second"
+    ]
 
 
 def _describe_errors(comparison: Comparison) -> str:

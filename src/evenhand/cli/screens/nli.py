@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from evenhand.models.nli.evaluation import Accuracy
 
 
-def show_models(models: list[dict[str, Any]]) -> None:
-    """Show one line per trained model."""
+def show_models(models: list[dict[str, Any]], *, selected: bool = True) -> None:
+    """Show one line per trained model; `selected` says whether dev accuracy chose the epoch."""
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)
@@ -23,7 +23,8 @@ def show_models(models: list[dict[str, Any]]) -> None:
         accuracies = [model["dev_accuracy"], *(test["accuracy"] for test in model["test"])]
         cells = (f"{accuracy:.1%}" for accuracy in accuracies)
         table.add_row(escape(model["file"]), str(model["seed"]), str(model["epoch"]), *cells)
-    show(table, "[dim]Accuracy. That on dev is optimistic, because it selected the epoch. Chance is about 33 %.[/]")
+    reason = " That on dev is optimistic, because it selected the epoch." if selected else ""
+    show(table, f"[dim]Accuracy.{reason} Chance is about 33 %.[/]")
 
 
 def show_accuracy(name: str, result: Accuracy) -> None:

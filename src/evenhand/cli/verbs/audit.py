@@ -53,6 +53,15 @@ def audit(
             show_default="linear, span for word vectors",
         ),
     ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            "--site",
+            help="Where in a transformer the methods act: embeddings, layer:N, attention:N, mlp:N, pooled. "
+            "A method may name its own: -m leace@layer:4.",
+            show_default="embeddings",
+        ),
+    ] = None,
     no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False,
     measure: Annotated[
         list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
@@ -97,13 +106,15 @@ def audit(
 
     _refuse_options_without_effect(
         planned={
-            "--method": method, "--measure": measure, "--query": query, "--no-methods": no_methods,
+            "--method": method, "--site": site, "--measure": measure, "--query": query, "--no-methods": no_methods,
             "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
         } if plan else {},
         running={"--jobs": jobs != 1, "--memory": memory is not None} if write_plan else {},
     )  # fmt: skip
     if no_methods and method:
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
+    if site and not method and not plan:
+        raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
     if memory is not None and jobs == 1:
         raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")
     if not write_plan:
@@ -115,8 +126,8 @@ def audit(
         encoding_errors=encoding_errors, vocabulary=vocabulary, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     made = given or Plan.default(
-        opened, methods=() if no_methods else method, only=measure or (), queries=query or (), concept=concept,
-        seed=seed, full_probes=full_probes,
+        opened, methods=() if no_methods else method, site=site, only=measure or (), queries=query or (),
+        concept=concept, seed=seed, full_probes=full_probes,
     )  # fmt: skip
     if full_probes and not any(question.info.view == "inference" for question in made.questions):
         raise UsageError("--full-probes is for inference models, and no question of this audit asks one")

@@ -1,10 +1,11 @@
-"""`evenhand debias`: fit a method, apply it, write the vectors with their history."""
+"""`evenhand debias`: fit a method, apply it, write the vectors with their history, the model or the corpus."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -12,32 +13,49 @@ from evenhand.cli.options import (
     AllowPickle,
     Case,
     ConceptOption,
+    DeviceOption,
     Format,
     Json,
     Seed,
+    SkipBad,
     SubjectArgument,
     notes_on_stderr,
     open_subjects,
 )
+from evenhand.cli.screens.debias import show_changed_model
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.verbs.debias_corpus import write_corpus
+from evenhand.cli.verbs.debias_tuning import train_model
 from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
     from evenhand.audit import Tradeoff
-    from evenhand.mitigations import Mitigation, VectorMap
+    from evenhand.mitigations import Mitigation, SiteChange, VectorMap
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
+    from evenhand.subjects.transformer_subject import TransformerSubject
     from evenhand.words import Concept
 
 
 def debias(
     subject: SubjectArgument,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where to write; the suffix says the format.", show_default=False)
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Where to write: a vector file, whose suffix says the format; for a model a folder.",
+            show_default=False,
+        ),
     ],
     method: Annotated[
         str,
-        typer.Option("--method", "-m", help="A method, or several in order: hard.misp.", show_default=False),
+        typer.Option(
+            "--method",
+            "-m",
+            help="A method, or several in order: hard.misp; at a site: leace@layer:4.",
+            show_default=False,
+        ),
     ] = "",
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try all methods but the slow gp and rank them; OUT is then a folder.")
@@ -48,38 +66,69 @@ def debias(
     ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[
-        Path | None, typer.Option("--save-map", help="Also write the fitted map (.safetensors).", show_default=False)
+        Path | None,
+        typer.Option("--save-map", help="Also write the fitted map or change.", show_default=False),
     ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            "--site",
+            help="Where in a model: embeddings, layer:N, attention:N, mlp:N, pooled; `show hf:FOLDER` lists them.",
+            show_default="embeddings",
+        ),
+    ] = None,
+    decoder: Annotated[
+        str | None,
+        typer.Option(
+            "--decoder",
+            help="untied: an output layer that shares the word table keeps the original. tied: it changes too.",
+            show_default="untied",
+        ),
+    ] = None,
+    hook: Annotated[
+        bool,
+        typer.Option(
+            "--hook", help="Keep a map beside the weights if it cannot be folded into them; only evenhand applies it."
+        ),
+    ] = False,
+    device: DeviceOption = None,
     case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
+    field: Annotated[
+        str | None,
+        typer.Option(help="Corpora: field with the text, or several with commas.", show_default="text"),
+    ] = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(help="Corpora: whether a plain text file or each line is a document.", show_default="file"),
+    ] = None,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Remove a concept from vectors and write the result, or compare all methods."""
+    """Remove a concept from vectors, a model or a corpus and write the result, or compare all methods."""
     from evenhand import words
-    from evenhand.models.vectors.formats import format_for_writing
+    from evenhand.subjects.transformer_subject import TransformerSubject
 
-    if sweep == bool(method):
-        raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
-    if sweep and option:
-        raise UsageError("--set needs --method", hint="a sweep tries every method with its own parameters")
-    if sweep and save_map:
-        raise UsageError("--save-map needs --method", hint="choose a method from the sweep, then save its map")
-    if not sweep:
-        format_for_writing(out)  # an impossible name should not cost a long fit
+    _refuse_contradictions(method, sweep=sweep, given={"--set": option, "--save-map": save_map, "--site": site})
     about = words.concept(concept)
-    methods = parse_methods(method, option or []) if method else []
+    methods = parse_methods(method, option or [], site) if method else []
     for one in methods:
         one.check_concept(about)
-    (opened,) = open_subjects([subject], case=case, format=format, allow_pickle=allow_pickle or None)
-    if not opened.can_change:
-        raise UsageError(
-            f"{opened.name} is {opened.title}; methods change word vectors", hint="name a vector file or catalog id"
-        )
+    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None, "format": format}
+    if write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json):
+        return
+    if train_model(subject, methods, about, out, device=device, save=save_map, seed=seed, as_json=as_json):
+        return
+    opened = _open(subject, None if sweep else out, device=device, case=case, format=format, allow_pickle=allow_pickle)
     if sweep:
         compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)
         return
+    if isinstance(opened, TransformerSubject):
+        debias_model(opened, methods, about, out, ModelOptions(decoder or "untied", hook, save_map, seed, as_json))
+        return
+    _refuse_model_options({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
     vectors = opened.view("vectors")
     fitted = _written(vectors, methods, about, out, seed)
     if save_map:
@@ -92,12 +141,91 @@ def debias(
     note(f"wrote {out}, seed {seed}")
 
 
-def parse_methods(chain: str, options: list[str]) -> list[Mitigation]:
-    """Return the methods of a chain with their parameters; `method.key=value` sets one of several methods."""
-    from evenhand import mitigations
-    from evenhand.audit.plan import split_chain
+def _refuse_contradictions(method: str, *, sweep: bool, given: dict[str, object]) -> None:
+    """Raise an error unless there is either a method or a sweep, which has no options of a method."""
+    if sweep == bool(method):
+        raise UsageError("name a method, or ask for --sweep", hint="`evenhand list methods` shows them")
+    names = [name for name, value in given.items() if value] if sweep else []
+    if names:
+        raise UsageError(
+            f"{', '.join(names)} needs --method", hint="a sweep tries every method with its own parameters"
+        )
 
-    ids = split_chain(chain)
+
+def _open(address: str, out: Path | None, *, allow_pickle: bool, **options: object) -> Subject:
+    """Open what is to be changed; for word vectors, first check that the result can be written."""
+    from evenhand.models.vectors.formats import format_for_writing
+    from evenhand.subjects.opening import kind_of_address, parse_address
+
+    if out is not None and kind_of_address(parse_address(address)).kind == "vectors":
+        format_for_writing(out)  # an impossible name should not cost a long fit
+    (opened,) = open_subjects([address], allow_pickle=allow_pickle or None, **options)
+    if not opened.can_change:
+        raise UsageError(
+            f"{opened.name} is {opened.title}; methods change word vectors and transformers",
+            hint="name a vector file, a catalog id or hf:FOLDER",
+        )
+    return opened
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a changed model is written and shown."""
+
+    decoder: str
+    hook: bool
+    save_map: Path | None
+    seed: int
+    as_json: bool
+
+
+def debias_model(
+    subject: TransformerSubject, methods: Sequence[Mitigation], concept: Concept, out: Path, options: ModelOptions
+) -> None:
+    """Fit each method on the model after the one before, write the model, and show what was done."""
+    from evenhand.models.encoders.folding import Decoder, require_foldable
+    from evenhand.models.encoders.saving import check_target
+
+    if options.decoder not in get_args(Decoder):
+        raise UsageError(f"--decoder {options.decoder} is unknown", hint=f"use {' or '.join(get_args(Decoder))}")
+    if options.save_map and len(methods) > 1:
+        raise UsageError("--save-map writes the change of one method", hint="apply the methods one by one")
+    check_target(out, subject.transformer.source)  # what cannot be written should not cost a long fit
+    for method in methods if not options.hook else ():
+        require_foldable(subject.transformer, method.site or method.default_site)
+    changes: list[SiteChange] = []
+    with notes_on_stderr():
+        for method in methods:
+            change = method.fit(subject, concept, seed=options.seed)
+            subject = change(subject)
+            changes.append(change)
+        saved = subject.save(out, decoder="tied" if options.decoder == "tied" else "untied", hook=options.hook)
+    if options.save_map:
+        changes[0].save(options.save_map)
+    if options.as_json:
+        reports = [dict(change.report) for change in changes]
+        show_json({"out": str(out), "seed": options.seed, **saved.to_dict(), "reports": reports})
+    else:
+        show_changed_model(changes, saved)
+    note(f"wrote {out}, seed {options.seed}")
+
+
+def _refuse_model_options(given: dict[str, object], subject: Subject) -> None:
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise UsageError(f"{', '.join(names)} applies to a model, and {subject.name} is {subject.title}")
+
+
+def parse_methods(chain: str, options: list[str], site: str | None = None) -> list[Mitigation]:
+    """Return the methods of a chain with their parameters; `method.key=value` sets one of several methods.
+
+    `site` is where the methods act that name no site themselves.
+    """
+    from evenhand import mitigations
+    from evenhand.audit.plan import at_site, split_chain
+
+    steps = [step.partition("@") for step in split_chain(at_site(chain, site) if site else chain)]
+    ids = [id for id, _, _ in steps]
     given: dict[str, dict[str, str]] = {id: {} for id in ids}
     for text in options:
         name, sign, value = text.partition("=")
@@ -107,7 +235,8 @@ def parse_methods(chain: str, options: list[str]) -> list[Mitigation]:
         if not dot and len(ids) > 1:
             raise UsageError(f"--set {text}: which method?", hint=f"write --set {ids[0]}.{text}")
         given[id if dot else ids[0]][(key if dot else name).strip()] = value
-    return [mitigations.get(id)().with_params(given[id]) for id in ids]
+    places = [{"site": where} if at else {} for _, at, where in steps]
+    return [mitigations.get(id).with_params({**place, **given[id]}) for id, place in zip(ids, places, strict=True)]
 
 
 def _written(vectors: Vectors, methods: list[Mitigation], concept: Concept, out: Path, seed: int) -> VectorMap:
@@ -154,7 +283,7 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_j
     from evenhand.audit.tradeoff import BIAS
 
     about = words.concept(concept)
-    methods = [entry.id for entry in mitigations.listing() if entry.id not in SLOW]
+    methods = [entry.id for entry in mitigations.listing("vectors") if entry.id not in SLOW]
     fitting, unfit = _fitting(methods, about)
     asked = [name for name in (*BIAS, *COSTS) if concept_queries(measures.info(name), about)]
     with progress("sweep") as bar:

@@ -307,6 +307,7 @@ def _rows(comparisons: dict[str, Comparison], contexts: list[str]) -> dict[str, 
         "generated: sd": [c.text("sigma", 2) for c in chosen],
         "[bold]beta[/]": [c.text("beta", 2) for c in chosen],
         "  words in both": [f"{c.beta.words:,}" for c in chosen],
+        "  corrected for noise": [c.corrected_text("beta") or "fixed window only" for c in chosen],
         "  training text on itself": [comparisons[name + CEILING].text("beta", 2) for name in contexts],
     }
 

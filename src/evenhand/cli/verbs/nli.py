@@ -1,4 +1,4 @@
-"""`evenhand nli`: train and evaluate models of natural language inference over word vectors."""
+"""`evenhand nli`: train and evaluate models of natural language inference over word vectors, or fine-tune encoders."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evenhand.cli.options import MEGABYTE, Json, MaxRecord, notes_on_stderr
 from evenhand.cli.options import load as load_vectors
 from evenhand.cli.screens.nli import describe_skipped, show_accuracy, show_models
 from evenhand.cli.screens.terminal import note, progress, show_json
+from evenhand.cli.verbs.nli_fine_tuning import fine_tune
 from evenhand.errors import UsageError, counted, require, shown
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def evaluate(
 def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
     """Return the sub-app; `guarded` turns errors into messages and exit codes."""
     app = typer.Typer(name="nli", help="Train and evaluate NLI models.", no_args_is_help=True)
-    verbs: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate}
+    verbs: dict[str, Callable[..., None]] = {"train": train, "fine-tune": fine_tune, "eval": evaluate}
     for name, verb in verbs.items():
         app.command(name)(guarded(verb))
     return app

@@ -80,6 +80,8 @@ def _find(name: str) -> dict[str, Any]:
     from evenhand.words import probes
     from evenhand.words.document import SUFFIXES
 
+    if name.startswith("hf:"):
+        return _model(name)
     if name in measures.ids():
         return _measure(measures.info(name))
     methods = {entry.id: entry for entry in mitigations.listing()}
@@ -102,6 +104,35 @@ def _find(name: str) -> dict[str, Any]:
     lists = (id_ for kind in loaders for id_ in words.ids(kind))
     known = [*measures.ids(), *methods, *probes.ids(), *EMBEDDED, *data.catalog(), *lists]
     raise unknown_name("measure, method, probe, model, word list or data set", name, known)
+
+
+def _model(address: str) -> dict[str, Any]:
+    """Return the sites of a Hugging Face model, and whether a linear map can be folded there."""
+    from evenhand.errors import UsageError
+    from evenhand.models.encoders.folding import why_not_foldable
+    from evenhand.models.encoders.sites import sites_of
+    from evenhand.models.huggingface import TITLES
+    from evenhand.subjects import open_subject
+    from evenhand.subjects.transformer_subject import TransformerSubject
+
+    subject = open_subject(address, device="cpu")
+    if not isinstance(subject, TransformerSubject) or not subject.can_change:
+        raise UsageError(f"{address} is {subject.title}, which has no sites")
+    transformer = subject.transformer
+    sites = {}
+    for site, place in sites_of(transformer.model):
+        reason = why_not_foldable(transformer, site)
+        about = f"{place.width} coordinates, {'of' if place.side == 'output' else 'read by'} {', '.join(place.names)}"
+        folds = f"hook only: {reason.partition(': ')[2]}" if reason else "a linear map can be folded"
+        sites[str(site)] = f"{about}; {folds}"
+    return {
+        "kind": TITLES[transformer.kind],
+        "name": subject.name,
+        "class": type(transformer.model).__name__,
+        "offers": list(subject.offers),
+        "sites": sites,
+        "notes": list(transformer.notes),
+    }
 
 
 def _method(method: type[Mitigation]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
@@ -41,22 +41,26 @@ def read_jsonl(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog)
 
 
 def _json_text(line: bytes, where: str, options: TextOptions) -> str:
+    text: str = json_record(decode(line, where, options.encoding_errors), where, options.field)[options.field]
+    if b"\\ud" in line or b"\\uD" in line:  # the only way to a surrogate: an escape
+        return _without_surrogates(text, where, options)
+    return text
+
+
+def json_record(line: str, where: str, field: str) -> dict[str, Any]:
+    """Return the object of a JSON line; raise `FormatError` if it is none, or has no text in a field."""
     try:
-        record = json.loads(decode(line, where, options.encoding_errors))
-    except FormatError:
-        raise
+        record = json.loads(line)
     except json.JSONDecodeError as error:
         raise FormatError(f"{where}: not JSON ({error.msg})", hint="one JSON object per line is expected") from error
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or thousands of brackets
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise FormatError(f"{where}: JSON that cannot be read ({reason})", hint="repair the line") from error
-    text = record.get(options.field) if isinstance(record, dict) else None
+    text = record.get(field) if isinstance(record, dict) else None
     if not isinstance(text, str):
         hint = "name the field that holds the text: field= (--field)"
-        raise FormatError(f"{where}: {_describe_missing(record, options.field)}", hint=hint)
-    if b"\\ud" in line or b"\\uD" in line:  # the only way to a surrogate: an escape
-        return _without_surrogates(text, where, options)
-    return text
+        raise FormatError(f"{where}: {_describe_missing(record, field)}", hint=hint)
+    return dict(record)
 
 
 def _without_surrogates(text: str, where: str, options: TextOptions) -> str:

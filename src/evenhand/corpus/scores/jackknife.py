@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import FoldCounts, Table
+from evenhand.corpus.counting.accumulators import FoldCounts, SparseMatrix, Table
 from evenhand.corpus.counting.count import count
 from evenhand.corpus.options import CorpusOptions
 from evenhand.corpus.readers.source import TextSource
 from evenhand.corpus.scores.beta import ENOUGH as ENOUGH_WORDS
 from evenhand.corpus.scores.beta import trimmed_line
 from evenhand.corpus.scores.log_ratio import log_ratio, normalising_shift, one_against_rest
+from evenhand.corpus.scores.noise_corrected import LEAST_COUNT, MOST_WORDS, FoldTable
 from evenhand.corpus.scores.word_scores import FOLDS, WORDS_AT_ONCE, Scorer
 from evenhand.engines import Engine
 from evenhand.progress import Progress
@@ -34,6 +35,32 @@ class LeaveOneOut:
     words: tuple[str, ...]
     values: Vector64
     without: Matrix64
+    counts: tuple[SparseMatrix, ...] = ()
+    """Co-occurrences by fold and word with the first group and with each other one; empty with a decay, whose weights
+    are not counts."""
+
+    def fold_tables(self, other: LeaveOneOut | None = None) -> tuple[FoldTable, ...]:
+        """Return the co-occurrences by fold, with the first group and the rest, of words that occur often enough.
+
+        With another text, only words that occur often enough in both, in the same order.
+        """
+        texts = (self, *([other] if other else []))
+        if not all(text.counts for text in texts):
+            return ()
+        often = [dict(zip(text.words, text._totals(), strict=True)) for text in texts]
+        least = {word: min(totals.get(word, 0.0) for totals in often) for word in self.words}
+        chosen = sorted((word for word, n in least.items() if n >= LEAST_COUNT), key=lambda word: -least[word])
+        return tuple(text._fold_table(chosen[:MOST_WORDS]) for text in texts)
+
+    def _totals(self) -> Vector64:
+        totals = [np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel() for matrix in self.counts]
+        return np.asarray(np.sum(totals, axis=0))
+
+    def _fold_table(self, words: list[str]) -> FoldTable:
+        index = {word: column for column, word in enumerate(self.words)}
+        columns = np.array([index[word] for word in words], dtype=np.intp)
+        counts = np.stack([matrix[:, columns].toarray() for matrix in self.counts])
+        return one_against_rest(counts, 0).astype(np.float64)
 
     def spread(self, statistic: Callable[[Vector64], float]) -> float | None:
         """Return the standard error of a statistic of the scored words."""
@@ -51,14 +78,20 @@ def leave_one_out(
     words = tuple(counts.words.gather(rows).to_list())
     values = _nan_where_undefined(scorer.values(counts.cooccurrence, 0)[rows])
     without = _scores_without(counts.by_fold, rows, scorer) if counts.by_fold else np.empty((0, len(rows)))
-    return LeaveOneOut(words, values, without)
+    by_fold = _used_folds(counts.by_fold)[0] if counts.by_fold and options.decay is None else []
+    return LeaveOneOut(words, values, without, tuple(matrix[:, rows] for matrix in by_fold))
+
+
+def _used_folds(folds: FoldCounts) -> tuple[list[SparseMatrix], Rows]:
+    """Return the co-occurrences by fold and word, and which folds these are: those that have group words."""
+    used = np.flatnonzero(folds.hits.sum(axis=0))
+    return [matrix[used].tocsc() for matrix in folds.cooccurrence], used
 
 
 def _scores_without(folds: FoldCounts, rows: Rows, scorer: Scorer) -> Matrix64:
     """Return (folds, words): the scores without each fold that has group words; computed a few words at a time."""
-    used = np.flatnonzero(folds.hits.sum(axis=0))
+    counts, used = _used_folds(folds)
     smoothing = scorer.options.smoothing
-    counts = [matrix[used].tocsc() for matrix in folds.cooccurrence]
     totals = _sum_of_others(np.stack([np.asarray(matrix.sum(axis=1)) for matrix in counts]))
     shift = normalising_shift(
         scorer.normalisation,

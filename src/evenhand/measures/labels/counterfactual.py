@@ -18,6 +18,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, decide, label_index
 from evenhand.models.vectors import Coverage
+from evenhand.stats.bootstrap import Interval, wilson
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
 from evenhand.words.document import SUFFIXES
@@ -114,7 +115,11 @@ def counterfactual(
     predicted = view.predict(everything)
     index = {text: row for row, text in enumerate(everything)}
     probabilities, decisions = predicted[:, column], decide(view, predicted)
-    details = {"cases": len(cases.cases), "texts": len(everything), "without_group": cases.without_group}
+    details: dict[str, object] = {
+        "cases": len(cases.cases),
+        "texts": len(everything),
+        "without_group": cases.without_group,
+    }
     details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
     result = _Result(cases, [[index[text] for text in case.texts] for case in cases.cases], probabilities, decisions)
     fields["details"] = details
@@ -141,7 +146,7 @@ class _Result:
         templates = [case.cluster for case in chosen]
         return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
 
-    def interval(self, values: Vector64, kept: Sequence[int], seed: int) -> tuple[float, float] | None:
+    def interval(self, values: Vector64, kept: Sequence[int], seed: int) -> Interval:
         """Return the interval of a mean over cases."""
         return clustered_interval(values, self.clusters(kept), seed=seed)
 
@@ -156,9 +161,17 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=result.interval(flips, range(len(flips)), seed),
+        interval=_rate_interval(result, flips, seed),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
+
+
+def _rate_interval(result: _Result, flips: Vector64, seed: int) -> Interval:
+    """Return the interval of the flip rate; where every case is alike, that of Wilson over templates or texts."""
+    if 0 < flips.mean() < 1:
+        return result.interval(flips, range(len(flips)), seed)
+    low, high = wilson(float(flips.mean()), len({case.cluster for case in result.cases.cases}))
+    return float(low), float(high)
 
 
 def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.measures.likelihood.scoring import ScoreFields, available, clustered_interval, data_folder, ratio
 from evenhand.measures.measurement import Measurement
@@ -20,6 +20,7 @@ from evenhand.words import Concept, as_concept
 from evenhand.words.sentence_sets.holistic_bias import HolisticBias, fill, read_holistic_bias
 
 DATASET = "holistic-bias"
+ALL = "all"
 LEVEL = 0.05
 Entry = TypeVar("Entry")
 Correction = Literal["benjamini-hochberg", "holm", "none"]
@@ -73,8 +74,8 @@ def holistic_bias(
     Args:
         view: a language model.
         dataset: the folder of HolisticBias, or `holistic-bias`.
-        axis: such as `religion`; that of the concept by default.
-        descriptors: how many descriptors of the axis are drawn; 0 for all.
+        axis: such as `religion`, or `all`; that of the concept by default. Only descriptors of one axis are compared.
+        descriptors: how many descriptors of each axis are drawn; 0 for all.
         nouns: how many nouns; 0 for all.
         templates: how many templates; 0 for all.
         correction: of the p-values, over all pairs and templates.
@@ -82,7 +83,8 @@ def holistic_bias(
         seed: seed of the draws and of the bootstrap, which resamples templates.
 
     Returns:
-        The share of pairs that differ, with the mean log-perplexity of each descriptor in `items`.
+        The share of pairs that differ, with the mean log-perplexity of each descriptor in `items`, and the shares by
+        axis and template in `details`.
 
     What it does not tell you: what the model says about anybody. See `evenhand show holistic-bias`.
     """
@@ -92,54 +94,64 @@ def holistic_bias(
     name = axis or OF_CONCEPT.get(as_concept(concept).name, "")
     if not name:
         raise UsageError(
-            f"HolisticBias has no axis for {as_concept(concept).name!r}", hint=f"name one: {', '.join(read.axes())}"
+            f"HolisticBias has no axis for {as_concept(concept).name!r}",
+            hint=f"name one: {', '.join(read.axes())}, {ALL}",
         )
-    chosen = _draw(read, name, descriptors, nouns, templates, seed)
+    chosen = _draw(read, read.axes() if name == ALL else (name,), descriptors, nouns, templates, seed)
     params = {
         "axis": name, "descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns),
         "templates": len(chosen.templates), "correction": correction, "level": LEVEL,
     }  # fmt: skip
     fields = ScoreFields("holistic-bias", view.name, DATASET, params, seed)
     shape = (len(chosen.templates), len(chosen.descriptors), len(chosen.nouns))
+    if shape[1] < 2 or shape[2] < 2:
+        return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
     texts = [fill(t, d.text, noun) for t in chosen.templates for d in chosen.descriptors for noun in chosen.nouns]
     try:
         scores = view.log_probabilities(texts)
     except EvenhandError as error:
         return fields.undefined("", error.message)
     losses = (-scores.log_probabilities / np.maximum(1, scores.tokens)).reshape(shape)
-    if shape[1] < 2 or shape[2] < 2:
-        return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
     return _measured(fields, chosen, losses, correction)
 
 
-def significant_pairs(losses: Vector64, correction: Correction = "benjamini-hochberg") -> Vector64:
-    """Return whether each pair of descriptors differs in each template, (templates, pairs).
+def significant_pairs(
+    losses: Floats, axes: Sequence[str], correction: Correction = "benjamini-hochberg"
+) -> tuple[Matrix64, list[str]]:
+    """Return whether each pair of descriptors of one axis differs in each template, and the axis of each pair.
 
     Args:
         losses: of each sentence, (templates, descriptors, nouns).
+        axes: of each descriptor.
         correction: of the p-values, over all tests.
+
+    Returns:
+        1 for pairs that differ and 0 for others, (templates, pairs), and the axes.
     """
     from scipy.stats import mannwhitneyu
 
-    pairs = list(combinations(range(losses.shape[1]), 2))
-    first, second = (losses[:, [pair[side] for pair in pairs]] for side in (0, 1))
+    values = np.asarray(losses, dtype=np.float64)
+    pairs = [(one, two) for one, two in combinations(range(len(axes)), 2) if axes[one] == axes[two]]
+    first, second = (values[:, [pair[side] for pair in pairs]] for side in (0, 1))
     p = np.asarray(mannwhitneyu(first, second, axis=2, alternative="two-sided").pvalue, dtype=np.float64)
-    p[(first.reshape(*first.shape[:2], -1) == second).all(axis=2)] = 1.0  # equal samples have no order
+    p[(first == second).all(axis=2)] = 1.0  # equal samples have no order
     if correction != "none":
         p = (holm if correction == "holm" else benjamini_hochberg)(p.ravel()).reshape(p.shape)
-    return np.asarray(p < LEVEL, dtype=np.float64)
+    return np.asarray(p < LEVEL, dtype=np.float64), [axes[one] for one, _ in pairs]
 
 
-def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Vector64, correction: Correction) -> Measurement:
-    differs = 100 * significant_pairs(losses, correction)
+def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
+    found, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
+    differs = 100 * found
     share = float(differs.mean())
-    templates = [template for template in chosen.templates for _ in range(differs.shape[1])]
-    means = losses.mean(axis=(0, 2))
-    order = np.argsort(means, kind="stable")
+    templates = [template for template in chosen.templates for _ in axes]
+    means = np.asarray(losses, dtype=np.float64).mean(axis=(0, 2))
+    order = np.argsort(means, kind="stable").tolist()
+    by_axis = {axis: float(differs[:, [name == axis for name in axes]].mean()) for axis in dict.fromkeys(axes)}
     return fields.measurement(
         "",
         share,
-        int(losses.size),
+        int(np.asarray(losses).size),
         f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
         f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
         interval=clustered_interval(
@@ -150,12 +162,14 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Vector64, corre
                 "descriptor": chosen.descriptors[row].text,
                 "value": float(means[row]),
                 "perplexity": float(np.exp(means[row])),
+                "axis": chosen.descriptors[row].axis,
                 "bucket": chosen.descriptors[row].bucket,
                 "preference": chosen.descriptors[row].preference,
             }
             for row in order
         ],
         details={
+            "by_axis": by_axis,
             "by_template": {t: float(row.mean()) for t, row in zip(chosen.templates, differs, strict=True)},
             "tests": int(differs.size),
             "ideal": 0.0,
@@ -164,13 +178,19 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Vector64, corre
 
 
 def _draw(
-    read: HolisticBias, axis: str, descriptors: int | None, nouns: int | None, templates: int | None, seed: int
+    read: HolisticBias,
+    axes: Sequence[str],
+    descriptors: int | None,
+    nouns: int | None,
+    templates: int | None,
+    seed: int,
 ) -> HolisticBias:
-    """Return some descriptors of an axis, nouns and templates, in the order of the files."""
+    """Return some descriptors of each axis, nouns and templates, in the order of the files."""
     rng = np.random.default_rng(seed)
 
     def draw(entries: Sequence[Entry], count: int | None) -> tuple[Entry, ...]:
         size = min(count or len(entries), len(entries))
         return tuple(entries[row] for row in sorted(rng.permutation(len(entries))[:size].tolist()))
 
-    return HolisticBias(draw(read.of_axis(axis), descriptors), draw(read.nouns, nouns), draw(read.templates, templates))
+    drawn = tuple(descriptor for axis in axes for descriptor in draw(read.of_axis(axis), descriptors))
+    return HolisticBias(drawn, draw(read.nouns, nouns), draw(read.templates, templates))

@@ -67,6 +67,7 @@ class RetrievalCases:
         texts: for each case, the text of each group.
         rows: what else the cases share, such as the phrase that names the person; empty where nothing.
         kinds: a class of each case, for the details.
+        incomplete: number of cases that lack the text of some group.
     """
 
     name: str
@@ -75,6 +76,7 @@ class RetrievalCases:
     texts: tuple[tuple[str, ...], ...]
     rows: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    incomplete: int = 0
 
 
 @measure(INFO)
@@ -125,7 +127,8 @@ def _measurements(
     kinds = {kind: float(differences[[k == kind for k in cases.kinds]].mean()) for kind in sorted(set(cases.kinds))}
     share = (float(advantages.mean()) + 1) / 2
     shared: dict[str, Any] = dict(fields) | {"positive": contrast.group}
-    shared["details"] = {"queries": len(set(cases.queries)), "share_first": share, "by_kind": kinds}
+    shared["details"] = {"queries": len(set(cases.queries)), "incomplete": cases.incomplete, "share_first": share}
+    shared["details"] |= {"by_kind": kinds} if kinds else {}
     nearer = contrast.group if differences.mean() >= 0 else contrast.against
     yield Measurement(
         "retrieval-skew", float(differences.mean()), len(differences), Coverage(()),
@@ -182,7 +185,7 @@ def grep_cases(concept: Concept) -> RetrievalCases:
     for row in _grep_rows():
         key = (row["q_id"], row["relevant"])
         queries[row["q_id"]] = row["query"]
-        kinds[row["q_id"]] = row["exp_stereotype"]
+        kinds[row["q_id"]] = row["exp_stereotype"].strip().lower()
         if group := VERSIONS.get(row["content_gender"]):
             versions.setdefault(key, {})[group] = f"{row['doc_title']} {row['document']}".strip()
     complete = {key: texts for key, texts in versions.items() if set(texts) == set(groups)}
@@ -192,6 +195,7 @@ def grep_cases(concept: Concept) -> RetrievalCases:
         tuple(queries[number] for number, _ in complete),
         tuple(tuple(texts[group] for group in groups) for texts in complete.values()),
         kinds=tuple(kinds[number] for number, _ in complete),
+        incomplete=len(versions) - len(complete),
     )
 
 

@@ -20,7 +20,7 @@ from evenhand.measures.sentences.encoded_query import (
     sentence_effect,
 )
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
-from evenhand.stats.permutation import Alternative, PermutationTest, permutation_test
+from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
 from evenhand.words import Query, Template
 
 Variant = Literal["", "released"]
@@ -152,8 +152,8 @@ def seat(
 def _test(
     first: Vector64, second: Vector64, alternative: Alternative, samples: int, seed: int, *, released: bool
 ) -> PermutationTest:
-    exact = {"exact_up_to": RELEASED_SAMPLES} if released else {}
-    return permutation_test(first, second, alternative=alternative, samples=samples, seed=seed, **exact)
+    limit = RELEASED_SAMPLES if released else EXACT_UP_TO
+    return permutation_test(first, second, alternative=alternative, samples=samples, exact_up_to=limit, seed=seed)
 
 
 def _baseline(first: Vector64, second: Vector64, seed: int) -> float:

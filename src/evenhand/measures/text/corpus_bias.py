@@ -70,7 +70,7 @@ def corpus_bias(
     fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
     try:
         result = corpus_bias_scores(
-            list(text.paths), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.options
+            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.counting
         )
     except (VocabularyError, DegenerateError) as error:
         return tuple(
@@ -109,8 +109,10 @@ def comparison_measurements(
         replace(measurement, interval=comparison.interval(name))
         for measurement, name in zip(own, ("mu", "sigma"), strict=True)
     )
+    corrected = {f"{name}_corrected_for_noise": found.to_dict() for name, found in comparison.corrected.items()}
     slope = Measurement(
         "corpus-bias", comparison.value("beta"), comparison.beta.words, Coverage(()), score=f"{prefix}beta",
-        interval=comparison.interval("beta"), reading="slope of the scores on those of the first text", **fields,
+        interval=comparison.interval("beta"), reading="slope of the scores on those of the first text",
+        details=corrected, **fields,
     )  # fmt: skip
     return (*with_intervals, slope)

@@ -115,8 +115,8 @@ def counterfactual_text(
         raise UsageError(f"{counted.name!r} has {len(counted.attributes)} attribute sets, two are counted")
     template = find_template(prompts)
     written = _write(view, template, about, rows, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
-    params = {"concept": about.name, "attributes": counted.name, "rows": rows, "samples": samples, "tokens": tokens}
-    params |= {"temperature": temperature}
+    params: dict[str, object] = {"concept": about.name, "attributes": counted.name, "rows": rows}
+    params |= {"samples": samples, "tokens": tokens, "temperature": temperature}
     fields: dict[str, Any] = {"query": template.name, "model": view.name, "params": params, "seed": seed}
     fields["details"] = {"prompts": len(written.frames) * len(written.groups), "examples": _examples(written)}
     found = [_divergence(written, fields, seed)]
@@ -128,7 +128,9 @@ def counterfactual_text(
 
 def _write(view: PromptWriter, template: Template, concept: Concept, rows: int | None, **options: Any) -> Continuations:
     people = persons(concept)
-    frames, names, prompts = [], [], []
+    frames: list[str] = []
+    names: list[str] = []
+    prompts: list[str] = []
     for row in people.rows[:rows]:
         versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
         for frame, starts in zip(person_sentences(template, "someone"), versions, strict=True):

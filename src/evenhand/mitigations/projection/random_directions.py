@@ -25,6 +25,8 @@ class RandomProjection(Mitigation):
     control with the same k is due to the concept. Dev et al. (2020) average over eight random directions: repeat it
     with several seeds.
 
+    What it does not do: remove the concept.
+
     Args:
         k: Number of directions; set it to the rank that the method under test removes.
         kind: `words`: principal components of random words, which follow the distribution of the vectors; `gaussian`:
@@ -37,7 +39,7 @@ class RandomProjection(Mitigation):
     title: ClassVar[str] = "Random projection (control)"
     formula: ClassVar[str] = "x - sum_i <x, r_i> r_i, r_i orthonormal random directions"
     cites: ClassVar[tuple[str, ...]] = ("dev2019",)
-    limits: ClassVar[str] = "Removes nothing on purpose: it shows what removing any k directions does."
+    limits: ClassVar[str] = "Removes nothing of the concept on purpose: it shows what removing any k directions does."
 
     k: int = 1
     kind: Literal["words", "gaussian"] = "words"

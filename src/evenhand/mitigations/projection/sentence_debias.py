@@ -51,8 +51,8 @@ class SentenceDebias(Mitigation):
     formula: ClassVar[str] = "h - V V'h, V the first principal components of sentences minus the mean of their pair"
     cites: ClassVar[tuple[str, ...]] = ("liang2020",)
     limits: ClassVar[str] = (
-        "Removes directions that are common to the sentences it saw; other directions stay. Needs pairs of counterparts "
-        "and a transformer."
+        "Removes directions that are common to the sentences it saw; other directions stay. Needs pairs of "
+        "counterparts and a transformer."
     )
     view: ClassVar[str] = "sentences"
     default_site: ClassVar[str] = "layer:-1"

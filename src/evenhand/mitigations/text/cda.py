@@ -11,12 +11,14 @@ import numpy as np
 
 from evenhand import words
 from evenhand.errors import UsageError
+from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.name_pairs import pair_names
 from evenhand.mitigations.text.pronouns import OTHER
 from evenhand.mitigations.text.word_swap import WordSwap
-from evenhand.subjects.subject import TextView
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
 
 GENDER = ("she", "he")
@@ -44,9 +46,9 @@ class CounterfactualAugmentation(Mitigation):
 
     Args:
         sides: `two` keeps the original documents beside the swapped ones, `one` replaces them.
-        names: swap first names too, for gender.
-        lists: add the shipped list of gender words to the pairs of the concept, if these have she and he.
-        seed: seed of the draw of groups, for three groups or more.
+        names: Swap first names too, for gender.
+        lists: Add the shipped list of gender words to the pairs of the concept, if these have she and he.
+        seed: Seed of the draw of groups, for three groups or more.
     """
 
     id: ClassVar[str] = "cda"
@@ -65,19 +67,24 @@ class CounterfactualAugmentation(Mitigation):
     seed: int = 0
 
     def fit(  # type: ignore[override]  # a method on text returns a text change
-        self, view: TextView | None, concept: Concept | str, *, seed: int | None = None
+        self, view: TextView | Subject | None, concept: Concept | str, *, seed: int | None = None
     ) -> WordSwap:
         """Return the swap of a concept; nothing is learned from the text.
 
         Args:
-            view: the text that is to be changed, or None.
+            view: the text or the corpus that is to be changed, or None.
             concept: the concept whose groups are swapped, or its id or file.
             seed: the seed, instead of the field `seed`.
         """
+        if isinstance(view, Subject) and view.offers != ("text",):
+            raise UsageError(
+                f"{self.id} changes the text of a corpus, and {view.name} is {view.title}",
+                hint="fine-tune a model on swapped text with cda-tuning, or name corpus:PATH",
+            )
         about = as_concept(concept)
         method = self.with_seed(seed)
         method.check_concept(about)
-        return method._fit(view, about)
+        return method._swap(about)
 
     def _check(self, concept: Concept) -> None:
         require_groups(concept, self.id)
@@ -93,7 +100,10 @@ class CounterfactualAugmentation(Mitigation):
                 hint="list the counterparts in the same order in every group",
             )
 
-    def _fit(self, v: TextView | None, concept: Concept) -> WordSwap:  # type: ignore[override]
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        raise UsageError(f"{self.id} changes text, not word vectors", hint="use fit(None, concept)")
+
+    def _swap(self, concept: Concept) -> WordSwap:
         settings: dict[str, Any] = {"sides": self.sides, "seed": self.seed}
         if len(concept.groups) > 2:
             swap = WordSwap(sets=tuple(zip(*concept.groups.values(), strict=True)), **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, few, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.encoders.hooks import recorded
+from evenhand.models.encoders.hooks import SiteReachedError, recorded
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.encoders.sentences import pool
 from evenhand.models.encoders.sites import Site, locate, resolve
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
 # Sentences that say nothing about a word, whatever its part of speech.
 CONTEXTS = (
     "This is {word}.",
-    "Here is {word}.",
     "That was {word} again.",
     "They said {word} and left.",
-    "We read about {word} today.",
     "The page says {word} at the end.",
 )
 
@@ -115,7 +114,7 @@ def words_of_table(transformer: Transformer, table: Vectors, words: Iterable[str
         table: its input table, which has a row for each word that is a single piece.
         words: words that must be there; the others are those of the table.
     """
-    rows, coverage = table.locate(words)
+    _, coverage = table.locate(words)
     missing = list(dict.fromkeys(coverage.missing))
     before = "the "  # a word inside a text is spelt with the marker of a beginning
     texts = [before + word.replace("_", " ") for word in missing]
@@ -203,7 +202,7 @@ def _read(
             mask[place, : lengths[row]] = 1
         transformer.check_ids(padded)
         inputs, attention = (torch.from_numpy(part).to(transformer.device) for part in (padded, mask))
-        with recorded(model, site) as states, torch.inference_mode():
+        with recorded(model, site) as states, torch.inference_mode(), contextlib.suppress(SiteReachedError):
             body(input_ids=inputs, attention_mask=attention)
         keep(rows, states[0], attention.float())
 

@@ -269,12 +269,17 @@ def _compare(before: Transformer, folded: Transformer, change: SiteMap) -> None:
         )
 
 
+def require_foldable(transformer: Transformer, site: Site | str) -> None:
+    """Raise `NotFoldableError` if no linear map can be folded at a site; fits and folds nothing."""
+    where = resolve(transformer.model, site)
+    if where.kind != "embeddings":
+        _readers(transformer, where, locate(transformer.model, where))
+
+
 def why_not_foldable(transformer: Transformer, site: Site) -> str:
     """Return why no linear map can be folded at a site, or an empty string."""
-    if site.kind == "embeddings":
-        return ""
     try:
-        _readers(transformer, site, locate(transformer.model, site))
+        require_foldable(transformer, site)
     except NotFoldableError as error:
         return error.message
     return ""

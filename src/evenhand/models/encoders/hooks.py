@@ -193,15 +193,22 @@ def hooked(
         installed.remove()
 
 
+class SiteReachedError(Exception):
+    """Ends a pass at the site that it was run for."""
+
+
 @contextmanager
 def recorded(model: PreTrainedModel, site: Site | str) -> Iterator[list[torch.Tensor]]:
-    """Yield a list to which each pass inside the `with` block appends what is at a site, after the maps there."""
+    """Yield a list for what one pass has at a site, after the maps there.
+
+    The pass ends there with `SiteReachedError`, because what follows is not needed.
+    """
     place = locate(model, Site.parse(site))
     states: list[torch.Tensor] = []
 
     def keep(x: torch.Tensor) -> torch.Tensor:
         states.append(x.detach())
-        return x
+        raise SiteReachedError
 
     installed = _attach(place, place.modules[:1], keep)  # several readers of a site read the same
     try:

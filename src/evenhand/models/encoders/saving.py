@@ -313,9 +313,10 @@ def stored_maps(folder: Path | None) -> list[SiteMap]:
         raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
 
 
-def restore_maps(model: PreTrainedModel, folder: Path) -> str:
-    """Apply the maps that lie beside a model, and return a note on them."""
+def restore_maps(model: PreTrainedModel, folder: Path) -> tuple[str, ...]:
+    """Apply the maps that lie beside a model, and return a note on them; empty where there are none."""
     maps = stored_maps(folder)
     for change in maps:
         install(model, change.site, change.map)
-    return f"{SITE_MAPS} maps {', '.join(dict.fromkeys(str(change.site) for change in maps))}"
+    sites = ", ".join(dict.fromkeys(str(change.site) for change in maps))
+    return (f"{SITE_MAPS} maps {sites}",) if maps else ()

@@ -175,7 +175,7 @@ class TransformerSentences:
         return [states[layer] for layer in layers]
 
     def _check_lengths(self, lengths: list[int]) -> None:
-        limit = self.transformer.window
+        limit = self.transformer.window + self.transformer.reserved  # no state stands behind a reserved token
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > limit:
             raise UsageError(

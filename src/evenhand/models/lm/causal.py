@@ -84,7 +84,8 @@ class CausalLM:
     @property
     def window(self) -> int:
         """The largest number of tokens that the model can read."""
-        return int(getattr(self.model.config, "max_position_embeddings", None) or LONGEST)
+        longest = int(getattr(self.model.config, "max_position_embeddings", None) or LONGEST)
+        return longest - self.transformer.reserved
 
     def describe(self) -> dict[str, object]:
         """Return class, size, precision and device for records."""

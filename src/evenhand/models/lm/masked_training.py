@@ -119,8 +119,7 @@ class TrainedMaskedLM:
             f"# {self.name}\n\n"
             f"A masked language model that evenhand trained on the body of `{about['body']['name']}`, which was "
             "published without a masked-language-model head. The head is new; its decoder is tied to the word table; "
-            "the body was trained with it. It is not one of the published BERT models, and its probabilities are those "
-            f"of a short training.\n\n"
+            "the body was trained with it. It is not one of the published BERT models, and it was trained briefly.\n\n"
             f"- data: {about['data']} ({texts} of {about['settings']['block']} tokens)\n"
             f"- training: {about['steps']:,} steps of {about['settings']['batch']} blocks, seed {about['seed']}, "
             f"{about['seconds']:.0f} s on {about['device']}\n"
@@ -201,10 +200,8 @@ def train_masked_lm(
         "tokens": done * options.batch * options.block,
         "seconds": round(time.monotonic() - start, 1),
         "device": str(torch.cuda.get_device_name(options.device)) if gpus else options.device,
-        "packages": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("torch", "transformers", "numpy")},
-        },
+        "python": platform.python_version(),
+        "packages": {package: version(package) for package in ("torch", "transformers", "numpy")},
     }
     return TrainedMaskedLM(name, run.model.cpu().eval(), tokenizer, before, after, tuple(run.history), about)
 

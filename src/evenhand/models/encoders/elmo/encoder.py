@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,19 @@ Sentence = Sequence[str]
 
 
 class TensorMap(Protocol):
-    """A function of rows of a tensor, such as a `VectorMap`."""
+    """A function of rows of a tensor, such as a `VectorMap`.
+
+    A map with a true attribute `needs_words` is also given the word of each row, at the site `embeddings`.
+    """
 
     def __call__(self, x: torch.Tensor, /) -> torch.Tensor:
+        """Return the mapped rows."""
+
+
+class WordwiseMap(Protocol):
+    """A function of rows of a tensor and of their words."""
+
+    def __call__(self, x: torch.Tensor, words: Sequence[str], /) -> torch.Tensor:
         """Return the mapped rows."""
 
 
@@ -68,9 +78,14 @@ class Elmo:
     ) -> None:
         self.network, self.name, self.maps = network.eval(), name, dict(maps or {})
         self.options: ElmoOptions = network.options
-        for site in self.maps:
+        for site, change in self.maps.items():
             if site not in self.sites:
                 raise unknown_name("site", site, self.sites)
+            if site != EMBEDDINGS and _needs_words(change):
+                raise UsageError(
+                    f"the map at {site} treats words differently, and vectors of a layer belong to contexts",
+                    hint=f"use the site {EMBEDDINGS}",
+                )
 
     @classmethod
     def load(
@@ -155,7 +170,7 @@ class Elmo:
             ]
             vectors = torch.cat(parts)
             if distinct and EMBEDDINGS in self.maps:
-                vectors = torch.cat([self.maps[EMBEDDINGS](vectors[:-2]), vectors[-2:]])
+                vectors = torch.cat([_mapped(self.maps[EMBEDDINGS], vectors[:-2], distinct), vectors[-2:]])
         return TokenTable(rows, vectors)
 
     def batch_layers(self, table: TokenTable, rows: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
@@ -274,6 +289,14 @@ class Elmo:
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         return {name: tensor.float().cpu().numpy() for name, tensor in self.network.state_dict().items()}
+
+
+def _needs_words(change: TensorMap) -> bool:
+    return bool(getattr(change, "needs_words", False))
+
+
+def _mapped(change: TensorMap, vectors: torch.Tensor, words: Sequence[str]) -> torch.Tensor:
+    return cast(WordwiseMap, change)(vectors, words) if _needs_words(change) else change(vectors)
 
 
 def _with_boundaries(rows: torch.Tensor, lengths: torch.Tensor, table: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, counted, require, unknown_name
 from evenhand.models.encoders.elmo.encoder import Elmo, Sentence
-from evenhand.models.encoders.protocol import POOLINGS, Pooling
+from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.encoders.sentences import pool
 from evenhand.models.lm.likelihood import check_texts
 from evenhand.models.nli.over_vectors import tokens as split
@@ -30,9 +30,12 @@ class ElmoSentences:
     Args:
         elmo: the model.
         pooling: the default pooling.
-        mix: a score for each layer. If given, `encode` without a layer returns the scalar mix
-            gamma * sum_k softmax(mix)_k layer_k, in which equal scores give the mean of the layers.
+        mix: a score for each layer. If given, the scalar mix gamma * sum_k softmax(mix)_k layer_k is one more layer,
+            the last one. Equal scores give the mean of the layers.
         gamma: factor of the mix.
+
+    Attributes:
+        layers: number of the last layer: that of the biLM, or one more with a mix.
     """
 
     def __init__(
@@ -40,9 +43,12 @@ class ElmoSentences:
     ) -> None:
         if mix is not None and len(mix) != elmo.layers + 1:
             raise UsageError(f"the mix has {counted(len(mix), 'score')}, and the model {elmo.layers + 1} layers")
-        self.elmo, self.name, self.layers = elmo, elmo.name, elmo.layers
+        self.elmo, self.name = elmo, elmo.name
         self.pooling: Pooling = pooling
-        self.mix, self.gamma = None if mix is None else np.asarray(mix, np.float64), gamma
+        self._combinations = np.eye(elmo.layers + 1)
+        if mix is not None:
+            self._combinations = np.vstack([self._combinations, mixing_weights(mix, gamma)])
+        self.layers = len(self._combinations) - 1
 
     def encode(
         self,
@@ -53,13 +59,7 @@ class ElmoSentences:
         tokens: int | None = None,
     ) -> Matrix:
         """Return the vector of each text; see `SentenceEncoder`."""
-        if layer is None and self.mix is not None:
-            return self.encode_mix(texts, self.mix, gamma=self.gamma, pooling=pooling, tokens=tokens)
-        index = self.layers if layer is None else layer + self.layers + 1 if layer < 0 else layer
-        if not 0 <= index <= self.layers:
-            raise UsageError(f"layer {layer} does not exist", hint=f"use a layer from 0 to {self.layers}")
-        weights = np.zeros((1, self.layers + 1))
-        weights[0, index] = 1
+        weights = self._combinations[[layer_number(layer, self.layers)]]
         vectors: Matrix = self._encode(texts, weights, pooling, tokens)[0]
         return vectors
 
@@ -67,21 +67,7 @@ class ElmoSentences:
         self, texts: Sequence[str], *, pooling: Pooling | None = None, tokens: int | None = None
     ) -> NDArray[np.floating]:
         """Return the vectors of all layers; see `SentenceEncoder`."""
-        return self._encode(texts, np.eye(self.layers + 1), pooling, tokens)
-
-    def encode_mix(
-        self,
-        texts: Sequence[str],
-        scores: Sequence[float] | NDArray[np.float64],
-        *,
-        gamma: float = 1.0,
-        pooling: Pooling | None = None,
-        tokens: int | None = None,
-    ) -> Matrix:
-        """Return the vectors of a scalar mix of the layers."""
-        powers = np.exp(np.asarray(scores, np.float64) - np.max(scores))
-        vectors: Matrix = self._encode(texts, (gamma * powers / powers.sum())[None], pooling, tokens)[0]
-        return vectors
+        return self._encode(texts, self._combinations, pooling, tokens)
 
     def _encode(
         self, texts: Sequence[str], weights: NDArray[np.float64], pooling: Pooling | None, tokens: int | None
@@ -112,6 +98,17 @@ class ElmoSentences:
             raise DegenerateError(f"{self.name}: a sentence vector contains NaN or infinity", hint="check the weights")
         rows = {text: row for row, text in enumerate(distinct)}
         return vectors[:, [rows[text] for text in texts]]
+
+
+def mixing_weights(scores: Sequence[float], gamma: float = 1.0) -> NDArray[np.float64]:
+    """Return the weights of a scalar mix: gamma * softmax(scores).
+
+    >>> mixing_weights([0.0, 0.0, 0.0, 0.0]).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    powers = np.exp(np.asarray(scores, np.float64) - np.max(scores))
+    weights: NDArray[np.float64] = gamma * powers / powers.sum()
+    return weights
 
 
 def word_vectors(elmo: Elmo, words: Iterable[str]) -> Vectors:

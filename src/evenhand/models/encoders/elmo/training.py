@@ -108,7 +108,11 @@ class BiLM(nn.Module):  # type: ignore[misc]
         return flat.view(targets.shape)
 
     def sampled_losses(self, outputs: torch.Tensor, targets: torch.Tensor, samples: int) -> torch.Tensor:
-        """Return the losses against words drawn by a log-uniform law of their rank, with the correction for it."""
+        """Return the losses with a sampled sum over the other words.
+
+        Words are drawn by a log-uniform law of their rank, and each is divided by its expected number of draws, so that
+        the expectation of the sum is that of the full softmax. The target enters once, as it is.
+        """
         flat, wanted = outputs.flatten(0, -2), targets.flatten()
         span = math.log(len(self.bias) + 1)
         drawn = (torch.rand(samples, device=flat.device) * span).exp().sub(1).long().clamp(max=len(self.bias) - 1)
@@ -117,7 +121,7 @@ class BiLM(nn.Module):  # type: ignore[misc]
             """Return the logarithm of the expected number of draws of a word."""
             return ((words + 2) / (words + 1)).log().log() + math.log(samples / span)
 
-        true = (flat * functional.embedding(wanted, self.weight)).sum(-1).float() + self.bias[wanted] - expected(wanted)
+        true = (flat * functional.embedding(wanted, self.weight)).sum(-1).float() + self.bias[wanted]
         others = functional.linear(flat, self.weight[drawn], self.bias[drawn] - expected(drawn))
         others = others.masked_fill(wanted[:, None] == drawn, -torch.inf)
         return (torch.logaddexp(true, others.float().logsumexp(-1)) - true).view(targets.shape)

@@ -49,7 +49,8 @@ def locate_files(path: Path) -> ElmoFiles | None:
     if path.is_file() and path.suffix == ".json":
         options = path
     else:
-        candidates = [folder / OPTIONS, *sorted(folder.glob(f"*{PUBLISHED[0]}"))]
+        twin = path.with_name(path.name.removesuffix(PUBLISHED[1]) + PUBLISHED[0])
+        candidates = [twin, folder / OPTIONS, *sorted(folder.glob(f"*{PUBLISHED[0]}"))]
         options = next((file for file in candidates if file.is_file()), folder / OPTIONS)
     if path.is_file() and path.suffix != ".json":
         weights = path

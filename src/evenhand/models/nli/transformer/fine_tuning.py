@@ -179,8 +179,8 @@ def fine_tune(
         _check_tokens(network.model, tokenizer, data[0])
         run = _Run(network, data[0], data[1], options, seed, padding=int(tokenizer.pad_token_id or 0))
         fingerprint = _fingerprint(folder, data, options, seed, change, when)
-        active = change is not None and when == "train+test"
-        with hooked(network.model, SITE, change) if active else contextlib.nullcontext():
+        hook = hooked(network.model, SITE, change) if change is not None and when == "train+test" else None
+        with hook or contextlib.nullcontext():
             run.train(checkpoint, fingerprint, progress or (lambda done, total, text: None))
     model = network.stored().cpu().eval()
     if change is not None:

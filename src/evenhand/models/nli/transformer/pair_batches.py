@@ -88,7 +88,7 @@ def cut_by_length(lengths: Rows, *, pairs: int, tokens: int, seed: Sequence[int]
         batches.append(others[start : start + size])
         start += size
     if generator is not None:
-        generator.shuffle(batches)  # type: ignore[arg-type]
+        generator.shuffle(batches)
     return batches
 
 

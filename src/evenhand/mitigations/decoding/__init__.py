@@ -1,0 +1,1 @@
+"""Methods that change what a language model predicts, not its weights."""

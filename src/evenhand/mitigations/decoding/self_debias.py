@@ -1,0 +1,208 @@
+"""Self-Debias: lower the probability of what a language model predicts after a prompt that asks for biased text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from evenhand.errors import FormatError, UsageError, require
+from evenhand.files import existing, write_text
+from evenhand.mitigations.maps import VectorMap
+from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.models.lm.prefix_passes import PrefixPasses
+from evenhand.models.transformer import Transformer
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import Subject
+from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.words import Concept, as_concept
+
+if TYPE_CHECKING:
+    import torch
+
+PROMPT = "The following text is unfair to people because of their {concept} and repeats prejudices about them:\n"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingChange:
+    """Self-Debias with its prompts; called on a subject, it returns the subject with changed predictions.
+
+    Likelihoods and generated texts change. Hidden states do not: the views `vectors` and `sentences` stay the same.
+
+    Attributes:
+        prompts: texts in front of the input that ask for biased text.
+        decay: how strongly a token is lowered that is more probable behind a prompt.
+        floor: the smallest factor.
+        report: what the method says about the fit.
+    """
+
+    prompts: tuple[str, ...]
+    decay: float = 50.0
+    floor: float = 0.01
+    report: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.prompts or not all(prompt.strip() for prompt in self.prompts):
+            raise UsageError("self-debias needs at least one prompt", hint="leave prompts out for those of the concept")
+        if not (self.decay >= 0 and 0 < self.floor <= 1):
+            raise UsageError(
+                f"decay must be at least 0 and floor in (0, 1], got {self.decay} and {self.floor}",
+                hint="the paper uses decay=50 and floor=0.01",
+            )
+
+    def __call__(self, subject: TransformerSubject) -> TransformerSubject:
+        """Return the subject with changed predictions."""
+        return subject.changed(self)
+
+    def apply_to(self, transformer: Transformer) -> Transformer:
+        """Return a transformer with changed predictions, which shares the weights of the given one."""
+        changed = transformer.share_weights()
+        tokenizer = changed.tokenizer
+        prefixes = [list(tokenizer.encode(prompt, add_special_tokens=False)) for prompt in self.prompts]
+        longest = max(map(len, prefixes))
+        if longest >= transformer.window - 2:
+            raise UsageError(
+                f"a prompt of {longest} tokens leaves no room in the window of {transformer.window} tokens",
+                hint="use a shorter prompt",
+            )
+        special = [
+            id for id in (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id) if id is not None
+        ]
+        combine = partial(debiased_logits, decay=self.decay, floor=self.floor)
+        PrefixPasses(prefixes, combine, special).install(changed.model)
+        return replace(changed, reserved=changed.reserved + longest)
+
+    def change_table(self, vectors: Vectors) -> Vectors:
+        """Return the input table, which does not change."""
+        return vectors
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of prompts and numbers."""
+        content = json.dumps(["self-debias", list(self.prompts), self.decay, self.floor])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def describe(self) -> dict[str, object]:
+        """Return what a record keeps of the change."""
+        return {
+            "method": "self-debias", "prompts": list(self.prompts), "decay": self.decay, "floor": self.floor,
+            "unchanged_views": ["vectors", "sentences"], "sha256": self.digest,
+        }  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the change as JSON; the file is complete or absent."""
+        about = {"format": FORMAT, **self.describe(), "report": dict(self.report)}
+        write_text(Path(path), json.dumps(about, ensure_ascii=False, indent=1) + "\n")
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DecodingChange:
+        """Load a change from its file."""
+        try:
+            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
+            change = cls(tuple(about["prompts"]), about["decay"], about["floor"], about["report"])
+            matches = change.digest == about["sha256"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"{path}: not a change of decoding ({error!r})", hint="write it with save()") from error
+        if not matches:
+            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
+        return change
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, DecodingChange) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def debiased_logits(
+    logits: torch.Tensor, biased: Sequence[torch.Tensor], *, decay: float, floor: float
+) -> torch.Tensor:
+    """Return logits plus the log of max(floor, exp(-decay max(0, max_j p_j - p))), p and p_j after a softmax.
+
+    Args:
+        logits: of the plain input, (..., vocabulary).
+        biased: of the input behind each prompt.
+        decay: the strength of the change; 0 changes nothing.
+        floor: the smallest factor; 1 changes nothing.
+    """
+    torch = require("torch", extra="models")
+    plain = torch.softmax(logits.float(), dim=-1)
+    most = torch.softmax(biased[0].float(), dim=-1)
+    for other in biased[1:]:
+        most = torch.maximum(most, torch.softmax(other.float(), dim=-1))
+    factor = torch.exp(-decay * (most - plain).clamp(min=0)).clamp(min=floor)
+    return (logits.float() + factor.log()).to(logits.dtype)
+
+
+@MITIGATIONS.register("self-debias")
+@dataclass(frozen=True)
+class SelfDebias(Mitigation):
+    """Self-Debias (Schick et al. 2021).
+
+    A language model also reads its input behind a prompt that announces biased text. Tokens that become more probable
+    behind the prompt are lowered. Nothing is trained, and no weight changes: likelihoods and generated texts do.
+
+    The prompts are English and written for evenhand; the published ones differ. It does not change representations, so
+    measures of vectors and sentences do not apply, and it does not save into a model folder.
+
+    Args:
+        prompts: Prompts in front of the input; none for the prompt of the concept. In text, separated by commas.
+        decay: How strongly a token is lowered; 0 changes nothing.
+        floor: Smallest factor of a probability; 1 changes nothing.
+    """
+
+    id: ClassVar[str] = "self-debias"
+    title: ClassVar[str] = "Self-Debias"
+    formula: ClassVar[str] = "p' ~ p max(floor, exp(-decay max(0, max_j p_j - p))), p_j behind prompt j"
+    cites: ClassVar[tuple[str, ...]] = ("schick2021", "meade2022")
+    limits: ClassVar[str] = (
+        "Changes predictions only: hidden states, and classifiers on them, stay. Depends on the prompt and on what the "
+        "model knows about prejudice; small models hardly react. Takes one more pass for each prompt."
+    )
+    view: ClassVar[str] = "likelihood"
+
+    prompts: tuple[str, ...] = ()
+    decay: float = 50.0
+    floor: float = 0.01
+
+    def fit(  # type: ignore[override]  # a method on predictions returns a change of them
+        self, view: Subject | None, concept: Concept | str, *, seed: int | None = None
+    ) -> DecodingChange:
+        """Return the change for a concept; nothing is learned from the model.
+
+        Args:
+            view: the language model that is to be changed, or None.
+            concept: the concept that the prompt names, or its id or file.
+            seed: ignored; there are no random steps.
+        """
+        if isinstance(view, Subject) and not (
+            isinstance(view, TransformerSubject) and view.can_change and "likelihood" in view.offers
+        ):
+            raise UsageError(
+                f"{self.id} changes the predictions of a masked or causal transformer, and {view.name} is {view.title}",
+                hint="open a language model: hf:FOLDER",
+            )
+        about = as_concept(concept)
+        self.check_concept(about)
+        prompts = tuple(self.prompts) or (PROMPT.format(concept=about.name),)
+        params = self.params() | {"prompts": list(prompts)}
+        report = {"method": self.id, "definition": self.definition, "concept": about.name, "params": params}
+        return DecodingChange(prompts, self.decay, self.floor, report | {"unchanged_views": ["vectors", "sentences"]})
+
+    def _check(self, concept: Concept) -> None:
+        if len(concept.groups) < 2:
+            raise UsageError(
+                f"{self.id} needs a concept of groups; {concept.name!r} has one", hint="add a second group"
+            )
+        DecodingChange(tuple(self.prompts) or (PROMPT,), self.decay, self.floor)
+
+    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
+        raise UsageError(f"{self.id} changes predictions, not word vectors", hint="open a language model: hf:FOLDER")

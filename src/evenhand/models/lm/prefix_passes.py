@@ -1,0 +1,148 @@
+"""Run a language model a second time with a text in front of its input, and combine both predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenhand.errors import UsageError, require
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+CACHES = "_evenhand_prefix_caches"
+DROPPED = ("labels", "cache_position", "output_attentions", "output_hidden_states", "head_mask")
+
+Combine = Callable[["torch.Tensor", "list[torch.Tensor]"], "torch.Tensor"]
+
+
+@dataclass
+class _Caches:
+    """Keys and values of the passes behind a prefix, kept with those of the plain pass."""
+
+    caches: list[Any]
+    starts: torch.Tensor
+    """Column of each text at which the prefix was put in."""
+
+
+class PrefixPasses:
+    """Hooks that replace the logits of a model by a function of its logits with and without prefixes.
+
+    A prefix stands behind the first special token of a text (the beginning of the text or [CLS]), and before the text
+    where there is none. Position ids and attention masks are those of the longer input. Hidden states, and calls of the
+    body alone, are not changed.
+
+    Args:
+        prefixes: token ids of each prefix.
+        combine: takes the logits, and the logits at the same positions behind each prefix.
+        special: ids of tokens that a prefix stands behind.
+    """
+
+    def __init__(self, prefixes: Sequence[Sequence[int]], combine: Combine, special: Sequence[int]) -> None:
+        self.prefixes = [list(ids) for ids in prefixes]
+        self.combine = combine
+        self.special = list(special)
+        self._inserted: int | None = None
+        """Number of tokens to cut off in front of the states; None in a plain pass."""
+
+    def install(self, model: PreTrainedModel) -> None:
+        """Put the hooks into a model in place."""
+        body = model.base_model
+        if body is model:
+            raise UsageError(f"{type(model).__name__} has no language-model head", hint="use a language model")
+        # Before other hooks of the body, which choose positions of the plain input.
+        body.register_forward_hook(self._cut_prefix, prepend=True)
+        model.register_forward_hook(self._combine_logits, with_kwargs=True)
+
+    def _cut_prefix(self, module: Any, arguments: Any, output: Any) -> Any:
+        if not self._inserted:
+            return None
+        states = output[0][:, self._inserted :]
+        if isinstance(output, tuple):
+            return (states, *output[1:])
+        output["last_hidden_state"] = states
+        return output
+
+    def _combine_logits(self, model: Any, arguments: tuple[Any, ...], inputs: dict[str, Any], output: Any) -> Any:
+        if self._inserted is not None or getattr(output, "logits", None) is None:
+            return None
+        given = dict(inputs)
+        if arguments:
+            given["input_ids"] = arguments[0]
+        if given.get("input_ids") is None or len(arguments) > 1:
+            raise UsageError("a model with prefixes takes input_ids", hint="call it with input_ids=")
+        past: Any = getattr(given.get("past_key_values"), CACHES, None)
+        cached = given.get("past_key_values") is not None and _length(given["past_key_values"]) > _new(given)
+        if cached and past is None:
+            raise UsageError("the cache was not made by this model with its prefixes", hint="start without a cache")
+        starts = past.starts if cached else self._starts(given)
+        passes = [
+            self._run(model, given, number, starts, past if cached else None) for number in range(len(self.prefixes))
+        ]
+        if getattr(output, "past_key_values", None) is not None and given.get("use_cache", True):
+            caches = [one.past_key_values for one in passes]
+            setattr(output.past_key_values, CACHES, _Caches(caches, starts))
+        output["logits"] = self.combine(output.logits, [one.logits for one in passes])
+        return output
+
+    def _starts(self, given: dict[str, Any]) -> torch.Tensor:
+        """Return the column of each text at which a prefix is put in."""
+        torch = require("torch", extra="models")
+        ids, mask = given["input_ids"], given.get("attention_mask")
+        first = (
+            torch.zeros(len(ids), dtype=torch.long, device=ids.device) if mask is None else mask.long().argmax(dim=1)
+        )
+        leading = ids.gather(1, first[:, None])[:, 0]
+        special = torch.isin(leading, torch.tensor(self.special, dtype=ids.dtype, device=ids.device))
+        return first + special.long()
+
+    def _run(self, model: Any, given: dict[str, Any], number: int, starts: torch.Tensor, past: _Caches | None) -> Any:
+        """Run the model behind one prefix."""
+        torch = require("torch", extra="models")
+        prefix = torch.tensor(self.prefixes[number], device=given["input_ids"].device)
+        inputs = {name: value for name, value in given.items() if name not in DROPPED}
+        if inputs.get("attention_mask") is not None:
+            inputs["attention_mask"] = _insert(inputs["attention_mask"], torch.ones_like(prefix), starts)
+        if past is not None:
+            inputs["past_key_values"] = past.caches[number]
+            if inputs.get("position_ids") is not None:
+                inputs["position_ids"] = inputs["position_ids"] + len(prefix)
+        else:
+            inputs["input_ids"] = _insert(inputs["input_ids"], prefix, starts)
+            inputs["past_key_values"] = None
+            if inputs.get("token_type_ids") is not None:
+                inputs["token_type_ids"] = _insert(inputs["token_type_ids"], torch.zeros_like(prefix), starts)
+            if inputs.get("position_ids") is not None:
+                mask = inputs.get("attention_mask")
+                seen = torch.ones_like(inputs["input_ids"]) if mask is None else mask
+                inputs["position_ids"] = (seen.long().cumsum(dim=1) - 1).clamp(min=0)
+        inputs = {name: value for name, value in inputs.items() if name != "past_key_values" or value is not None}
+        self._inserted = 0 if past is not None else len(prefix)
+        try:
+            return model(**inputs)
+        finally:
+            self._inserted = None
+
+
+def _insert(rows: torch.Tensor, values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    """Return the rows with the same values put in, each row at a column of its own."""
+    torch = require("torch", extra="models")
+    count, width = len(values), rows.shape[1]
+    columns = torch.arange(width + count, device=rows.device)[None, :]
+    begin = starts[:, None]
+    source = torch.where(columns < begin, columns, columns - count).clamp(min=0, max=width - 1)
+    kept = rows.gather(1, source)
+    inside = (columns >= begin) & (columns < begin + count)
+    new = values.to(rows.dtype)[(columns - begin).clamp(min=0, max=count - 1)]
+    return torch.where(inside, new, kept)
+
+
+def _length(cache: Any) -> int:
+    """Return the number of tokens that a cache holds."""
+    return int(cache.get_seq_length())
+
+
+def _new(given: dict[str, Any]) -> int:
+    return int(given["input_ids"].shape[1])

@@ -1,0 +1,151 @@
+"""An ELMo model as a subject."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError
+from evenhand.files import existing
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TensorMap
+from evenhand.models.encoders.elmo.sentences import ElmoSentences, word_vectors
+from evenhand.models.encoders.elmo.weights import PUBLISHED, ElmoFiles, locate_files
+from evenhand.models.model_files import read_json
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import SUBJECTS, Address, Subject, ViewName, files_digest
+
+
+@SUBJECTS.register("elmo")
+class ElmoSubject(Subject):
+    """An ELMo model. It offers `sentences`, by layer and as a mix, and token vectors of words as `vectors`.
+
+    Layers 0 to N of the sentences are those of the model; the next and last one is their mean, which is the scalar mix
+    with equal scores. A model reads any word, so the vocabulary of `vectors` is a list: that of the embedded vectors,
+    or a file with one word per line.
+
+    Attributes:
+        maps: maps by site, see `Elmo`.
+    """
+
+    kind = "elmo"
+    title = "an ELMo model"
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "vocabulary")
+
+    def __init__(
+        self,
+        files: ElmoFiles,
+        address: str = "",
+        *,
+        device: str | None = None,
+        precision: str | None = None,
+        vocabulary: str | Path | None = None,
+        maps: Mapping[str, TensorMap] | None = None,
+    ) -> None:
+        super().__init__(files.options.resolve().parent.name, address)
+        self.files, self.maps = files, dict(maps or {})
+        self._device, self._precision = device or "auto", precision or "float32"
+        self._vocabulary = None if vocabulary is None else existing(Path(vocabulary), what="vocabulary")
+
+    @cached_property
+    def elmo(self) -> Elmo:
+        """The model with its maps, loaded when a view first needs it."""
+        return Elmo.load(self.files.weights, device=self._device, precision=self._precision).with_maps(self.maps)
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """Token vectors of words, and sentence vectors."""
+        return ("vectors", "sentences")
+
+    def _open_view(self, name: ViewName) -> Vectors | ElmoSentences:
+        if name == "sentences":
+            return ElmoSentences(self.elmo, mix=[0.0] * (self.elmo.layers + 1))
+        return word_vectors(self.elmo, self._words())
+
+    def _words(self) -> Sequence[str]:
+        if self._vocabulary is None:
+            return Vectors.default().words
+        text = self._vocabulary.read_text(encoding="utf-8")
+        words = [word for line in text.splitlines() if (word := line.strip())]
+        if not words:
+            raise FormatError(f"{self._vocabulary}: no words", hint="write one word per line")
+        return words
+
+    def changed(self, change: TensorMap | Mapping[str, TensorMap]) -> ElmoSubject:
+        """Return the model with a further map, or with maps by site; this one stays as it is.
+
+        A map alone acts on the token vectors before the biLSTM, those that the view `vectors` shows: all layers feel
+        it. Maps at `layer:0`, `layer:1` ... act on the layers after the whole pass. A map at a site that has one
+        already follows it.
+        """
+        added = dict(change) if isinstance(change, Mapping) else {EMBEDDINGS: change}
+        for site, new in added.items():
+            if site in self.maps:
+                added[site] = _chain(new, self.maps[site], site)
+        after = ElmoSubject(
+            self.files,
+            self.address,
+            device=self._device,
+            precision=self._precision,
+            vocabulary=self._vocabulary,
+            maps=self.maps | added,
+        )
+        vars(after)["elmo"] = self.elmo.with_maps(after.maps)  # refuses unknown sites; the weights are shared
+        return after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same address; a changed model has none."""
+        if self.maps:
+            raise UsageError(f"{self.name} was changed and is only in memory", hint="use one job")
+        return super().__reduce__()
+
+    def _content_digest(self) -> str:
+        paths = [*self.files, *([self._vocabulary] if self._vocabulary else [])]
+        parts = [files_digest(iter(paths)), *(f"{site} {_digest(self.maps[site], site)}" for site in sorted(self.maps))]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest() if self.maps else parts[0]
+
+    def describe(self) -> dict[str, Any]:
+        """Name, hash, source of the vocabulary and maps."""
+        vocabulary = str(self._vocabulary) if self._vocabulary else "words of the embedded vectors"
+        plain = super().describe() | {"vocabulary": vocabulary}
+        return plain | {"maps": {site: _digest(self.maps[site], site) for site in self.maps}} if self.maps else plain
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """A folder with options and weights, or a published weights file."""
+        if address.scheme or not (address.path.is_dir() or address.path.name.endswith("weights.hdf5")):
+            return ""
+        files = locate_files(address.path) if address.path.exists() else None
+        try:
+            content = read_json(files.options) if files else {}
+        except EvenhandError:
+            content = {}
+        return "its options name a character CNN and LSTM layers" if {"lstm", "char_cnn"} <= content.keys() else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> ElmoSubject:
+        """Open the model; weights are read when a view needs them."""
+        files = locate_files(address.path) if address.path.exists() else None
+        if files is None:
+            raise InputMissingError(
+                f"{address.path}: no ELMo model there",
+                hint=f"a folder holds options.json and weights, or NAME{PUBLISHED[0]} and NAME{PUBLISHED[1]}",
+            )
+        return cls(files, address.text, **options)
+
+
+def _digest(change: TensorMap, site: str) -> str:
+    digest = getattr(change, "digest", None)
+    if not isinstance(digest, str):
+        raise UsageError(f"the map at {site} has no digest", hint="use a VectorMap")
+    return digest
+
+
+def _chain(second: TensorMap, first: TensorMap, site: str) -> TensorMap:
+    """Return the map that applies the first, then the second."""
+    chain: TensorMap = getattr(second, "__matmul__", lambda other: NotImplemented)(first)
+    if chain is NotImplemented:
+        raise UsageError(f"the maps at {site} cannot be chained", hint="use a VectorMap")
+    return chain
