@@ -12,6 +12,7 @@ PAGES = [
     "how-to/sentence-vectors.md",
     "how-to/sentence-encoders.md",
     "how-to/audit-a-classifier.md",
+    "how-to/audit-a-language-model.md",
 ]
 
 

@@ -111,7 +111,7 @@ def _require_data(info: Info, concept: Concept) -> None:
     from evenhand import data
 
     missing = [name for name in info.data if data.locate(name) is None]
-    if missing and (not info.concepts or concept.name in info.concepts):
+    if missing and not info.default_queries() and (not info.concepts or concept.name in info.concepts):
         raise InputMissingError(
             f"{info.id} needs data that are not on this disk: {', '.join(missing)}",
             hint=f"evenhand fetch {' '.join(missing)}",
