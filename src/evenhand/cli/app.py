@@ -7,7 +7,9 @@ import functools
 import io
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
@@ -33,6 +35,7 @@ from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
 INTERRUPTED = 130
+_is_whole_process = False  # whether `main` was called
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 QUOTED = re.compile(r"`[^`]*`")  # a command of its own
 OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
@@ -76,6 +79,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             typer.echo(f"error: {error}{_owners_of_options(error.hint, verb)}", err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
+            _ignore_interrupts()
             typer.echo(f"{stopped}\ninterrupted" if str(stopped) else "interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader of our output went away, as `| head` does
@@ -111,6 +115,15 @@ def option_names(verb: Callable[..., None]) -> set[str]:
     return names
 
 
+def _ignore_interrupts() -> None:
+    """Let the command end in peace: a second Ctrl-C while it ends would print a traceback.
+
+    Only where this is the whole process: a program that calls the commands keeps its own handler.
+    """
+    if _is_whole_process and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _discard_stdout() -> None:
     """Let the interpreter flush what is left of the output without another error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -140,6 +153,8 @@ def _root(
 
 def main() -> None:
     """Entry point of the installed command."""
+    global _is_whole_process
+    _is_whole_process = True
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     app()
