@@ -8,9 +8,11 @@ import pytest
 from given_likelihoods import GivenTokens, hashed
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import evenhand as eh
-from evenhand.errors import InputMissingError, UnknownNameError, UsageError
+from evenhand.cli import app
+from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError
 from evenhand.measures.likelihood.aul import aul, aula
 from evenhand.measures.likelihood.crows_pairs import crows_pairs, score_pairs, shared_tokens
 from evenhand.measures.likelihood.stereotype_pairs import PairSet, preferences
@@ -128,6 +130,18 @@ def test_meaningless_scores_are_near_50() -> None:
     assert overall.interval[0] < 50 < overall.interval[1]
 
 
+def test_a_model_with_uniform_logits_has_no_preference(tiny_folder: Callable[..., Path]) -> None:
+    pytest.importorskip("torch")
+    view = eh.open(f"hf:{tiny_folder('BertForMaskedLM', seed=9)}").view("likelihood")
+    head = view.transformer.model.cls.predictions.decoder
+    head.weight.data.zero_()
+    head.bias.data.zero_()
+    for measure in (crows_pairs, aul):
+        overall, *_ = measure(view, PAIRS[:3])
+        assert overall.value == 50
+        assert overall.details["ties"] == 3
+
+
 def test_models_and_scorings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="causal language model, and pll-shared is defined for masked"):
         crows_pairs(GivenTokens(masked=False), PAIRS, scoring="pll-shared")
@@ -176,6 +190,37 @@ def test_audits_ask_the_categories_of_their_concept(tiny_folder: Callable[..., P
         Plan.default([subject], only=["aul"])
     info = eh.measures.info("crows-pairs")
     assert info.query_concepts["crows-pairs-race-color"] == "race"
+
+
+def test_the_command_names_missing_data_and_reads_a_file(
+    tiny_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.delenv("EVENHAND_DATA", raising=False)
+    model = f"hf:{tiny_folder('BertForMaskedLM')}"
+    missing = CliRunner().invoke(app, ["measure", "crows-pairs", model])
+    assert missing.exit_code == 4
+    assert "evenhand fetch crows-pairs" in missing.stderr
+    refused = CliRunner().invoke(app, ["measure", "aul", f"hf:{tiny_folder('GPT2LMHeadModel')}"])
+    assert refused.exit_code == 2
+    rows = [f"{pair.more},{pair.less},{pair.direction},{pair.category}" for pair in PAIRS]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["sent_more,sent_less,stereo_antistereo,bias_type", *rows]), encoding="utf-8")
+    done = CliRunner().invoke(app, ["measure", "crows-pairs", model, "--query", str(path)], env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.stderr
+    assert "→ 50" in done.stdout
+    assert "socioeconomic" in done.stdout
+    assert "Blodgett" in done.stdout
+
+
+def test_files_that_are_not_pairs_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="no column 'sent_more'"):
+        crows_pairs(GivenTokens(), path)
+    path.write_text("sent_more,sent_less,stereo_antistereo,bias_type\nx,y,both,gender\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="stereo_antistereo is 'both'"):
+        crows_pairs(GivenTokens(), path)
 
 
 @pytest.mark.data
