@@ -143,6 +143,22 @@ def test_cost_that_was_not_measured_is_said() -> None:
     assert sentences(record, "cost")[0].startswith("Cost not measured")
 
 
+def test_many_methods_do_not_crowd_out_what_they_cost() -> None:
+    stages = (ORIGINAL, *(f"method-{number}" for number in range(8)))
+    weat = (score("weat", 1.5, 0.1, p_value=0.001), *(score("weat", 0.5, 0.1, p_value=0.01) for _ in stages[1:]))
+    similar = (score("similarity", 0.7, 0.02), *(score("similarity", 0.4, 0.02) for _ in stages[1:]))
+    gone = (score("sembias", None, reason="too few words"),) * len(stages)
+    kinds = [f.kind for f in findings(audit({"weat-6": weat, "men": similar, "sembias": gone}, stages))]
+    assert len(kinds) == 10
+    assert {"bias", "change", "left", "cost", "unmeasured"} == set(kinds)
+
+
+def test_methods_that_change_nothing_share_a_sentence() -> None:
+    cells = [score("weat", 1.0, 0.5, p_value=0.01), *(score("weat", 0.9, 0.5, p_value=0.02) for _ in range(2))]
+    record = audit({"weat-6": tuple(cells)}, (ORIGINAL, "soft", "random"))
+    assert sentences(record, "change") == ["soft and random change none of 1 bias score beyond the intervals."]
+
+
 def test_at_most_ten_sentences_and_all_kinds_in_order() -> None:
     measures = ("weat", "rnd", "nli-gap", "occupation-share")
     rows = {
@@ -170,5 +186,5 @@ def test_labels_break_after_colons_and_hyphens_only() -> None:
     assert fold_label("weat-6") == "weat-6"
     for label in ("neighbours:bolukbasi2016-professions", "analogy-generation:neutral-share"):
         folded = fold_label(label)
-        assert all(len(line) <= 21 for line in folded.split("\n"))
+        assert all(len(line) <= 20 for line in folded.split("\n"))
         assert folded.replace("\n  ", "") == label

@@ -81,9 +81,13 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
 
 def is_about_concept(question: Question, concept: str) -> bool:
     """Return whether a query asks about the concept; controls without one say nothing about its removal."""
-    if question.query not in words.ids("query"):
-        return True
-    return words.query(question.query).concept == concept
+    info = question.info
+    asked = info.query_concepts.get(question.query)
+    if asked is None and info.find_query and (found := info.find_query(question.query)):
+        asked = found.concept
+    if asked is None and question.query in words.ids("query"):
+        asked = words.query(question.query).concept
+    return asked is None or asked == concept
 
 
 def _share(before: Measurement, after: Measurement) -> float | None:

@@ -29,6 +29,10 @@ HEADINGS: dict[Kind, str] = {
     "unmeasured": "What could not be measured",
 }
 MOST = 10
+# Kinds in the order in which their sentences give way, and how many stay.
+SHORTENED: tuple[tuple[Kind, int], ...] = (
+    *(("unmeasured", 1), ("left", 1), ("bias", 2), ("change", 1), ("bias", 1), ("cost", 1)),
+)
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
 CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
 
@@ -62,11 +66,11 @@ def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
         most: the largest number of sentences.
     """
     share = most if len(audit.subjects) == 1 else max(2, most // len(audit.subjects))
-    every = [finding for subject in audit.subjects for finding in _of_subject(audit, subject)[:share]]
+    every = [finding for subject in audit.subjects for finding in _of_subject(audit, subject, share)]
     return every[:most]
 
 
-def _of_subject(audit: Audit, subject: str) -> list[Finding]:
+def _of_subject(audit: Audit, subject: str, most: int) -> list[Finding]:
     about = [row for row in rows(audit, subject) if row.info.family != "quality" and _asks_about_concept(row, audit)]
     parts: dict[Kind, list[Finding]] = {
         "bias": _bias(about, subject)[: MOST_BIAS if audit.mitigated else MOST],
@@ -75,7 +79,12 @@ def _of_subject(audit: Audit, subject: str) -> list[Finding]:
         "cost": _cost(audit, subject),
         "unmeasured": _unmeasured(audit, subject),
     }
-    return [finding for kind in ORDER for finding in parts[kind]]
+    # With many methods, their sentences give way; what was found, what it cost and what is missing stay.
+    for kind, least in SHORTENED:
+        excess = sum(map(len, parts.values())) - most
+        part = parts[kind]
+        parts[kind] = part[: max(min(least, len(part)), len(part) - max(0, excess))]
+    return [finding for kind in ORDER for finding in parts[kind]][:most]
 
 
 def _asks_about_concept(row: Row, audit: Audit) -> bool:
@@ -141,8 +150,20 @@ def _evidence(measurement: Measurement, p: float) -> str:
 
 
 def _changes(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
+    """Return one sentence for each method that changes a score, most changes first, and one for all that do not."""
     scored = [row for row in about if row.question.variant not in BY_CONSTRUCTION]
-    return [_change_sentence(changes, stage, subject) for stage, changes in run_change_tests(scored, stages).items()]
+    by_stage = run_change_tests(scored, stages)
+    idle = [stage for stage, changes in by_stage.items() if changes and not any(change.sure for change in changes)]
+    active = [stage for stage in stages if stage not in idle]
+    active.sort(key=lambda stage: -sum(change.sure for change in by_stage[stage]))
+    sentences = [_change_sentence(by_stage[stage], stage, subject) for stage in active]
+    if idle:
+        total = counted(max(len(by_stage[stage]) for stage in idle), "bias score")
+        verb = "changes" if len(idle) == 1 else "change"
+        sentences.append(
+            Finding("change", f"{_join(idle)} {verb} none of {total} beyond the intervals.", subject, idle[0])
+        )
+    return sentences
 
 
 def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Finding:
@@ -150,8 +171,6 @@ def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Findin
         return Finding("change", f"No bias score can be compared before and after {stage}.", subject, stage)
     sure = [change for change in changes if change.sure]
     total = counted(len(changes), "bias score")
-    if not sure:
-        return Finding("change", f"{stage} changes none of {total} beyond the intervals.", subject, stage)
     better = [change for change in sure if change.closer and not change.reverses]
     worse = [change for change in sure if not change.closer and not change.reverses]
     reversed_ = [change for change in sure if change.reverses]
@@ -225,7 +244,12 @@ def _cost(audit: Audit, subject: str) -> list[Finding]:
         names = ", ".join(row.label for row in quality)
         text = f"No method costs quality beyond the intervals ({names}); small sets can miss a small cost."
         return [Finding("cost", text, subject, label=quality[0].label)]
-    parts = [f"{stage} lowers {_quality_change(change)}" for stage, change in lost]
+    worst: dict[str, Changed] = {}
+    for stage, change in lost:
+        if stage not in worst or change.strength > worst[stage].strength:
+            worst[stage] = change
+    shown = _quality_change if len(worst) < 3 else _from_to
+    parts = [f"{stage} lowers {shown(change)}" for stage, change in worst.items()]
     stage, clearest = max(lost, key=lambda pair: pair[1].strength)
     return [
         Finding(

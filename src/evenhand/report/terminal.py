@@ -22,7 +22,8 @@ NOTE = (
     "higher, → 0 nearer to 0. p-values in the tables are not corrected for the number of tests."
 )
 SHOWN_WITH_INTERVALS = 3  # stages whose intervals fit 80 columns
-LABEL_WIDTH = 21
+LABEL_WIDTH = 20
+STAGE_WIDTH = 10
 
 
 def cell(measurement: Measurement, *, interval: bool = True) -> str:
@@ -109,7 +110,7 @@ def _table(title: str, rows: Iterable[Row], stages: list[str]) -> RenderableType
     table.add_column("measure", no_wrap=True)
     table.add_column("", no_wrap=True)
     for stage in stages:
-        table.add_column(escape(stage), justify="right", no_wrap=True)
+        table.add_column(escape(fold_label(stage, STAGE_WIDTH)), justify="right", no_wrap=True)
     with_intervals = len(stages) <= SHOWN_WITH_INTERVALS
     for row in rows:
         cells = (cell(row.cells[stage], interval=with_intervals) if stage in row.cells else "" for stage in stages)
