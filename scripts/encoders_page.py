@@ -303,9 +303,11 @@ def elmo_directions(kept: Row, _: str) -> str:
     return table(("site", "model", "2nd", "3rd", "4th", "cosine", "cos(he, she)", "pairs"), rows)
 
 
-def audit_table(kept: Row, subject: str) -> str:
-    """The measurements of one audited subject, one column per stage."""
+def audit_table(kept: Row, argument: str) -> str:
+    """The measurements of one audited subject, one column per stage: "SUBJECT", or "SUBJECT START..." of the labels."""
+    subject, *starts = argument.split()
     cells = [row for row in kept.get("audits", []) if row["subject"] == subject]
+    cells = [row for row in cells if not starts or row["label"].startswith(tuple(starts))]
     stages = list(dict.fromkeys(row["stage"] for row in cells))
     by_label: dict[str, dict[str, Row]] = {}
     for row in cells:

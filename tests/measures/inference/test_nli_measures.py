@@ -125,7 +125,7 @@ def test_in_an_audit(audit: eh.Audit):
 def test_other_vectors_offer_no_inference():
     words = ["she", "he", "woman", "man"]
     mine = eh.Vectors(words, [[1.0, 0.2], [-1.0, 0.2], [0.8, 0.1], [-0.7, 0.3]], name="mine")
-    assert eh.open(mine).offers == ("vectors",)
+    assert "inference" not in eh.open(mine).offers
     with pytest.raises(eh.EvenhandError, match=r"nli-gap needs the view 'inference'; mine .* offers vectors"):
         eh.Audit.run(mine, methods=[], measures=["nli-gap"])
 

@@ -43,6 +43,10 @@ class ConceptScrubbing(Mitigation):
     Args:
         sentences: A text file with a sentence in each line; None: templates filled with the concept's words.
         per_class: Sentences of a class, at most.
+        orth: Whether the erasers are orthogonal projections instead of LEACE's oblique ones; None: orthogonal with the
+            templates, oblique with a file. A few hundred template sentences say too little about the covariance of other
+            text: on all-MiniLM-L6-v2, oblique erasers fitted to them change sentence vectors by 120 % of their length,
+            orthogonal ones by 41 %. Both leave no linear information in the sentences they were fitted to.
         seed: Seed of the choice among more sentences.
     """
 
@@ -58,6 +62,7 @@ class ConceptScrubbing(Mitigation):
 
     sentences: str | None = None
     per_class: int = 2_000
+    orth: bool | None = None
     seed: int = 0
 
     def _check(self, concept: Concept) -> None:
@@ -86,11 +91,12 @@ class ConceptScrubbing(Mitigation):
         chosen = labelled_sentences(concept, self.sentences, most=self.per_class, seed=self.seed)
         texts = [text for group in chosen.classes.values() for text in group]
         y = np.repeat(np.arange(len(chosen.classes)), [len(group) for group in chosen.classes.values()])
+        orth = self.sentences is None if self.orth is None else self.orth
         scrubbed = subject.transformer.share_weights()
         steps: list[tuple[Site, VectorMap]] = []
         for number in range(1, count_layers(scrubbed.model) + 1):
             for site in (Site("attention", number), Site("mlp", number)):
-                eraser = _eraser(scrubbed, site, texts, y)
+                eraser = _eraser(scrubbed, site, texts, y, orth=orth)
                 install(scrubbed.model, site, eraser)
                 steps.append((site, eraser))
         report = {
@@ -101,13 +107,14 @@ class ConceptScrubbing(Mitigation):
             "concept": concept.name,
             "sites": [str(site) for site, _ in steps],
             "rank_removed": [eraser.rank_removed for _, eraser in steps],
+            "orthogonal": orth,
             "examples": chosen.report(),
             "when": "test",
         }
         return SiteChange(tuple(steps), report)
 
 
-def _eraser(transformer: Transformer, site: Site, texts: list[str], y: Rows) -> LowRank:
+def _eraser(transformer: Transformer, site: Site, texts: list[str], y: Rows, *, orth: bool) -> LowRank:
     """Return the LEACE eraser of the tokens at a site, labelled by their sentences."""
     from evenhand.models.encoders.activations import read_tokens
     from evenhand.models.encoders.sites import locate
@@ -118,4 +125,4 @@ def _eraser(transformer: Transformer, site: Site, texts: list[str], y: Rows) -> 
         statistics.update(vectors.astype(np.float64), y[sentences])
 
     read_tokens(transformer, site, texts, keep)
-    return statistics.eraser(keep_trace=True)
+    return statistics.eraser(orth=orth, keep_trace=True)

@@ -22,6 +22,7 @@ from evenhand.words import as_concept
 
 if TYPE_CHECKING:
     from evenhand.corpus import Cooccurrence
+    from evenhand.subjects import Subject
     from evenhand.words import Concept
 
 
@@ -33,6 +34,13 @@ HOW = (
     "GNGloVe(dim=100).train(counts, concept) gives new vectors, "
     "with counts = evenhand.corpus.cooccurrence.counts(paths, 10, weighting='harmonic', min_count=5)"
 )
+
+
+def _no_map(name: str, concept: Concept | None) -> UsageError:
+    about = f" for {concept.name!r}" if concept else ""
+    return UsageError(
+        f"gn-glove learns vectors{about} from the co-occurrence counts of a text; it has no map for {name}", hint=HOW
+    )
 
 
 @MITIGATIONS.register("gn-glove")
@@ -126,11 +134,10 @@ class GNGloVe(Mitigation):
 
     def _fit(self, v: Vectors, concept: Concept) -> NoReturn:
         """Raise an error: there is no map from given vectors to these."""
-        raise UsageError(
-            f"gn-glove learns vectors for {concept.name!r} from the co-occurrence counts of a text; "
-            f"it has no map for given vectors ({v.name})",
-            hint=HOW,
-        )
+        raise _no_map(v.name, concept)
+
+    def _fit_subject(self, subject: Subject, concept: Concept | None) -> NoReturn:
+        raise _no_map(subject.name, concept)
 
     def train(self, counts: Cooccurrence, concept: Concept | str, *, progress: Progress = None) -> Vectors:
         """Train vectors for the words of the counts; parameters and missing list words are in their history."""
