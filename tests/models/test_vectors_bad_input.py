@@ -281,7 +281,10 @@ def test_headers_that_promise_too_much_take_no_memory(tmp_path: Path) -> None:
 def test_the_longest_record_is_adjustable(tmp_path: Path) -> None:
     long = b"x" * 3_000_000
     error = refused(
-        tmp_path / "x.txt", b"a 1 2\n" + long + b" 3 4\n", "line 2: longer than 1,000,000", max_record=10**6
+        tmp_path / "x.txt",
+        b"a 1 2\n" + long + b" 3 4\n",
+        "line 2: a record or word is longer than 1,000,000",
+        max_record=10**6,
     )
     assert "--max-record" in error.hint
     (tmp_path / "y.txt").write_bytes(b"a 1 2\n" + long + b" 3 4\n")
@@ -294,7 +297,7 @@ def test_a_vocabulary_without_line_ends_is_limited(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((2, 2), np.float32))
     with writing(tmp_path / "x.vocab.gz") as out:
         out.write(b"a" * 5_000_000)
-    with pytest.raises(FormatError, match=r"x\.vocab\.gz, line 1: longer than 1,000,000"):
+    with pytest.raises(FormatError, match=r"x\.vocab\.gz, line 1: a record or word is longer than 1,000,000"):
         Vectors.load(tmp_path / "x.npy", vocabulary=tmp_path / "x.vocab.gz", max_record=10**6)
 
 
