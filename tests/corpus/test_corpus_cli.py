@@ -98,7 +98,7 @@ def test_compare_prints_the_regression(text, tmp_path):
     for part in ("beta", "Theil-Sen", "mean |bias|", "moved most", "outliers removed"):
         assert part in result.stdout
     record = json.loads(run("compare", text, other, "--window", "2", "--json").stdout)
-    assert set(record) == {"first", "second", "mu", "sigma", "beta", "errors", "points", "noise_corrected"}
+    assert set(record) == {"first", "second", "mu", "sigma", "beta", "errors", "noise_corrected", "points"}
     assert record["beta"]["value"] == record["beta"]["trimmed"]
     assert record["beta"]["words"] == len(record["points"])
 

@@ -372,7 +372,7 @@ class TestInTheRegistry:
 
     def test_fit_names_the_method_to_use(self) -> None:
         v = Vectors(["she", "he"], np.eye(2), name="two")
-        with pytest.raises(UsageError, match=r"'gender' from the co-occurrence counts[\s\S]*\(two\)[\s\S]*\.train\("):
+        with pytest.raises(UsageError, match=r"'gender' from the co-occurrence counts[\s\S]*for two[\s\S]*\.train\("):
             GNGloVe().fit(v, "gender")
 
     def test_an_audit_of_many_methods_leaves_it_out_with_the_reason(self) -> None:

@@ -44,9 +44,9 @@ class ConceptScrubbing(Mitigation):
         sentences: A text file with a sentence in each line; None: templates filled with the concept's words.
         per_class: Sentences of a class, at most.
         orth: Whether the erasers are orthogonal projections instead of LEACE's oblique ones; None: orthogonal with the
-            templates, oblique with a file. A few hundred template sentences say too little about the covariance of other
-            text: on all-MiniLM-L6-v2, oblique erasers fitted to them change sentence vectors by 120 % of their length,
-            orthogonal ones by 41 %. Both leave no linear information in the sentences they were fitted to.
+            templates, oblique with a file. A few hundred template sentences say too little about the covariance of
+            other text: oblique erasers fitted to them changed the vectors of six other sentences by 120 % of their
+            length (all-MiniLM-L6-v2), orthogonal ones by 41 %. Both leave no linear information where they were fitted.
         seed: Seed of the choice among more sentences.
     """
 

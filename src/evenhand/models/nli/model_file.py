@@ -117,6 +117,8 @@ def _read_metadata(path: Path) -> dict[str, object]:
     missing = [key for key in ("format", "kind", "labels", "config") if key not in metadata]
     if missing:
         raise FormatError(f"{path}: the metadata lacks {', '.join(missing)}", hint="write models with save(path)")
+    if not isinstance(metadata["kind"], str):
+        raise FormatError(f"{path}: the kind of model is {shown(metadata['kind'])}, expected text")
     return metadata
 
 
