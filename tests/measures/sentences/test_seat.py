@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import UsageError
-from evenhand.measures.sentences.encoded_query import published_ids, read_test
+from evenhand.measures.sentences.encoded_query import SentenceSet, published_ids, read_test, sentence_effect
 from evenhand.models.encoders.averaged import AveragedVectors
 from evenhand.words import Query, Template
 
@@ -217,3 +217,17 @@ def test_without_the_data_set_the_audit_asks_sentence_versions_of_weat(
     assert not any("weat-10" in label for label in audit.labels)
     religion = eh.Audit.run(glove, measures=["seat"], methods=[], concept="religion")
     assert "seat:religion/islam/pleasant-unpleasant" in religion.labels
+
+
+def test_the_interval_is_about_the_value_where_words_have_different_numbers_of_sentences() -> None:
+    """One word of the first set has nine sentences of ten, and a larger association than the others."""
+    rng = np.random.default_rng(3)
+    numbers = [(f"x{word}", 27 if word == 0 else 1) for word in range(4)]
+    owners = np.repeat(np.arange(4), [count for _, count in numbers])
+    first = SentenceSet("X", tuple(word for word, _ in numbers), tuple(map(str, owners)), owners)
+    second = SentenceSet("Y", tuple("abcd"), tuple("abcd"), np.arange(4))
+    associations = (np.where(owners == 0, 1.0, 0.2) + rng.normal(0, 0.02, len(owners)), rng.normal(0, 0.1, 4))
+    effect = sentence_effect((first, second), associations, 0)
+    assert effect is not None
+    assert effect.interval is not None
+    assert effect.interval[0] < effect.value < effect.interval[1]

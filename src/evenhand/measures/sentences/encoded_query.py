@@ -160,7 +160,8 @@ def sentence_effect(
     """Return the effect size of the two target sets; None where the associations do not vary.
 
     The standard deviation is over sentences, as in May et al. (2019). The interval is that of WEAT over the words'
-    mean associations, in units of the same deviation: sentences of one word are not independent.
+    mean associations, in units of the same deviation: sentences of one word are not independent. Where words have
+    different numbers of sentences, the two means differ, and the interval is moved by their difference.
     """
     s_x, s_y = associations
     pooled = np.concatenate([s_x, s_y])
@@ -170,8 +171,10 @@ def sentence_effect(
     first, second = (group.word_means(values) for group, values in zip(sets[:2], associations, strict=True))
     by_word = effect_size_interval(first, second)
     scale = float(np.concatenate([first, second]).std()) / deviation
-    interval = (by_word[0] * scale, by_word[1] * scale) if by_word else None
-    return SentenceEffect(float(s_x.mean() - s_y.mean()) / deviation, interval, first, second, deviation)
+    value = float(s_x.mean() - s_y.mean()) / deviation
+    offset = value - float(first.mean() - second.mean()) / deviation
+    interval = (by_word[0] * scale + offset, by_word[1] * scale + offset) if by_word else None
+    return SentenceEffect(value, interval, first, second, deviation)
 
 
 def encode_query(
