@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
@@ -93,13 +94,16 @@ class GenderednessGroup:
         change = self.change
         from scipy.stats import ttest_1samp, wilcoxon
 
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # scipy 1.13 warns of ten values or fewer with ties
+            signed_rank_p = float(wilcoxon(change).pvalue)
         return {
             "corpus": float(np.abs(self.corpus).mean()),
             "embedding": float(np.abs(self.embedding).mean()),
             "change": float(change.mean()),
             "interval": percentile_interval(lambda rows: change[rows].mean(axis=1), len(change), seed=seed),
             "t_test": float(ttest_1samp(change, 0.0).pvalue),
-            "wilcoxon": float(wilcoxon(change).pvalue),
+            "wilcoxon": signed_rank_p,
             "correlation": float(np.corrcoef(self.corpus, self.embedding)[0, 1]),
         }
 
