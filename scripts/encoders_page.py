@@ -19,6 +19,8 @@ from typing import Any
 
 from scipy import stats
 
+from evenhand.stats import holm
+
 PAGES = Path(__file__).parents[1] / "reproductions"
 PAGE, KEPT, KEPT_ELMO = PAGES / "encoders.md", PAGES / "encoders.json", PAGES / "elmo.json"
 Row = dict[str, Any]
@@ -146,16 +148,6 @@ def interval(changes: Sequence[float]) -> str:
     half = float(stats.t.ppf(0.975, len(changes) - 1)) * statistics.stdev(changes) / math.sqrt(len(changes))
     centre = statistics.fmean(changes)
     return f"{centre - half:+.3f} to {centre + half:+.3f}"
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjustment for several tests."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
 
 
 def bert_gaps(kept: Row, data: str) -> str:

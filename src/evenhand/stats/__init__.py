@@ -3,7 +3,8 @@
 from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples, wilson
 from evenhand.stats.clusters import cluster_weights, clustered_means, clustered_sums
 from evenhand.stats.correlation import Correlation, pearson, spearman
-from evenhand.stats.permutation import PermutationTest, benjamini_hochberg, holm, permutation_test
+from evenhand.stats.multiplicity import benjamini_hochberg, holm
+from evenhand.stats.permutation import PermutationTest, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
 
 __all__ = [
