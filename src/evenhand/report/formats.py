@@ -15,7 +15,7 @@ from evenhand.report.markdown import markdown
 from evenhand.report.model_card import model_card
 
 
-class Format(NamedTuple):
+class ReportFormat(NamedTuple):
     """How a report is written, and the name of its file in the folder of a run."""
 
     render: Callable[[Audit], str]
@@ -26,11 +26,11 @@ def _record(audit: Audit) -> str:
     return json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n"
 
 
-FORMATS: dict[str, Format] = {
-    "html": Format(page, "report.html"),
-    "markdown": Format(markdown, "report.md"),
-    "model-card": Format(model_card, "model-card.md"),
-    "json": Format(_record, "report.json"),
+FORMATS: dict[str, ReportFormat] = {
+    "html": ReportFormat(page, "report.html"),
+    "markdown": ReportFormat(markdown, "report.md"),
+    "model-card": ReportFormat(model_card, "model-card.md"),
+    "json": ReportFormat(_record, "report.json"),
 }
 
 

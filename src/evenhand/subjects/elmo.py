@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError
 from evenhand.files import existing
-from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TensorMap
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, RowMap
 from evenhand.models.encoders.elmo.sentences import ElmoSentences, word_vectors
 from evenhand.models.encoders.elmo.weights import PUBLISHED, ElmoFiles, locate_files
 from evenhand.models.model_files import read_json
@@ -42,7 +42,7 @@ class ElmoSubject(Subject):
         device: str | None = None,
         precision: str | None = None,
         vocabulary: str | Path | None = None,
-        maps: Mapping[str, TensorMap] | None = None,
+        maps: Mapping[str, RowMap] | None = None,
     ) -> None:
         super().__init__(files.options.resolve().parent.name, address)
         self.files, self.maps = files, dict(maps or {})
@@ -73,7 +73,7 @@ class ElmoSubject(Subject):
             raise FormatError(f"{self._vocabulary}: no words", hint="write one word per line")
         return words
 
-    def changed(self, change: TensorMap | Mapping[str, TensorMap]) -> ElmoSubject:
+    def changed(self, change: RowMap | Mapping[str, RowMap]) -> ElmoSubject:
         """Return the model with a further map, or with maps by site; this one stays as it is.
 
         A map alone acts on the token vectors before the biLSTM, those that the view `vectors` shows: all layers feel
@@ -136,16 +136,16 @@ class ElmoSubject(Subject):
         return cls(files, address.text, **options)
 
 
-def _digest(change: TensorMap, site: str) -> str:
+def _digest(change: RowMap, site: str) -> str:
     digest = getattr(change, "digest", None)
     if not isinstance(digest, str):
         raise UsageError(f"the map at {site} has no digest", hint="use a VectorMap")
     return digest
 
 
-def _chain(second: TensorMap, first: TensorMap, site: str) -> TensorMap:
+def _chain(second: RowMap, first: RowMap, site: str) -> RowMap:
     """Return the map that applies the first, then the second."""
-    chain: TensorMap = getattr(second, "__matmul__", lambda other: NotImplemented)(first)
+    chain: RowMap = getattr(second, "__matmul__", lambda other: NotImplemented)(first)
     if chain is NotImplemented:
         raise UsageError(f"the maps at {site} cannot be chained", hint="use a VectorMap")
     return chain

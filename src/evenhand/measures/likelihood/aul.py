@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from evenhand.measures.likelihood.stereotype_pairs import (
@@ -48,27 +50,14 @@ AUL = Info(
     data=(DATA,),
     whole=DATA,
 )
-AULA = Info(
+AULA = replace(
+    AUL,
     id="aula",
     title="All Unmasked Likelihood with Attention",
-    takes="dataset",
-    better="fifty",
-    null=50.0,
     formula=(
         "as aul with s(S) = mean_i a_i log P(w_i | S); a_i is the attention that token i receives, averaged over "
         "layers, heads and all tokens of S with its special tokens"
     ),
-    reading=READING,
-    limits=COPIES,
-    cites=("kaneko2022", "nangia2020", "blodgett2021"),
-    queries=(),
-    available=available,
-    view="likelihood",
-    family="likelihood",
-    query_concepts=CONCEPTS,
-    needs="masked-lm",
-    data=(DATA,),
-    whole=DATA,
 )
 
 

@@ -33,7 +33,7 @@ WORDS_AT_ONCE = {"cuda": 8_192, "cpu": 256}  # a word takes features x 50 number
 Sentence = Sequence[str]
 
 
-class TensorMap(Protocol):
+class RowMap(Protocol):
     """A function of rows of a tensor, such as a `VectorMap`.
 
     A map with a true attribute `needs_words` is also given the word of each row, at the site `embeddings`.
@@ -73,9 +73,7 @@ class Elmo:
             directions together.
     """
 
-    def __init__(
-        self, network: ElmoNetwork, *, name: str = "elmo", maps: Mapping[str, TensorMap] | None = None
-    ) -> None:
+    def __init__(self, network: ElmoNetwork, *, name: str = "elmo", maps: Mapping[str, RowMap] | None = None) -> None:
         self.network, self.name, self.maps = network.eval(), name, dict(maps or {})
         self.options: ElmoOptions = network.options
         for site, change in self.maps.items():
@@ -94,7 +92,7 @@ class Elmo:
         *,
         device: str = "auto",
         precision: str = "float32",
-        maps: Mapping[str, TensorMap] | None = None,
+        maps: Mapping[str, RowMap] | None = None,
     ) -> Elmo:
         """Load a model from a folder, or from its options or weights file.
 
@@ -119,7 +117,7 @@ class Elmo:
         """Write options.json and weights.safetensors; maps are not part of the weights and are not saved."""
         return save_model(Path(folder), self.options, self._arrays(), dtype=dtype, about=about)
 
-    def with_maps(self, maps: Mapping[str, TensorMap]) -> Elmo:
+    def with_maps(self, maps: Mapping[str, RowMap]) -> Elmo:
         """Return the same network with other maps."""
         return Elmo(self.network, name=self.name, maps=maps)
 
@@ -291,11 +289,11 @@ class Elmo:
         return {name: tensor.float().cpu().numpy() for name, tensor in self.network.state_dict().items()}
 
 
-def _needs_words(change: TensorMap) -> bool:
+def _needs_words(change: RowMap) -> bool:
     return bool(getattr(change, "needs_words", False))
 
 
-def _mapped(change: TensorMap, vectors: torch.Tensor, words: Sequence[str]) -> torch.Tensor:
+def _mapped(change: RowMap, vectors: torch.Tensor, words: Sequence[str]) -> torch.Tensor:
     return cast(WordwiseMap, change)(vectors, words) if _needs_words(change) else change(vectors)
 
 
