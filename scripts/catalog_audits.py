@@ -1,17 +1,27 @@
-"""Audit a model of the catalog before and after its methods, one process for each stage.
+"""Audit models of the catalog before and after their methods, one process for each stage.
 
     PYTHONPATH=src python scripts/catalog_carry.py unpack carry runs/catalog
-    PYTHONPATH=src python scripts/catalog_audits.py stories15m smollm2-135m --copy "$OUT" --seconds 560 --jobs 9
+    PYTHONPATH=src python scripts/catalog_audits.py stories15m smollm2-135m --copy "$OUT" --seconds 540 --jobs 9
 
 Models lie in runs/catalog/models, data sets in runs/catalog/data (--work names another folder). Each answer is kept in
 runs/catalog/results/MODEL/STAGE.json.gz, so a stopped run goes on with the same command. MODEL.json has the numbers of
-all stages without their items, and is written anew whenever a stage ends. --copy puts both into another folder.
---tiny asks little of everything, to try the script on any machine. Needs torch, transformers, scipy and scikit-learn.
+all stages without their items, and is written anew whenever a stage ends. --copy puts both into another folder; give
+that folder as --done to a later run on another machine, which then asks only what is missing. --tiny asks little of
+everything, to try the script on any machine. Needs torch, transformers, scipy and scikit-learn, no network.
 
 An encoder is audited as it is, then with methods at its word table (linear, inlp, leace, random), at its last layer
 (leace, sentence-debias) and inside all layers (scrubbing). A causal language model is audited as it is, with methods at
 its word table (linear) and at its middle layer (linear, leace, random), with self-debias, and after further training on
 WikiText-2: as it is (the control), with counterfactual copies, with more dropout.
+
+On a machine that receives at most 44 MiB with a command, the parts of scripts/catalog_carry.py travel one by one:
+
+    unpack="PYTHONPATH=src python scripts/catalog_carry.py unpack carry runs/catalog"
+    audit="PYTHONPATH=src python scripts/catalog_audits.py"
+    carry part-00:  $unpack && $audit stories15m --copy $OUT --seconds 400          # data sets and stories15m
+    carry part-01 to part-03: $unpack; after part-03: $audit smollm2-135m --copy $OUT --seconds 540
+    carry part-04, part-05:   $unpack; after part-05: $audit gte-small all-minilm-l6-v2 --copy $OUT --jobs 16
+    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 6 --steps 200 --copy $OUT
 """
 
 import argparse
@@ -41,14 +51,17 @@ CONCEPT, SEED = "gender", 0
 VIEWS = ("likelihood", "sentences", "generation", "vectors")  # in the order of their worth
 PREDICTIONS = ("likelihood", "generation")  # all that self-debias changes
 NOT_RUN = {"corpus-bias": "counts words with polars, which the machine with the GPU does not have"}
+DATA_FOLDER = "data"
 WIKITEXT = "wikitext-2-test"
 # Options where the default is made for two CPU cores.
 OPTIONS: dict[str, dict[str, Any]] = {
     "bbq": {"sample": 480},
-    "honest": {"sample": 0},
-    "holistic-bias": {"descriptors": 0, "nouns": 12, "templates": 0},
+    "honest": {"sample": 300},
+    "holistic-bias": {"descriptors": 20, "nouns": 12, "templates": 10},
     "counterfactual-text": {"rows": None, "samples": 8},
     "pronoun-share": {"sample": 0},
+    "winobias": {"sample": 0},
+    "winogender": {"sample": 0},
 }
 TINY_OPTIONS: dict[str, dict[str, Any]] = {
     "bbq": {"sample": 8},
@@ -56,7 +69,11 @@ TINY_OPTIONS: dict[str, dict[str, Any]] = {
     "holistic-bias": {"descriptors": 3, "nouns": 2, "templates": 2},
     "counterfactual-text": {"rows": 1, "samples": 2},
     "pronoun-share": {"sample": 20},
+    "winobias": {"sample": 8},
+    "winogender": {"sample": 12},
 }
+# The last token of every sentence is a full stop, whose vector at layer 0 is the same everywhere.
+CAUSAL_OPTIONS: dict[str, dict[str, Any]] = {"layer-bias": {"pooling": "mean"}}
 TRAINING = {"steps": 600, "tokens": 8192, "learning_rate": 5e-5}
 TINY_TRAINING = {"steps": 3, "tokens": 256, "learning_rate": 5e-5}
 TEST_LINES = 400  # of WikiText-2's test part
@@ -71,9 +88,11 @@ class Job(NamedTuple):
     stage: str
     work: Path
     device: str
+    precision: str
     tiny: bool
     deadline: float
     threads: int
+    training: dict[str, Any]
 
     @property
     def file(self) -> Path:
@@ -116,12 +135,10 @@ def questions_of(job: Job, subject: Any) -> tuple[list[Any], dict[str, str]]:
     """The questions of a default audit with larger samples, and why some are not asked."""
     from evenhand.audit.plan import Plan, Question
 
-    options = TINY_OPTIONS if job.tiny else OPTIONS
-    asked = [q for q in Plan.default([subject], methods=[], concept=CONCEPT, seed=SEED).for_subject(subject)]
+    options = (TINY_OPTIONS if job.tiny else OPTIONS) | (CAUSAL_OPTIONS if "generation" in subject.offers else {})
+    asked = Plan.default([subject], methods=[], concept=CONCEPT, seed=SEED).for_subject(subject)
     left_out = {q.label(): NOT_RUN[q.measure] for q in asked if q.measure in NOT_RUN}
-    kept = [
-        replace(q, options={**q.options, **options.get(q.measure, {})}) for q in asked if q.measure not in NOT_RUN
-    ]
+    kept = [replace(q, options={**q.options, **options.get(q.measure, {})}) for q in asked if q.measure not in NOT_RUN]
     if "likelihood" in subject.offers:
         text = job.work / f"{WIKITEXT}.txt"
         kept.insert(0, Question("perplexity", str(text), variant=""))
@@ -147,8 +164,7 @@ def changed_subject(job: Job, subject: Any, log: Any) -> tuple[Any, dict[str, An
     from evenhand.mitigations.training.fine_tuning import TrainedWeights
 
     out = job.work / "trained" / f"{job.model}-{job.stage}"
-    settings = TINY_TRAINING if job.tiny else TRAINING
-    method = mitigations.get(job.stage)(**settings, seed=SEED, device=job.device)  # type: ignore[call-arg]
+    method = mitigations.get(job.stage)(**job.training, seed=SEED, device=job.device)  # type: ignore[call-arg]
     report_file = out / "report.json"
     if report_file.exists():
         change = TrainedWeights(out, json.loads(report_file.read_text()))
@@ -165,8 +181,8 @@ def measure(job: Job) -> dict[str, Any]:
     """Ask every question of one stage: one process."""
     import torch
 
-    from evenhand import words
     from evenhand import open as open_subject
+    from evenhand import words
     from evenhand.audit.runner import ask, collected_warnings
     from evenhand.measures.registry import as_measurements
 
@@ -181,7 +197,7 @@ def measure(job: Job) -> dict[str, Any]:
     if record.get("tiny", job.tiny) != job.tiny:
         record["answers"] = {}
     record["tiny"] = job.tiny
-    subject = open_subject(f"hf:{job.folder}", device=job.device, precision="float32")
+    subject = open_subject(f"hf:{job.folder}", device=job.device, precision=job.precision)
     asked, record["not_run"] = questions_of(job, subject)
     record["subject"] = subject.describe()
     missing = [question for question in asked if label_of(question) not in record["answers"]]
@@ -252,9 +268,9 @@ def write_model(model: str, given: Any) -> None:
         "tiny": given.tiny,
         "evenhand": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine(given.device),
+        "machine": machine(given.device) | {"precision": given.precision},
         "subject": records[0]["subject"],
-        "training": TINY_TRAINING if given.tiny else TRAINING,
+        "training": training(given),
         "stages": {},
     }
     for record in records:
@@ -298,6 +314,21 @@ def machine(device: str) -> dict[str, Any]:
     return {"device": name, "python": platform.python_version(), "packages": packages}
 
 
+def training(given: Any) -> dict[str, Any]:
+    """The settings of further training."""
+    return dict(TINY_TRAINING) if given.tiny else TRAINING | {"steps": given.steps}
+
+
+def bring_back(given: Any) -> None:
+    """Put the records of an earlier run where this one looks for them."""
+    for path in given.done.glob("*--*.json.gz"):
+        model, _, name = path.name.partition("--")
+        target = given.work / "results" / model / name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
 def jobs_of(given: Any) -> list[Job]:
     """All stages of all models, originals first."""
     threads = max(1, (os.cpu_count() or 1) // given.jobs)
@@ -310,7 +341,19 @@ def jobs_of(given: Any) -> list[Job]:
             continue
         for stage in stages(folder):
             if given.only is None or stage in given.only:
-                found.append(Job(model, stage, given.work, given.device, given.tiny, deadline, threads))
+                found.append(
+                    Job(
+                        model,
+                        stage,
+                        given.work,
+                        given.device,
+                        given.precision,
+                        given.tiny,
+                        deadline,
+                        threads,
+                        training(given),
+                    )
+                )
     return found
 
 
@@ -321,6 +364,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/catalog"))
     parser.add_argument("--copy", type=Path, help="folder that gets the records as well, such as $OUT")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--done", type=Path, help="folder with records of an earlier --copy")
+    parser.add_argument("--steps", type=int, default=TRAINING["steps"], help="of further training")
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--seconds", type=float, default=560, help="no question is begun later")
     parser.add_argument("--jobs", type=int, default=9, help="processes")
     parser.add_argument("--only", nargs="*", help="stages")
@@ -333,6 +379,8 @@ def main() -> None:
     given.work, given.device = given.work.resolve(), resolve_device(given.device)
     lines = list(wikitext(given.work / DATA_FOLDER / "wikitext-2" / "test.txt"))[: 8 if given.tiny else TEST_LINES]
     (given.work / f"{WIKITEXT}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if given.done:
+        bring_back(given)
     jobs = jobs_of(given)
     if given.device.startswith("cuda") and given.jobs > 1:
         from lm_experiment import share_gpu
@@ -352,8 +400,6 @@ def main() -> None:
             if any((given.work / "results" / job.model).glob("*.json.gz")):
                 write_model(job.model, given)
 
-
-DATA_FOLDER = "data"
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", FutureWarning)

@@ -3,10 +3,10 @@
     EVENHAND_DATA=folder python scripts/catalog_carry.py pack OUT [MODEL ...]     # OUT/part-00, part-01, ...
     python scripts/catalog_carry.py unpack CARRY WORK                             # one part into a working folder
 
-`pack` writes one stream of files (data sets first, then the models in the order of MODELS) in parts of at most 44 MiB.
+`pack` writes one stream of files (data sets first, then the models in the order of MODELS) in parts of at most 43 MiB.
 Each part is a folder with a slice of the stream and the list of all files, so any part can travel by itself. `unpack`
-keeps a part in WORK/parts and writes every file that is complete: data sets to WORK/data, models to WORK/models. Encoders
-travel in float16, a GGUF file as it is; it becomes a Hugging Face folder on arrival.
+keeps a part in WORK/parts and writes every file that is complete: data sets to WORK/data, models to WORK/models.
+Encoders travel in float16, a GGUF file as it is; it becomes a Hugging Face folder on arrival.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-PART = 44 * 2**20  # bytes
+PART = 43 * 2**20  # bytes
 MODELS = ("stories15m", "smollm2-135m", "gte-small", "all-minilm-l6-v2", "tinyllama-1b")
 DATA = "data"
 SETS = (
@@ -44,7 +44,7 @@ def pack(out: Path, models: list[str]) -> None:
             content[f"{name}.gguf"] = files[0].read_bytes()
             continue
         with tempfile.TemporaryDirectory() as folder:
-            content[f"{name}.tar.xz"] = _packed_folder(_model_folder(name, source, Path(folder)), name)
+            content[f"{name}.tar"] = _packed_folder(_model_folder(name, source, Path(folder)), name)
     stream, listed, start = b"".join(content.values()), [], 0
     for name, bytes_ in content.items():
         listed.append({"name": name, "start": start, "size": len(bytes_), "sha256": hashlib.sha256(bytes_).hexdigest()})
@@ -70,7 +70,7 @@ def _packed_data() -> bytes:
             if place is None:
                 sys.exit(f"{name} is not on this disk: evenhand fetch {name}")
             archive.add(place, data_path(data.get(name)))
-    return lzma.compress(buffer.getvalue(), preset=6)
+    return lzma.compress(buffer.getvalue(), preset=4)
 
 
 def _model_folder(name: str, source: Path, scratch: Path) -> Path:
@@ -99,7 +99,7 @@ def _packed_folder(folder: Path, name: str) -> bytes:
         entry = tarfile.TarInfo(f"{name}/model.safetensors")
         entry.size = len(weights)
         archive.addfile(entry, io.BytesIO(weights))
-    return lzma.compress(buffer.getvalue(), preset=1)
+    return buffer.getvalue()
 
 
 def unpack(carried: Path, work: Path) -> list[str]:
@@ -144,7 +144,7 @@ def _write(name: str, content: bytes, work: Path) -> None:
         return
     target = work / (DATA if name.startswith(f"{DATA}.") else "models")
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(content))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         archive.extractall(target, filter="data")
 
 

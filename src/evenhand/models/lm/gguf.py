@@ -1,8 +1,8 @@
 """Read GGUF files (versions 2 and 3), the one-file format of quantised models.
 
 Layout, little-endian: magic number, version, numbers of arrays and of metadata entries; the metadata (name, type,
-value); the name, sizes (innermost first), type and offset of each array; then, aligned, the data. `gguf_blocks` decodes the
-numbers.
+value); the name, sizes (innermost first), type and offset of each array; then, aligned, the data. `gguf_blocks` decodes
+the numbers.
 """
 
 from __future__ import annotations

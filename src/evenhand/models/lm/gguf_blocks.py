@@ -1,8 +1,8 @@
 """The number types of GGUF files: how blocks of quantised numbers become numbers again.
 
-Types of the first kind store 32 numbers in a block, with one or two half-precision numbers to scale them. K types store
-256 numbers in parts of 16 or 32, each with a scale of its own, which is quantised too. IQ2_XXS takes eight magnitudes at
-a time from a table of 256 patterns, with a sign for each.
+The simple types store 32 numbers in a block, with one or two half-precision numbers to scale them. K types store 256
+numbers in parts of 16 or 32, each with a scale of its own, which is quantised too. IQ2_XXS takes eight magnitudes at a
+time from a table of 256 patterns, with a sign for each.
 """
 
 from __future__ import annotations

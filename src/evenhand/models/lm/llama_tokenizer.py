@@ -69,9 +69,7 @@ def llama_tokenizer(
     return tokenizer
 
 
-def merges_of(
-    pieces: Sequence[str], scores: Sequence[float], special: Collection[int] = ()
-) -> list[tuple[str, str]]:
+def merges_of(pieces: Sequence[str], scores: Sequence[float], special: Collection[int] = ()) -> list[tuple[str, str]]:
     """Return the merges of a vocabulary, highest score first; ties by the ids of piece and parts.
 
     >>> merges_of(["a", "b", "c", "ab", "abc"], [0, 0, 0, -1, -2])
