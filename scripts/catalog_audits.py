@@ -33,6 +33,7 @@ import platform
 import re
 import shutil
 import sys
+import tarfile
 import time
 import traceback
 import warnings
@@ -47,6 +48,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 TRAINED = ("fine-tuning", "cda-tuning", "dropout-tuning")
 ORIGINAL = "original"
+STAGES = "-stages.tar"
 CONCEPT, SEED = "gender", 0
 VIEWS = ("likelihood", "sentences", "generation", "vectors")  # in the order of their worth
 PREDICTIONS = ("likelihood", "generation")  # all that self-debias changes
@@ -296,8 +298,11 @@ def write_model(model: str, given: Any) -> None:
     if given.copy:
         given.copy.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, given.copy / path.name)
-        for record_file in folder.glob("*.json.gz"):
-            shutil.copy(record_file, given.copy / f"{model}--{record_file.name}")
+        partial = given.copy / f"{model}{STAGES}.unfinished"
+        with tarfile.open(partial, "w") as archive:  # few files come back from a machine with a GPU
+            for record_file in sorted(folder.glob("*.json.gz")):
+                archive.add(record_file, f"{model}/{record_file.name}")
+        partial.replace(given.copy / f"{model}{STAGES}")
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -321,12 +326,10 @@ def training(given: Any) -> dict[str, Any]:
 
 def bring_back(given: Any) -> None:
     """Put the records of an earlier run where this one looks for them."""
-    for path in given.done.glob("*--*.json.gz"):
-        model, _, name = path.name.partition("--")
-        target = given.work / "results" / model / name
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+    for path in given.done.glob(f"*{STAGES}"):
+        with tarfile.open(path) as archive:
+            members = [entry for entry in archive if not (given.work / "results" / entry.name).exists()]
+            archive.extractall(given.work / "results", members=members, filter="data")
 
 
 def jobs_of(given: Any) -> list[Job]:
