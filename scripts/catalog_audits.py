@@ -95,6 +95,7 @@ class Job(NamedTuple):
     tiny: bool
     deadline: float
     threads: int
+    gpu_share: float  # of the memory of the GPU; a process that meets its limit halves its batches
     training: dict[str, Any]
 
     @property
@@ -190,6 +191,8 @@ def measure(job: Job) -> dict[str, Any]:
     from evenhand.measures.registry import as_measurements
 
     torch.set_num_threads(job.threads)
+    if job.device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(job.gpu_share)
     began = time.monotonic()
 
     def log(text: str) -> None:
@@ -355,6 +358,7 @@ def jobs_of(given: Any) -> list[Job]:
                         given.tiny,
                         deadline,
                         threads,
+                        given.gpu_share,
                         training(given),
                     )
                 )
@@ -373,6 +377,7 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--seconds", type=float, default=560, help="no question is begun later")
     parser.add_argument("--jobs", type=int, default=9, help="processes")
+    parser.add_argument("--gpu-share", type=float, default=0.1, help="of the GPU's memory, for each process")
     parser.add_argument("--only", nargs="*", help="stages")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
