@@ -21,8 +21,8 @@ On a machine that receives at most 44 MiB with a command, the parts of scripts/c
     carry part-00:  $unpack && $audit stories15m --copy $OUT --seconds 400          # data sets and stories15m
     carry part-01 to part-03: $unpack; after part-03: $audit smollm2-135m --copy $OUT --seconds 540
     carry part-04, part-05:   $unpack; after part-05: $audit gte-small all-minilm-l6-v2 --copy $OUT --jobs 16
-    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 3 --gpu-share 0.32 \\
-                              --steps 200 --copy $OUT      # further training of 1.1 billion weights takes 40 GB
+    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 3 --gpu-share 0.32
+                              --steps 200 --copy $OUT  # further training of 1.1 billion weights takes 40 GB
 """
 
 import argparse

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evenhand.measures import info
 from evenhand.stats import holm
 from evenhand.stats.multiplicity import NORMAL_95, two_sided_p
 
@@ -23,7 +24,12 @@ Row = dict[str, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 DRAWS, SEED = 2_000, 0
 SURE = 0.05
+SMALLEST = 1e-6
 ORIGINAL = "original"
+ORDER = (
+    ORIGINAL, "linear", "leace", "inlp", "sentence-debias", "scrubbing", "random", "self-debias", "fine-tuning",
+    "cda-tuning", "dropout-tuning",
+)  # fmt: skip
 PLACES = 5
 ENCODER = (
     "seat:sent-weat6", "seat:sent-weat6b", "seat:sent-weat7", "seat:sent-weat7b", "seat:sent-weat8", "seat:sent-weat8b",
@@ -55,58 +61,79 @@ class Change(NamedTuple):
 
 
 def catalog_results(paths: Sequence[Path]) -> dict[str, Row]:
-    """Read records of catalog_audits.py, MODEL.json and MODEL-stages.tar beside it, with the changes tested."""
+    """Read records of catalog_audits.py: MODEL.json, and beside it MODEL-stages.tar or a folder MODEL of stages."""
     return {path.stem: model_results(path) for path in paths}
 
 
 def model_results(path: Path) -> Row:
     """Return the numbers of one model: by stage and measure the value, interval, n, lost items and tested change."""
-    record: Row = json.loads(path.read_text())
-    items = stage_measurements(path.with_name(f"{path.stem}-stages.tar"))
-    causal = any(label.startswith("perplexity") for label in record["stages"][ORIGINAL]["rows"])
+    about: Row = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("stages", "model")}
+    records = stage_records(path)
+    found = {stage: measurements(record) for stage, record in records.items()}
+    causal = any(label.startswith("perplexity") for label in found[ORIGINAL])
     tested = (*LANGUAGE_MODEL, *LANGUAGE_MODEL_COSTS) if causal else (*ENCODER, *ENCODER_COSTS)
     changes: dict[tuple[str, str], Change] = {}
-    for stage in record["stages"]:
+    for stage in found:
         for label in tested if stage != ORIGINAL else ():
-            before, after = (items.get(name, {}).get(label) for name in (ORIGINAL, stage))
+            before, after = (found[name].get(label) for name in (ORIGINAL, stage))
             change = compare(label, before, after) if before and after and label not in UNTESTED else None
             if change:
                 changes[stage, label] = change
     adjusted = dict(zip(changes, holm([change.p for change in changes.values()]).tolist(), strict=True))
     stages = {}
-    for stage, found in record["stages"].items():
+    for stage, record in records.items():
         rows = {}
-        for label, row in found["rows"].items():
-            kept = {key: row[key] for key in ("interval", "p_value", "n", "lost", "reason") if row.get(key)}
-            kept["value"] = row["value"]
+        for label, row in found[stage].items():
+            rows[label] = plain_row(row)
             if (stage, label) in changes:
                 change = changes[stage, label]
-                kept |= {"change": change.value, "change_interval": list(change.interval), "change_p": change.p}
-                kept |= {"change_p_holm": adjusted[stage, label], "paired": change.paired}
-            rows[label] = kept | {"better": row["better"], "family": row["family"]}
-        account = {
-            key: found[key] for key in ("seconds", "complete", "not_run", "failed", "warnings") if found.get(key)
+                rows[label] |= {"change": change.value, "change_interval": list(change.interval), "change_p": change.p}
+                rows[label] |= {"change_p_holm": adjusted[stage, label], "paired": change.paired}
+        kept = ("seconds", "complete", "not_run", "failed", "warnings")
+        stages[stage] = {key: record[key] for key in kept if record.get(key)} | {"rows": rows}
+    result: Row = rounded(about | {"causal": causal, "tests": len(changes), "stages": stages})
+    return result
+
+
+def stage_records(path: Path) -> dict[str, Row]:
+    """Read the records of all stages, in the order of the methods."""
+    archive, folder = path.with_name(f"{path.stem}-stages.tar"), path.with_suffix("")
+    if archive.exists():
+        with tarfile.open(archive) as packed:
+            streams = [stream for member in packed if (stream := packed.extractfile(member))]
+            records = [json.loads(gzip.decompress(stream.read())) for stream in streams]
+    else:
+        records = [json.loads(gzip.decompress(file.read_bytes())) for file in folder.glob("*.json.gz")]
+    records.sort(key=lambda record: (order(record["stage"]), record["stage"]))
+    return {record["stage"]: record for record in records}
+
+
+def order(stage: str) -> int:
+    """Return the place of a stage in tables; methods at layers come after those at the word table."""
+    method, _, site = stage.partition("@")
+    return (ORDER.index(method) if method in ORDER else len(ORDER)) + 100 * bool(site)
+
+
+def measurements(record: Row) -> dict[str, Row]:
+    """Return the measurements of a stage by label, each with the family and the direction of its measure."""
+    return {
+        ":".join(filter(None, (label, measured["score"]))): {
+            **measured,
+            "better": info(measured["measure"]).better_score(measured["score"]),
+            "family": answer["family"],
         }
-        stages[stage] = account | {"rows": rows}
-    about = {key: value for key, value in record.items() if key not in ("stages", "model")}
-    return rounded(about | {"causal": causal, "tests": len(changes), "stages": stages})
+        for label, answer in record["answers"].items()
+        for measured in answer["measurements"]
+    }
 
 
-def stage_measurements(path: Path) -> dict[str, dict[str, Row]]:
-    """Read the measurements of all stages with their items, by stage and label."""
-    found: dict[str, dict[str, Row]] = {}
-    with tarfile.open(path) as archive:
-        for member in archive:
-            stream = archive.extractfile(member)
-            if stream is None:
-                continue
-            record = json.loads(gzip.decompress(stream.read()))
-            found[record["stage"]] = {
-                ":".join(filter(None, (label, measured["score"]))): measured
-                for label, answer in record["answers"].items()
-                for measured in answer["measurements"]
-            }
-    return found
+def plain_row(row: Row) -> Row:
+    """Return what is kept of a measurement."""
+    lost = len(row["coverage"]["missing"]) or row["details"].get("left_out", 0)
+    kept = {key: row[key] for key in ("interval", "p_value", "n", "reason") if row.get(key)}
+    return {"value": row["value"], **kept, **({"lost": lost} if lost else {})} | {
+        key: row[key] for key in ("better", "family")
+    }
 
 
 def compare(label: str, before: Row, after: Row) -> Change | None:
@@ -238,9 +265,14 @@ def catalog_changes(kept: Row, model: str) -> str:
         what = " (log)" if label.partition(":")[0] in LOGARITHMIC else ""
         lines.append(
             f"| {stage} | {label}{what} | {before['value']:.3g} | {row['value']:.3g} | {row['change']:+.3g} | "
-            f"{low:+.3g} to {high:+.3g} | {row['change_p_holm']:.2g} |"
+            f"{low:+.3g} to {high:+.3g} | {small(row['change_p_holm'])} |"
         )
     return "\n".join(lines) if len(lines) > 2 else "No change is beyond the noise after Holm's correction."
+
+
+def small(p: float) -> str:
+    """A p-value; the size of very small ones says nothing."""
+    return f"{p:.2g}" if p >= SMALLEST else f"< {SMALLEST:g}"
 
 
 def sure_changes(found: Row) -> Iterator[tuple[str, str, Row, Row]]:

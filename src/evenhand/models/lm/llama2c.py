@@ -200,7 +200,7 @@ def read_tokenizer(path: Path, sizes: Llama2cSizes) -> PreTrainedTokenizerBase:
             raise InputMissingError(f"{path} holds no tokenizer, and there is no {source}", hint="put it there")
         content = source.read_bytes()
     pieces, scores = _entries(content, sizes.pieces, source)
-    return llama_tokenizer(_piece_names(pieces), scores, bos=BOS, eos=EOS)
+    return llama_tokenizer(_piece_names(pieces), scores, where=source, bos=BOS, eos=EOS)
 
 
 def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], list[float]]:
