@@ -204,7 +204,9 @@ def read_tokenizer(path: Path, sizes: Llama2cSizes) -> PreTrainedTokenizerBase:
 
 
 def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], list[float]]:
-    pieces, scores, start = [], [], 4
+    pieces: list[bytes] = []
+    scores: list[float] = []
+    start = 4
     for _ in range(count):
         if start + ENTRY.size > len(content):
             raise FormatError(f"{source}: {len(pieces):,} pieces, and the model has {count:,}", hint="fetch it again")
