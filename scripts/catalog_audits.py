@@ -293,7 +293,7 @@ def write_model(model: str, given: Any) -> None:
                     "interval": found["interval"],
                     "p_value": found["p_value"],
                     "n": found["n"],
-                    "lost": len(found["coverage"]["missing"]) or found["details"].get("left_out", 0),
+                    "lost": len(found["coverage"]["missing"]) or left_out(found["details"].get("left_out", 0)),
                 } | ({"reason": found["reason"]} if found["value"] is None else {})
         plain["stages"][record["stage"]] = {
             key: record.get(key) for key in ("complete", "seconds", "report", "warnings", "not_run", "failed")
@@ -308,6 +308,11 @@ def write_model(model: str, given: Any) -> None:
             for record_file in sorted(folder.glob("*.json.gz")):
                 archive.add(record_file, f"{model}/{record_file.name}")
         partial.replace(given.copy / f"{model}{STAGES}")
+
+
+def left_out(items: Any) -> int:
+    """How many items a measure left out, which gives their number or names."""
+    return items if isinstance(items, int) else len(items)
 
 
 def machine(device: str) -> dict[str, Any]:

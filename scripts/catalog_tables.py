@@ -1,16 +1,17 @@
 """Compare the stages of the models of the catalog, and show them: the part of encoders_page.py for catalog_audits.py.
 
-A change from the original is tested item by item where both stages kept the same items (pairs of CrowS-Pairs and
-WinoBias, words of WEAT, SEAT and of correlations with shares of women): 2,000 bootstrap draws resample the items, the
-same for both stages. Elsewhere the two intervals are treated as independent, which overstates the noise of a change.
-p-values are adjusted by Holm over all methods and measures of a model.
+A change from the original, or from a control, is tested item by item where both stages have the same items (pairs of
+CrowS-Pairs and WinoBias, words of WEAT, SEAT and of correlations with shares of women): 2,000 bootstrap draws resample
+the items, the same for both stages, and the pairs of one occupation in WinoBias together. Elsewhere the two intervals
+are treated as independent, which overstates the noise of a change. p-values are adjusted by Holm over all methods and
+measures of a model.
 """
 
 import gzip
 import json
 import math
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from evenhand.stats.multiplicity import NORMAL_95, two_sided_p
 Row = dict[str, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 DRAWS, SEED = 2_000, 0
-SURE = 0.05
+SIGNIFICANT = 0.05
 SMALLEST = 1e-6
 ORIGINAL = "original"
 ORDER = (
@@ -66,33 +67,81 @@ def catalog_results(paths: Sequence[Path]) -> dict[str, Row]:
 
 
 def model_results(path: Path) -> Row:
-    """Return the numbers of one model: by stage and measure the value, interval, n, lost items and tested change."""
+    """Return the numbers of one model by stage: of all measures, and with tested changes of those that the page shows.
+
+    The account has for each measure which way is better; `all` has value, interval, n and lost items of every measure
+    in every stage; `shown` what the tables need.
+    """
     about: Row = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("stages", "model")}
+    about["subject"] = {key: value for key, value in about.get("subject", {}).items() if key != "address"}
     records = stage_records(path)
+    if not any(stage.endswith("tuning") for stage in records):
+        about.pop("training", None)
     found = {stage: measurements(record) for stage, record in records.items()}
     causal = any(label.startswith("perplexity") for label in found[ORIGINAL])
-    tested = (*LANGUAGE_MODEL, *LANGUAGE_MODEL_COSTS) if causal else (*ENCODER, *ENCODER_COSTS)
-    changes: dict[tuple[str, str], Change] = {}
-    for stage in found:
-        for label in tested if stage != ORIGINAL else ():
-            before, after = (found[name].get(label) for name in (ORIGINAL, stage))
-            change = compare(label, before, after) if before and after and label not in UNTESTED else None
-            if change:
-                changes[stage, label] = change
-    adjusted = dict(zip(changes, holm([change.p for change in changes.values()]).tolist(), strict=True))
+    names = (*LANGUAGE_MODEL, *LANGUAGE_MODEL_COSTS) if causal else (*ENCODER, *ENCODER_COSTS)
+    changes = tested_changes(found, names, dict.fromkeys(found, ORIGINAL))
+    controls = tested_changes(
+        found, names, {stage: control for stage in found if (control := control_of(stage, found))}
+    )
     stages = {}
     for stage, record in records.items():
-        rows = {}
-        for label, row in found[stage].items():
-            rows[label] = plain_row(row)
-            if (stage, label) in changes:
-                change = changes[stage, label]
-                rows[label] |= {"change": change.value, "change_interval": list(change.interval), "change_p": change.p}
-                rows[label] |= {"change_p_holm": adjusted[stage, label], "paired": change.paired}
-        kept = ("seconds", "complete", "not_run", "failed", "warnings")
-        stages[stage] = {key: record[key] for key in kept if record.get(key)} | {"rows": rows}
-    result: Row = rounded(about | {"causal": causal, "tests": len(changes), "stages": stages})
+        shown = {label: plain_row(row) for label, row in found[stage].items() if label in names}
+        for label, row in shown.items():
+            if change := changes.get((stage, label)):
+                row |= change
+            if against := controls.get((stage, label)):
+                row["against_control"] = against
+        everything = {
+            label: [row["value"], *(row["interval"] or (None, None)), row["n"], lost_items(row)]
+            for label, row in found[stage].items()
+        }
+        kept = ("seconds", "complete", "failed", "warnings")
+        account = {key: record[key] for key in kept if record.get(key)}
+        stages[stage] = account | {"control": control_of(stage, found), "shown": shown, "all": everything}
+    undefined = {label: row["reason"] for label, row in found[ORIGINAL].items() if row["value"] is None}
+    better = {label: row["better"] for label, row in found[ORIGINAL].items()}
+    account = {"causal": causal, "tests": len(changes), "tests_against_control": len(controls), "undefined": undefined}
+    account |= {"better": better, "not_run": records[ORIGINAL].get("not_run", {}), "stages": stages}
+    result: Row = rounded(about | account)
     return result
+
+
+def control_of(stage: str, stages: Mapping[str, Any]) -> str:
+    """Return the stage that does the same without aiming at the concept; empty if there is none."""
+    method, _, site = stage.partition("@")
+    if method in ("cda-tuning", "dropout-tuning"):
+        control = "fine-tuning"
+    elif method in ("linear", "leace", "inlp"):
+        control = f"random@{site}" if site else "random"
+    else:
+        control = ""
+    return control if control in stages else ""
+
+
+def tested_changes(
+    found: Mapping[str, Mapping[str, Row]], names: Sequence[str], against: Mapping[str, str]
+) -> dict[tuple[str, str], Row]:
+    """Return the change of each measure from one stage to another, with p-values adjusted over all of them."""
+    changes: dict[tuple[str, str], Change] = {}
+    for stage, base in against.items():
+        for label in names if stage != base else ():
+            before, after = found[base].get(label), found[stage].get(label)
+            skipped = label in UNTESTED and base == ORIGINAL
+            change = compare(label, before, after) if before and after and not skipped else None
+            if change:
+                changes[stage, label] = change
+    adjusted = holm([change.p for change in changes.values()]).tolist() if changes else []
+    return {
+        key: {
+            "change": change.value,
+            "change_interval": list(change.interval),
+            "change_p": change.p,
+            "change_p_holm": p,
+            "paired": change.paired,
+        }
+        for (key, change), p in zip(changes.items(), adjusted, strict=True)
+    }
 
 
 def stage_records(path: Path) -> dict[str, Row]:
@@ -115,25 +164,34 @@ def order(stage: str) -> int:
 
 
 def measurements(record: Row) -> dict[str, Row]:
-    """Return the measurements of a stage by label, each with the family and the direction of its measure."""
-    return {
+    """Return the measurements of a stage by label, each with the direction of its measure and clusters of its items."""
+    found = {
         ":".join(filter(None, (label, measured["score"]))): {
             **measured,
             "better": info(measured["measure"]).better_score(measured["score"]),
-            "family": answer["family"],
         }
         for label, answer in record["answers"].items()
         for measured in answer["measurements"]
     }
+    for label, row in found.items():
+        if label.startswith("winobias:preferred"):  # pairs about one occupation are not independent
+            named = found.get(label.replace("preferred", "accuracy-gap"), {}).get("items", [])
+            referents = {item["pair"]: item["referent"] for item in named}
+            row["items"] = [{**item, "cluster": referents.get(item["pair"], item["pair"])} for item in row["items"]]
+    return found
 
 
 def plain_row(row: Row) -> Row:
     """Return what is kept of a measurement."""
-    lost = len(row["coverage"]["missing"]) or row["details"].get("left_out", 0)
+    lost = lost_items(row)
     kept = {key: row[key] for key in ("interval", "p_value", "n", "reason") if row.get(key)}
-    return {"value": row["value"], **kept, **({"lost": lost} if lost else {})} | {
-        key: row[key] for key in ("better", "family")
-    }
+    return {"value": row["value"], **kept, **({"lost": lost} if lost else {})}
+
+
+def lost_items(row: Row) -> int:
+    """Return how many words or items of a measurement were left out."""
+    left_out = row["details"].get("left_out", 0)
+    return len(row["coverage"]["missing"]) or (left_out if isinstance(left_out, int) else len(left_out))
 
 
 def compare(label: str, before: Row, after: Row) -> Change | None:
@@ -171,15 +229,9 @@ def item_key(item: Mapping[str, Any]) -> tuple[str, str] | None:
 def paired_change(
     before: Row, after: Row, statistic: Callable[[Sequence[Row], Floats], Floats], first: list[Row], second: list[Row]
 ) -> Change:
-    """Bootstrap the change over items; items of a set are resampled within it."""
-    rng = np.random.default_rng(SEED)
-    sets: dict[str, list[int]] = {}
-    for row, item in enumerate(first):
-        sets.setdefault(str(item.get("set", "")), []).append(row)
-    draws = np.concatenate(
-        [np.array(rows)[rng.integers(0, len(rows), (DRAWS, len(rows)))] for rows in sets.values()], axis=1
-    )
-    changes = statistic(second, draws) - statistic(first, draws)
+    """Bootstrap the change over items; whole clusters are resampled, within the set of the items."""
+    weights = resampled_weights(first)
+    changes = statistic(second, weights) - statistic(first, weights)
     changes = changes[np.isfinite(changes)]
     change = float(after["value"] - before["value"])
     error = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
@@ -187,34 +239,53 @@ def paired_change(
     return Change(change, (low, high), two_sided_p(change / error) if error else float(not change), True)
 
 
-def preferred(items: Sequence[Row], draws: Floats) -> Floats:
+def resampled_weights(items: Sequence[Row]) -> Floats:
+    """Return how often each item is drawn, (draws, items); items of a cluster are drawn together."""
+    rng = np.random.default_rng(SEED)
+    weights = np.zeros((DRAWS, len(items)))
+    sets: dict[str, dict[str, list[int]]] = {}
+    for row, item in enumerate(items):
+        sets.setdefault(str(item.get("set", "")), {}).setdefault(str(item.get("cluster", row)), []).append(row)
+    for clusters in sets.values():
+        counts = rng.multinomial(len(clusters), [1 / len(clusters)] * len(clusters), size=DRAWS)
+        for column, rows in enumerate(clusters.values()):
+            weights[:, rows] = counts[:, column, None]
+    return weights
+
+
+def preferred(items: Sequence[Row], weights: Floats) -> Floats:
     """Percentage of pairs whose first sentence is preferred: CrowS-Pairs."""
-    wins = np.array([100.0 * (item["more"] > item["less"]) + 50.0 * (item["more"] == item["less"]) for item in items])
-    return np.asarray(wins[draws].mean(axis=1))
+    wins = [100.0 * (item["more"] > item["less"]) + 50.0 * (item["more"] == item["less"]) for item in items]
+    return mean(np.array(wins), weights)
 
 
-def positive(items: Sequence[Row], draws: Floats) -> Floats:
+def positive(items: Sequence[Row], weights: Floats) -> Floats:
     """Percentage of items with a value above 0: WinoBias."""
-    wins = np.array([100.0 * (item["value"] > 0) + 50.0 * (item["value"] == 0) for item in items])
-    return np.asarray(wins[draws].mean(axis=1))
+    return mean(np.array([100.0 * (item["value"] > 0) + 50.0 * (item["value"] == 0) for item in items]), weights)
 
 
-def correlation(items: Sequence[Row], draws: Floats) -> Floats:
+def mean(values: Floats, weights: Floats) -> Floats:
+    """Weighted means, one for each draw."""
+    return np.asarray(weights @ values / weights.sum(axis=1))
+
+
+def correlation(items: Sequence[Row], weights: Floats) -> Floats:
     """Correlation of the values with shares of women."""
-    x, y = (np.array([float(item[key]) for item in items])[draws] for key in ("value", "share"))
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    x, y = (np.array([float(item[key]) for item in items]) for key in ("value", "share"))
+    a, b = mean(x, weights), mean(y, weights)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((x * y).sum(axis=1) / np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1)))
+        spread = np.sqrt((mean(x * x, weights) - a * a) * (mean(y * y, weights) - b * b))
+        return np.asarray((mean(x * y, weights) - a * b) / spread)
 
 
-def effect_size(items: Sequence[Row], draws: Floats) -> Floats:
+def effect_size(items: Sequence[Row], weights: Floats) -> Floats:
     """Effect size of WEAT: difference of the means of two sets over the deviation of all."""
-    values = np.array([float(item["value"]) for item in items])[draws]
-    names = np.array([item["set"] for item in items])[draws[0]]
-    first = names == items[0]["set"]
+    values = np.array([float(item["value"]) for item in items])
+    values = values / (np.abs(values).max() or 1.0)  # the size has no unit, and small squares lose digits
+    first = np.array([item["set"] == items[0]["set"] for item in items])
+    gap = mean(values[first], weights[:, first]) - mean(values[~first], weights[:, ~first])
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = values[:, first].mean(axis=1) - values[:, ~first].mean(axis=1)
-        return np.asarray(gap / values.std(axis=1))
+        return np.asarray(gap / np.sqrt(mean(values * values, weights) - mean(values, weights) ** 2))
 
 
 # By measure, or by label where only one score of a measure is a function of its items.
@@ -230,58 +301,82 @@ STATISTICS: dict[str, Callable[[Sequence[Row], Floats], Floats]] = {
 
 
 def catalog_table(kept: Row, model: str) -> str:
-    """The measures of a model, one column for each stage; a change that is sure after Holm is bold."""
+    """The measures of a model, one column for each stage; a significant change is bold."""
     found = kept["catalog"][model]
     names = (*LANGUAGE_MODEL, *LANGUAGE_MODEL_COSTS) if found["causal"] else (*ENCODER, *ENCODER_COSTS)
     stages = found["stages"]
     lines = ["| measure | better | " + " | ".join(stages) + " |", "|---|---|" + "--:|" * len(stages)]
     for name in names:
-        rows = [stages[stage]["rows"].get(name) for stage in stages]
-        first = next((row for row in rows if row), None)
-        if first:
-            lines.append(f"| {name} | {first['better']} | " + " | ".join(map(cell, rows)) + " |")
+        rows = [content["shown"].get(name) for content in stages.values()]
+        if any(rows):
+            lines.append(f"| {name} | {found['better'][name]} | " + " | ".join(map(cell, rows)) + " |")
+    return "\n".join(lines)
+
+
+def catalog_models(kept: Row, _: str) -> str:
+    """What was audited: size, stages, measures, and what was lost."""
+    heads = ("model", "stages", "scores", "undefined", "with lost items", "tests", "precision", "seconds")
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
+    for name, found in kept["catalog"].items():
+        rows = found["stages"][ORIGINAL]["all"].values()
+        seconds = sum(content.get("seconds", 0.0) for content in found["stages"].values())
+        cells = [len(found["stages"]), len(rows), len(found["undefined"]), sum(bool(row[4]) for row in rows)]
+        cells += [found["tests"], found["machine"]["precision"], f"{seconds:,.0f}"]
+        lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 
 def cell(row: Row | None) -> str:
-    """A value with its interval, bold where the change from the original is sure."""
+    """A value with its interval, bold where the change from the original is significant."""
     if row is None:
         return ""
     if row["value"] is None:
         return "–"
     bounds = f" [{row['interval'][0]:.3g}, {row['interval'][1]:.3g}]" if row.get("interval") else ""
     number = f"{row['value']:.3g}"
-    return (f"**{number}**" if row.get("change_p_holm", 1.0) < SURE else number) + bounds
+    return (f"**{number}**" if row.get("change_p_holm", 1.0) < SIGNIFICANT else number) + bounds
 
 
 def catalog_changes(kept: Row, model: str) -> str:
-    """The changes of a model that are sure after Holm's correction, largest first within a method."""
-    lines = [
-        "| method | measure | before | after | change | 95 % interval | p, Holm |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
-    for stage, label, row, before in sure_changes(kept["catalog"][model]):
-        low, high = row["change_interval"]
-        what = " (log)" if label.partition(":")[0] in LOGARITHMIC else ""
-        lines.append(
-            f"| {stage} | {label}{what} | {before['value']:.3g} | {row['value']:.3g} | {row['change']:+.3g} | "
-            f"{low:+.3g} to {high:+.3g} | {small(row['change_p_holm'])} |"
-        )
-    return "\n".join(lines) if len(lines) > 2 else "No change is beyond the noise after Holm's correction."
+    """The significant changes of a model after Holm's correction, beside what the control does."""
+    heads = (
+        "method",
+        "measure",
+        "before",
+        "after",
+        "change",
+        "95 % interval",
+        "p, Holm",
+        "control",
+        "p against it, Holm",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|---|---|" + "--:|" * (len(heads) - 2)]
+    stages = kept["catalog"][model]["stages"]
+    for stage, content in stages.items():
+        for label, row in content["shown"].items():
+            if row.get("change_p_holm", 1.0) >= SIGNIFICANT:
+                continue
+            what = " (log)" if label.partition(":")[0] in LOGARITHMIC else ""
+            control = stages.get(content["control"], {}).get("shown", {}).get(label, {})
+            against = row.get("against_control")
+            cells = [
+                stage,
+                f"{label}{what}",
+                f"{stages[ORIGINAL]['shown'][label]['value']:.3g}",
+                f"{row['value']:.3g}",
+                f"{row['change']:+.3g}",
+                "{:+.3g} to {:+.3g}".format(*row["change_interval"]),
+                small(row["change_p_holm"]),
+                f"{control['value']:.3g}" if control.get("value") is not None else "",
+                small(against["change_p_holm"]) if against else "",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) if len(lines) > 2 else "No change is significant after Holm's correction."
 
 
 def small(p: float) -> str:
     """A p-value; the size of very small ones says nothing."""
     return f"{p:.2g}" if p >= SMALLEST else f"< {SMALLEST:g}"
-
-
-def sure_changes(found: Row) -> Iterator[tuple[str, str, Row, Row]]:
-    """Yield stage, label and row of the changes that are sure, and the row of the original."""
-    original = found["stages"][ORIGINAL]["rows"]
-    for stage, content in found["stages"].items():
-        for label, row in content["rows"].items():
-            if row.get("change_p_holm", 1.0) < SURE:
-                yield stage, label, row, original[label]
 
 
 def rounded(value: Any) -> Any:

@@ -23,7 +23,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from catalog_tables import catalog_changes, catalog_results, catalog_table
+from catalog_tables import catalog_changes, catalog_models, catalog_results, catalog_table
 
 from evenhand.stats import holm
 
@@ -378,6 +378,7 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "elmo-gaps": elmo_gaps,
     "elmo-directions": elmo_directions,
     "audit": audit_table,
+    "catalog-models": catalog_models,
     "catalog": catalog_table,
     "catalog-changes": catalog_changes,
 }

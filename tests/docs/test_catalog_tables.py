@@ -44,15 +44,24 @@ def test_the_same_items_are_no_change(tables: ModuleType) -> None:
 
 
 def test_effect_sizes_and_correlations_by_hand(tables: ModuleType) -> None:
-    items = [
-        {"word": w, "set": s, "value": v}
-        for w, s, v in (("a", "X", 1.0), ("b", "X", 2), ("c", "Y", -1), ("d", "Y", -2))
-    ]
-    draws = np.array([[0, 1, 2, 3]])
-    assert tables.effect_size(items, draws)[0] == pytest.approx(3 / math.sqrt(2.5))
+    words = (("a", "X", 1.0), ("b", "X", 2.0), ("c", "Y", -1.0), ("d", "Y", -2.0))
+    items = [{"word": word, "set": name, "value": value} for word, name, value in words]
+    once = np.ones((1, 4))
+    assert tables.effect_size(items, once)[0] == pytest.approx(3 / math.sqrt(2.5))
     shares = [{"word": str(n), "value": n, "share": 10 - 2 * n} for n in range(4)]
-    assert tables.correlation(shares, draws)[0] == pytest.approx(-1)
-    assert tables.positive([{"value": v} for v in (-1, 0, 2, 3)], draws)[0] == 62.5
+    assert tables.correlation(shares, once)[0] == pytest.approx(-1)
+    signs = [{"value": value} for value in (-1, 0, 2, 3)]
+    assert tables.positive(signs, once)[0] == 62.5
+    assert tables.positive(signs, np.array([[2.0, 0, 1, 1]]))[0] == 50
+
+
+def test_clusters_are_drawn_together(tables: ModuleType) -> None:
+    items = [{"cluster": name} for name in "aabbcc"]
+    weights = tables.resampled_weights(items)
+    np.testing.assert_array_equal(weights[:, ::2], weights[:, 1::2])
+    assert set(weights.sum(axis=1)) == {6.0}
+    sets = tables.resampled_weights([{"set": name} for name in "xxy"])
+    assert set(sets[:, 2]) == {1.0}
 
 
 def test_without_items_the_intervals_count(tables: ModuleType) -> None:
@@ -89,7 +98,7 @@ def write_records(folder: Path, *, packed: bool) -> Path:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_sure_changes_are_bold_after_holm(tables: ModuleType, tmp_path: Path, packed: bool) -> None:
+def test_significant_changes_are_bold_after_holm(tables: ModuleType, tmp_path: Path, packed: bool) -> None:
     found = tables.catalog_results([write_records(tmp_path, packed=packed)])
     assert found["m"]["causal"]
     assert found["m"]["tests"] == 4
@@ -99,9 +108,20 @@ def test_sure_changes_are_bold_after_holm(tables: ModuleType, tmp_path: Path, pa
     changes = tables.catalog_changes(kept, "m").splitlines()
     assert len(changes) == 3
     assert changes[2].startswith("| linear | crows-pairs-gender | 70 | 40 | -30 |")
+    assert found["m"]["stages"]["linear"]["control"] == "random"
+    assert changes[2].endswith(" 69 | < 1e-06 |")
 
 
-def test_a_model_without_sure_changes_says_so(tables: ModuleType) -> None:
+def test_controls(tables: ModuleType) -> None:
+    stages = dict.fromkeys(("random@layer:3", "fine-tuning", "linear"))
+    assert tables.control_of("leace@layer:3", stages) == "random@layer:3"
+    assert tables.control_of("cda-tuning", stages) == "fine-tuning"
+    assert tables.control_of("linear", stages) == ""
+    assert tables.control_of("self-debias", stages) == ""
+
+
+def test_a_model_without_significant_changes_says_so(tables: ModuleType) -> None:
     row = {"value": 1.0, "change": 0.1, "change_p_holm": 0.6}
-    kept = {"catalog": {"m": {"stages": {"original": {"rows": {"a": {"value": 0.9}}}, "x": {"rows": {"a": row}}}}}}
-    assert "No change is beyond the noise" in tables.catalog_changes(kept, "m")
+    stages = {name: {"control": "", "shown": {"a": row}} for name in ("original", "x")}
+    kept = {"catalog": {"m": {"stages": stages}}}
+    assert "No change is significant" in tables.catalog_changes(kept, "m")
