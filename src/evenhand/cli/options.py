@@ -14,6 +14,7 @@ from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.printable import printable
 
 if TYPE_CHECKING:
+    from evenhand.engines.ray import Gpus
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 
@@ -114,6 +115,33 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
             open_subject(address, **{name: value for name, value in given.items() if name in kind.options})
             for address, kind in zip(addresses, kinds, strict=True)
         ]
+
+
+@contextmanager
+def on_engine(
+    subjects: list[Subject], engine: str, *, workers: int | None, address: str | None, device: str | None
+) -> Iterator[None]:
+    """Compute the views of subjects on an engine while a verb measures them; `local` is this process."""
+    from evenhand.engines import open_engine
+
+    if engine == "local":
+        if workers is not None or address is not None:
+            raise UsageError("--workers and --address are for --engine ray", hint="add --engine ray")
+        yield
+        return
+    fitting = [subject for subject in subjects if any(view in subject.on_engine for view in subject.offers)]
+    if not fitting:
+        titles = ", ".join(dict.fromkeys(subject.title for subject in subjects))
+        raise UsageError(f"--engine {engine} is for models; {titles}: measured by this process", hint="leave it out")
+    gpus: Gpus = 0 if device == "cpu" else "auto"
+    with open_engine(engine, workers=workers, address=address, gpus=gpus, protect_stdout=True) as where:
+        for subject in fitting:
+            subject.run_on(where)
+        try:
+            yield
+        finally:
+            for subject in fitting:
+                subject.run_on(None)
 
 
 Files = Annotated[list[str], typer.Argument(help="Files, folders, globs or addresses.", show_default=False)]

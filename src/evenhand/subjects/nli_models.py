@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
@@ -109,6 +111,9 @@ class NLISubject(TransformerSubject):
             return self._sentences()
         vectors = self._vectors() if name == "vectors" else None
         return self.ensemble if vectors is None else vectors
+
+    def _view_on(self, engine: Engine, name: ViewName) -> object:
+        return replace(self.ensemble, engine=engine) if name == "inference" else super()._view_on(engine, name)
 
     def _content_digest(self) -> str:
         if self._given_digest:

@@ -69,6 +69,15 @@ def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Sub
     return subject
 
 
+def absolute_address(text: str) -> str:
+    """Return an address that means the same in another working folder."""
+    address = parse_address(text)
+    if not address.path.exists() or str(address.path) != str(Path(address.rest).expanduser()):
+        return text  # a catalog id, or several files
+    where = str(address.path.absolute())
+    return f"{address.scheme}:{where}" if address.scheme else where
+
+
 def parse_address(text: str) -> Address:
     """Split an address into scheme and rest, and find the local copy of a catalog entry."""
     if not text.strip():

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import (
+    Address,
     AllowPickle,
     Case,
     ConceptOption,
     DeviceOption,
+    EngineOption,
     Format,
     Json,
     Labels,
     PrecisionOption,
     Seed,
     SubjectArgument,
+    Workers,
     notes_on_stderr,
+    on_engine,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, show, show_json
@@ -47,6 +51,9 @@ def measure(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the measure, such as ddof=1.", show_default=False)
     ] = None,
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     labels: Labels = None,
@@ -79,7 +86,8 @@ def measure(
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
-    with notes_on_stderr():
+    running = on_engine([opened, *before], engine, workers=workers, address=address, device=device)
+    with notes_on_stderr(), running:
         results = [
             measurement
             for text in queries

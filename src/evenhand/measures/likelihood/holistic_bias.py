@@ -10,8 +10,15 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 
 from evenhand.arrays import Floats, Matrix64
-from evenhand.errors import EvenhandError, UsageError
-from evenhand.measures.likelihood.scoring import ScoreFields, available, clustered_interval, data_folder, ratio
+from evenhand.errors import UsageError
+from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
+    ScoreFields,
+    available,
+    clustered_interval,
+    data_folder,
+    ratio,
+)
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
@@ -109,7 +116,7 @@ def holistic_bias(
     texts = [fill(t, d.text, noun) for t in chosen.templates for d in chosen.descriptors for noun in chosen.nouns]
     try:
         scores = view.log_probabilities(texts)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return fields.undefined("", error.message)
     losses = (-scores.log_probabilities / np.maximum(1, scores.tokens)).reshape(shape)
     return _measured(fields, chosen, losses, correction)

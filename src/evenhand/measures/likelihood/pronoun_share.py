@@ -9,9 +9,10 @@ import numpy as np
 
 from evenhand import words
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, EvenhandError
+from evenhand.errors import DegenerateError
 from evenhand.measures.likelihood.scoring import (
     MIN_CLUSTERS,
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
@@ -117,7 +118,7 @@ def pronoun_share(
     try:
         with_occupation = _lean(view, [s.context for s in sentences], sentences)
         without = _lean(view, [s.neutral for s in sentences], sentences)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(score, error.message) for score in SCORES)
     occupations = list(dict.fromkeys(sentence.occupation for sentence in sentences))
     rows = [occupations.index(sentence.occupation) for sentence in sentences]

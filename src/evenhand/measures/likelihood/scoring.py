@@ -15,7 +15,7 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import InputMissingError
+from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
@@ -25,6 +25,8 @@ from evenhand.stats.bootstrap import Interval
 from evenhand.stats.clusters import clustered_sums
 
 BLANK = "{}"
+# Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
+UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
 MIN_CLUSTERS = 3  # fewer leave nothing to resample
 Item = TypeVar("Item")
 # Maps (draws, columns) sums over clusters to one value per draw.

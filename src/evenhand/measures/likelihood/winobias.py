@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
@@ -95,7 +96,7 @@ def winobias(
     try:
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(name, error.message) for name in names)
     measured: list[Measurement] = []
     for kind in TYPES:
