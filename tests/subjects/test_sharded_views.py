@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 import evenhand as eh
 from evenhand.cli import app
 from evenhand.engines import LocalEngine, RayEngine
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.measures.likelihood.honest import TextContinuation
 from evenhand.models.classifier import Classifier
 from evenhand.models.encoders.protocol import ReportsUnknownWords, SentenceEncoder
@@ -127,6 +127,13 @@ def test_bad_texts_are_named_where_they_stand(tiny_folder: Folder) -> None:
     likelihood = shard_view(eh.open(f"hf:{tiny_folder('BertForMaskedLM')}"), "likelihood", LocalEngine())
     with pytest.raises(UsageError, match="18 and 1 items"):
         likelihood.span_log_probabilities(TEXTS, [(0, 1)])
+
+
+def test_a_warning_of_a_worker_reaches_the_caller(tiny_folder: Folder) -> None:
+    view = shard_view(eh.open(f"hf:{tiny_folder('BertForMaskedLM')}"), "likelihood", LocalEngine())
+    with pytest.warns(EvenhandWarning, match="1 of 3 texts have more than the 62 tokens") as caught:
+        view.log_probabilities([*TEXTS[:7], "he " * 100])
+    assert len(caught) == 1
 
 
 def test_what_cannot_run_on_an_engine_is_refused(glove: eh.Vectors, tiny_folder: Folder) -> None:

@@ -74,7 +74,9 @@ class Transformer:
     @property
     def window(self) -> int:
         """The largest number of tokens that the model can read, special tokens included."""
-        sizes = [getattr(self.model.config, name, None) for name in WINDOW_NAMES]
+        config = self.model.config
+        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        sizes = [getattr(text_config, name, None) for name in WINDOW_NAMES]
         sizes.append(getattr(self.tokenizer, "model_max_length", None))
         limits = [int(size) for size in sizes if isinstance(size, int) and 0 < size < UNLIMITED]
         padding = getattr(self.model.config, "pad_token_id", None) or 0

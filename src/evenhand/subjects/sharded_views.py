@@ -6,6 +6,7 @@ different numbers in another batch: scores in float32 agree with those of one pr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix, Matrix64, Vector64
 from evenhand.engines import Engine, KeptFunction
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.encoders.protocol import unknown_words as find_unknown_words
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts
@@ -55,8 +56,14 @@ class ViewWorker:
     subject: Subject
     view: ViewName
 
-    def __call__(self, call: ViewCall) -> Any:
-        """Return the result of a method, or the attributes of the view."""
+    def __call__(self, call: ViewCall) -> tuple[Any, list[str]]:
+        """Return the result of a method, or the attributes of the view; and the warnings, which stay in a worker."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", EvenhandWarning)
+            result = self._run(call)
+        return result, [str(each.message) for each in caught if issubclass(each.category, EvenhandWarning)]
+
+    def _run(self, call: ViewCall) -> Any:
         view = self.subject.view(self.view)
         if not call.method:
             found = {name: getattr(view, name) for name in ATTRIBUTES[self.view] if hasattr(view, name)}
@@ -81,12 +88,12 @@ class ViewParts:
         engine: where the parts are computed.
     """
 
-    def __init__(self, worker: KeptFunction[ViewCall, Any], engine: Engine) -> None:
+    def __init__(self, worker: KeptFunction[ViewCall, tuple[Any, list[str]]], engine: Engine) -> None:
         self.worker, self.engine = worker, engine
 
     def ask(self, call: ViewCall) -> Any:
         """Return the result of a call that is not divided."""
-        (result,) = self.engine.map(self.worker, [call])
+        (result,) = self._results([call])
         return result
 
     def map(self, method: str, *columns: Sequence[object], each: int = 1, **options: object) -> list[Any]:
@@ -99,7 +106,13 @@ class ViewParts:
             ViewCall(method, tuple(list(column[start : start + step]) for column in columns), options, start)
             for start in starts
         ]
-        return list(self.engine.map(self.worker, calls))
+        return self._results(calls)
+
+    def _results(self, calls: list[ViewCall]) -> list[Any]:
+        answers = list(self.engine.map(self.worker, calls))
+        for message in dict.fromkeys(message for _, messages in answers for message in messages):
+            warnings.warn(message, EvenhandWarning, stacklevel=4)
+        return [result for result, _ in answers]
 
 
 class ShardedLikelihood:
