@@ -48,6 +48,14 @@ Labels = Annotated[
     str | None,
     typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
 ]
+VectorsForModel = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        help="What an NLI model file reads: word vectors, or the folder of an ELMo model.",
+        show_default="the embedded vectors, or the ELMo model beside the file",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
 EngineOption = Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")]

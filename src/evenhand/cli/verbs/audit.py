@@ -24,6 +24,7 @@ from evenhand.cli.options import (
     Memory,
     PrecisionOption,
     Seed,
+    VectorsForModel,
     Vocabulary,
     Workers,
     on_engine,
@@ -100,6 +101,7 @@ def audit(
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     labels: Labels = None,
+    vectors: VectorsForModel = None,
     case: Case = None,
     format: Format = None,
     encoding_errors: EncodingErrors = None,
@@ -132,7 +134,7 @@ def audit(
     given = Plan.read(plan) if plan else None
     addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
     opened = open_subjects(
-        addresses, device=device, precision=precision, labels=labels, case=case, format=format,
+        addresses, device=device, precision=precision, labels=labels, vectors=vectors, case=case, format=format,
         encoding_errors=encoding_errors, vocabulary=vocabulary, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     made = given or Plan.default(

@@ -21,6 +21,7 @@ from evenhand.cli.options import (
     PrecisionOption,
     Seed,
     SubjectArgument,
+    VectorsForModel,
     Workers,
     notes_on_stderr,
     on_engine,
@@ -57,6 +58,7 @@ def measure(
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     labels: Labels = None,
+    vectors: VectorsForModel = None,
     case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
@@ -75,8 +77,8 @@ def measure(
     if reference and "reference" not in inspect.signature(function).parameters:
         raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
     opened, *before = open_subjects(
-        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
-        format=format, allow_pickle=allow_pickle or None,
+        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels,
+        vectors=vectors, case=case, format=format, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     require_view(info, [opened])
     source = context.get_parameter_source("concept")
