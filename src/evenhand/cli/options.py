@@ -114,7 +114,7 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
 
     given = {name: value for name, value in options.items() if value is not None}
     with notes_on_stderr():
-        kinds = [kind_of_address(parse_address(address)) for address in addresses]
+        kinds = [kind_of_address(parse_address(address), labels="labels" in given) for address in addresses]
         for name in given:
             if not any(name in kind.options for kind in kinds):
                 titles = ", ".join(dict.fromkeys(kind.title for kind in kinds))

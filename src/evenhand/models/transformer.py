@@ -12,7 +12,8 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError, require
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import Kind, load_model, load_tokenizer, model_kind, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import Kind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -250,7 +250,7 @@ def folder_kind(address: Address) -> str:
 
     The result is empty for anything else, unless the address begins with hf:, which makes it an error.
     """
-    from evenhand.models.huggingface import model_kind
+    from evenhand.models.huggingface_folder import model_kind
 
     if address.scheme == "hf":
         return model_kind(address.path)

@@ -16,6 +16,7 @@ from evenhand.measures.likelihood.scoring import (
     ScoreFields,
     available,
     candidate_scores,
+    count_split,
     data_folder,
     draw_sample,
     is_masked,
@@ -127,7 +128,12 @@ def pronoun_share(
     female = 1 / (1 + np.exp(lean))
     share = np.array([shares[name] for name in occupations]) / 100
     items = word_items(occupations, female, g=lean.tolist(), share=share.tolist(), sentences=counts.tolist())
-    details = {"mean_log_odds_he_of_person": float(without.mean()), "mean_female": float(female.mean())}
+    pronouns = [(sentence.male, sentence.female) for sentence in sentences]
+    details = {
+        "mean_log_odds_he_of_person": float(without.mean()),
+        "mean_female": float(female.mean()),
+        "sentences_with_split_pronouns": count_split(view, [s.context for s in sentences], pronouns),
+    }
     measured = []
     for score in ("pearson", "spearman"):
         found = _correlation(score, female, share, seed)

@@ -16,6 +16,7 @@ from evenhand.measures.likelihood.scoring import (
     available,
     candidate_scores,
     clustered_interval,
+    count_split,
     data_folder,
     draw_sample,
     is_masked,
@@ -103,7 +104,10 @@ def winobias(
         rows = [row for row, pair in enumerate(pairs) if pair.type == kind]
         left_out = {name: why for name, why in read.left_out.items() if name.startswith(f"type{kind}.")}
         chosen = [pairs[row] for row in rows]
-        measured += _preference(fields, kind, chosen, differences[rows], left_out, seed)
+        pronouns = [(pair.pro, pair.anti) for pair in chosen] if way == "pronoun" else [()] * len(chosen)
+        split = count_split(view, [pair.context for pair in chosen], pronouns)
+        more = {"left_out": left_out, "pairs_with_split_pronouns": split}
+        measured += _preference(fields, kind, chosen, differences[rows], more, seed)
         measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows], seed))
     return tuple(measured)
 
@@ -146,7 +150,7 @@ def _preference(
     kind: int,
     pairs: Sequence[WinoBiasPair],
     differences: Vector64,
-    left_out: dict[str, str],
+    more: dict[str, object],
     seed: int,
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
@@ -156,7 +160,7 @@ def _preference(
         {"pair": pair.id, "pro": pair.pro_sentence, "anti": pair.anti_sentence, "value": float(value)}
         for pair, value in zip(pairs, differences, strict=True)
     ]
-    details = {"ties": int((differences == 0).sum()), "ideal": 50.0, "left_out": left_out}
+    details = {"ties": int((differences == 0).sum()), "ideal": 50.0, **more}
     measured = []
     for score, values, what in (("preferred", preferred, "%"), ("difference", differences, "")):
         value = float(values.mean()) if len(pairs) else float("nan")

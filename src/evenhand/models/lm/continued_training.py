@@ -29,7 +29,8 @@ from evenhand.errors import DegenerateError, FormatError, OutputError, UsageErro
 from evenhand.files import output_errors, partial_name, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, model_kind, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, FormatError, UsageError, require
+from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill, warn_windowed
 from evenhand.models.lm.next_sentence import NextSentenceHead
@@ -143,7 +143,7 @@ class MaskedLM:
         inputs = [np.concatenate([text.before, text.ids, text.after]) for text in encoded]
         for number, ids in enumerate(inputs):
             if len(ids) > self.transformer.window:
-                raise UsageError(
+                raise TextTooLongError(
                     f"text {number} has {len(ids):,} tokens, and the model reads {self.transformer.window:,}",
                     hint="split the text, or shorten it",
                 )
