@@ -18,7 +18,8 @@ from evenhand.files import output_errors, partial_name, sweep_partials, write_te
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
 from evenhand.models.encoders.hooks import SiteMap, check_fits, install
 from evenhand.models.encoders.sites import Site, locate, resolve
-from evenhand.models.huggingface import SITE_MAPS, quiet, read_config
+from evenhand.models.huggingface import SITE_MAPS, quiet
+from evenhand.models.huggingface_folder import read_config
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
