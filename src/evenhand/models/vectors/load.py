@@ -19,6 +19,7 @@ from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
 from evenhand.models.vectors.formats.format import MAX_RECORD
+from evenhand.models.vectors.formats.spacy_vocab import KEYS, MATRIX
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.saving import complete_interrupted
 from evenhand.models.vectors.table import Vectors
@@ -97,6 +98,7 @@ def load(
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
     complete_interrupted(path)
+    path = _key_table_of(path)
     if os.path.isdir(path):  # noqa: PTH112  does not raise for a name that is too long
         raise _folder_error(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
@@ -111,6 +113,12 @@ def _path(source: str | os.PathLike[str]) -> Path:
     )
 
 
+def _key_table_of(path: Path) -> Path:
+    """Return the key table of a spaCy pipeline, given its folder, its vocabulary folder or its matrix."""
+    candidates = (path / "vocab" / KEYS, path / KEYS, path.with_name(KEYS) if path.name == MATRIX else path)
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), path)  # noqa: PTH113  long names
+
+
 def _folder_error(path: Path) -> InputMissingError:
     """Return the error for a folder, with a hint that depends on its content."""
     if (path / "config.json").is_file():
@@ -119,10 +127,7 @@ def _folder_error(path: Path) -> InputMissingError:
             f"eh.open('hf:{path}').view('vectors') reads its input table",
         )
     elif (path / "meta.json").is_file() and (path / "vocab").is_dir():
-        kind, hint = (
-            "a spaCy pipeline",
-            f"evenhand.interop.spacy.from_spacy(spacy.load({str(path)!r})) reads its vectors",
-        )
+        kind, hint = ("a spaCy pipeline without word vectors", "use one whose name ends in _md or _lg")
     else:
         kind, hint = "a folder, not a vector file", "name a file inside it"
     return InputMissingError(f"{str(path)!r} is {kind}", hint=hint)
@@ -159,7 +164,7 @@ def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
     for note in parsed.notes:
         warnings.warn(note, EvenhandWarning, stacklevel=4)
     # A file name that is not valid UTF-8 could not be displayed or written later.
-    name = os.fsencode(path.name).decode(errors="replace")
+    name = os.fsencode(_title(path)).decode(errors="replace")
     notes = [*history.notes_of(parsed.source), *parsed.notes]
     return Vectors(
         tuple(parsed.words),
@@ -171,6 +176,14 @@ def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
         compose=parsed.compose,
         verified=True,
     )
+
+
+def _title(path: Path) -> str:
+    """Return the file name; all key tables of spaCy have the same one, so that the folder names them."""
+    if path.name != KEYS:
+        return path.name
+    folder = path.absolute().parent
+    return (folder.parent if folder.name == "vocab" else folder).name or KEYS
 
 
 @functools.cache
