@@ -14,6 +14,7 @@ from typing import Literal, TypedDict, get_args
 from evenhand import data
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError
 from evenhand.files import bare_name, existing
+from evenhand.language import language as rules_of
 from evenhand.models.vectors import cache as parse_cache
 from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
@@ -39,6 +40,7 @@ class LoadOptions(TypedDict, total=False):
     allow_pickle: bool
     max_record: int
     case: Case
+    language: str
 
 
 def load(
@@ -52,6 +54,7 @@ def load(
     allow_pickle: bool = False,
     max_record: int = MAX_RECORD,
     case: Case = "auto",
+    language: str = "",
 ) -> Vectors:
     """Load a vector file, or a catalog data set by its id.
 
@@ -65,7 +68,10 @@ def load(
         allow_pickle: open gensim files, which are pickles and can run code; only for trusted files.
         max_record: longest line, entry or vocabulary word in bytes; longer ones are an error (default 32 MB).
         case: case policy of word look-up; see `Vectors.locate`.
+        language: ISO code of the language of the words; that of the catalog entry by default.
     """
+    if language:
+        rules_of(language)  # refuses what is not a code
     if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1) or max_record < 1:
         raise UsageError(
             f"{encoding_errors=}, {limit=}, {max_record=}",
@@ -81,18 +87,20 @@ def load(
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
+    if not language and str(source) in data.catalog() and not os.path.exists(source):  # noqa: PTH110  long names
+        language = data.catalog()[str(source)].language
     options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle, max_record)
     if allow_pickle and _is_gensim_file(path):
         from evenhand.models.vectors.formats.gensim_kv import read as read_gensim
 
-        return _vectors(checked(read_gensim(path, options), path), path, case)
+        return _vectors(checked(read_gensim(path, options), path), path, case, language)
     chosen = get(format) if format else format_for_reading(path)
     parsed = _read(path, chosen, options, cache=cache and chosen.cached and limit is None)
     if not chosen.holds_history and history.beside(path).exists():
         digest = parse_cache.content_hash(path) if cache else parse_cache.digest_of(path)
         steps, note = history.read_beside(path, digest)
         parsed = replace(parsed, history=steps, notes=(*parsed.notes, note) if note else parsed.notes)
-    return _vectors(parsed, path, case)
+    return _vectors(parsed, path, case, language)
 
 
 def _path(source: str | os.PathLike[str]) -> Path:
@@ -160,7 +168,7 @@ def _with_source(parsed: Parsed, format_: Format, digest: str) -> Parsed:
     return replace(parsed, source={**origin, **parsed.source})
 
 
-def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
+def _vectors(parsed: Parsed, path: Path, case: Case, language: str) -> Vectors:
     for note in parsed.notes:
         warnings.warn(note, EvenhandWarning, stacklevel=4)
     # A file name that is not valid UTF-8 could not be displayed or written later.
@@ -170,7 +178,7 @@ def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
         tuple(parsed.words),
         parsed.matrix,
         name=name,
-        source={**parsed.source, "file": name, "notes": notes},
+        source={**parsed.source, "file": name, "notes": notes, **({"language": language} if language else {})},
         history=parsed.history,
         case=case,
         compose=parsed.compose,
