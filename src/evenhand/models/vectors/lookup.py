@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from evenhand.arrays import Rows
 from evenhand import language as languages
+from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 
 Case = Literal["auto", "exact", "lower", "any"]
