@@ -1,4 +1,4 @@
-"""What differs between languages: codes, case, other spellings of the same word, and the division of text into words."""
+"""What differs between languages: codes, case, other spellings of a word, and the division of text into words."""
 
 from __future__ import annotations
 
