@@ -3,7 +3,7 @@
 In a language with grammatical gender every noun has one: `table` is feminine and `mur` is masculine in French, and no
 woman or man is meant. Vectors contain it, because articles and adjectives agree with the noun. The difference of
 `infirmière` and `infirmier` therefore contains both grammatical and social gender. The grammatical direction is learned
-from inanimate nouns, which have nothing but grammar, and taken out of the direction that pairs of words for people give.
+from inanimate nouns, which have nothing but grammar, and taken out of the direction of pairs of words for people.
 """
 
 from __future__ import annotations

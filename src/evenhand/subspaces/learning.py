@@ -40,9 +40,10 @@ def learn(
 
     `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "words", "classifier",
     "names") to apply to the concept's words with its default options. In languages with grammatical gender,
-    "grammatical" is the direction of inanimate nouns and "social" the concept's pairs without it. By default, the concept's published direction is
-    used; without one, its pairs (first principal direction); without pairs, the means of its positive group and of all
-    other groups. `params["chosen"]` records the choice. `k`, `centre` and `normalise` override the recipe.
+    "grammatical" is the direction of inanimate nouns and "social" the concept's pairs without it. By default, the
+    concept's published direction is used; without one, its pairs (first principal direction); without pairs, the means
+    of its positive group and of all other groups. `params["chosen"]` records the choice. `k`, `centre` and `normalise`
+    override the recipe.
     """
     plan = _plan(concept, recipe)
     overrides = {"k": k, "centre": centre, "normalise": normalise}

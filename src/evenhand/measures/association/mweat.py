@@ -30,8 +30,8 @@ INFO = Info(
     ),
     reading=(
         "Both 0: the feminine form is as far on the side of women as the masculine form is on that of men. Difference: "
-        "how unequal the two are, whichever is farther. Lean above 0: occupations are nearer to women than to men, over "
-        "both forms."
+        "how unequal the two are, whichever is farther. Lean above 0: over both forms, occupations are nearer to women "
+        "than to men."
     ),
     limits=(
         "Defined for languages whose words for people have two forms. It says nothing about what the forms share with "
@@ -123,7 +123,7 @@ def mweat(
             coverage,
             interval=mean_interval(lean, seed=seed),
             p_value=sign_flip_p(lean, seed=seed),
-            reading=f"over both forms, occupations are nearer to {about.positive if lean.mean() >= 0 else 'the others'}",
+            reading=f"over both forms, nearer to {about.positive if lean.mean() >= 0 else 'the others'}",
             items=items,
             details=details,
         ),
