@@ -12,7 +12,8 @@ everything, to try the script on any machine. Needs torch, transformers, scipy a
 An encoder is audited as it is, then with methods at its word table (linear, inlp, leace, random), at its last layer
 (leace, sentence-debias) and inside all layers (scrubbing). A causal language model is audited as it is, with methods at
 its word table (linear) and at its middle layer (linear, leace, random), with self-debias, and after further training on
-WikiText-2: as it is (the control), with counterfactual copies, with more dropout.
+WikiText-2: as it is (the control), with counterfactual copies, with more dropout. A masked language model is audited as
+an encoder is, with self-debias, and after further training.
 
 On a machine that receives at most 44 MiB with a command, the parts of scripts/catalog_carry.py travel one by one:
 
@@ -92,6 +93,7 @@ class Job(NamedTuple):
     tiny: bool
     deadline: float
     threads: int
+    gpu_share: float  # of the memory of the GPU; a process that meets its limit halves its batches
     training: dict[str, Any]
 
     @property
@@ -116,6 +118,11 @@ def stages(folder: Path) -> list[str]:
             f"linear@{middle}", f"random@{middle}", "linear",
         ]  # fmt: skip
     last = f"layer:{layers}"
+    if any("MaskedLM" in name for name in config.get("architectures") or ()):
+        return [
+            ORIGINAL, "cda-tuning", "fine-tuning", "dropout-tuning", "self-debias", "linear", "leace", f"leace@{last}",
+            "sentence-debias", "scrubbing", "random",
+        ]  # fmt: skip
     return [ORIGINAL, "linear", "leace", "inlp", "sentence-debias", "scrubbing", f"leace@{last}", "random"]
 
 
@@ -187,6 +194,8 @@ def measure(job: Job) -> dict[str, Any]:
     from evenhand.measures.registry import as_measurements
 
     torch.set_num_threads(job.threads)
+    if job.device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(job.gpu_share)
     began = time.monotonic()
 
     def log(text: str) -> None:
@@ -351,6 +360,7 @@ def jobs_of(given: Any) -> list[Job]:
                         given.tiny,
                         deadline,
                         threads,
+                        given.gpu_share,
                         training(given),
                     )
                 )
@@ -369,6 +379,7 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--seconds", type=float, default=560, help="no question is begun later")
     parser.add_argument("--jobs", type=int, default=9, help="processes")
+    parser.add_argument("--gpu-share", type=float, default=0.1, help="of the GPU's memory, for each process")
     parser.add_argument("--only", nargs="*", help="stages")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
