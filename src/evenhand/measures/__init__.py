@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from evenhand.measures.association.ect import ect
     from evenhand.measures.association.generalised_weat import generalised_weat
     from evenhand.measures.association.mac import mac
+    from evenhand.measures.association.mweat import mweat
     from evenhand.measures.association.ripa import ripa
     from evenhand.measures.association.rnd import rnd
     from evenhand.measures.association.rnsb import rnsb
@@ -88,6 +89,7 @@ __all__ = [
     "mab",
     "mac",
     "midb",
+    "mweat",
     "neighbours",
     "nli_gap",
     "nli_neutrality",

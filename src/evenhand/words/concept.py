@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from evenhand.errors import UsageError, few, shown
+from evenhand.language import language as rules_of
 from evenhand.words.query import Query
 from evenhand.words.source import Cited, Source, digest_of, source_dict
 from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
@@ -91,6 +92,7 @@ class Concept(Cited):
         queries: Iterable[Query] = (),
         probes: Iterable[str | Path] = (),
     ) -> None:
+        rules_of(language)  # refuses what is not a code
         kept = _groups(groups, pairs, name, source)
         first = positive or next(iter(kept))
         if first not in kept:

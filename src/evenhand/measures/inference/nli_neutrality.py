@@ -28,7 +28,7 @@ INFO = Info(
         "stands in the details. Template sentences in US English."
     ),
     cites=("dev2019",),
-    queries=("gender-occupation", "nationality-polarity", "religion-polarity"),
+    queries=("gender-occupation", "nationality-polarity", "religion-polarity", "gender-activity-fr"),
     view="inference",
     family="inference",
 )
