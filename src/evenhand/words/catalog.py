@@ -54,9 +54,9 @@ def concept(reference: str | Path | Concept) -> Concept:
     return found
 
 
-def _names_of_cells(id: str) -> Concept | None:
-    """Return the shipped concept that lists the names of the cells of an intersection, if there is one."""
-    return _shipped("concept", id) if ("concept", id) in _index() else None
+def _names_of_cells(id: str) -> Table | None:
+    """Return the shipped table of the names of the cells of an intersection, if there is one."""
+    return table(id) if ("table", id) in _index() else None
 
 
 def query(reference: str | Path | Query) -> Query:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from evenhand.errors import UsageError
 from evenhand.words.concept import Concept
+from evenhand.words.source import Source
+from evenhand.words.table import Table
 from evenhand.words.wordset import FrozenMap
 
 By = Literal["names", "phrases"]
@@ -19,7 +21,7 @@ PEOPLE = "people"
 REFERENCE = re.compile(r"(?P<first>\S.*?)\s+[x×]\s+(?P<second>\S.*?)(?:\s+by\s+(?P<by>\w+))?", re.DOTALL)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Intersection(Concept):
     """The cells of two concepts as groups, named "female x african-american".
 
@@ -38,7 +40,16 @@ class Intersection(Concept):
     cells: Mapping[str, tuple[str, str]]
     by: By
 
-    def __init__(self, first: Concept, second: Concept, groups: Mapping[str, tuple[str, ...]], by: By) -> None:
+    def __init__(
+        self,
+        first: Concept,
+        second: Concept,
+        groups: Mapping[str, tuple[str, ...]],
+        by: By,
+        *,
+        source: Source | None = None,
+        note: str = "",
+    ) -> None:
         cells = {cell_name(a, b): (a, b) for a, b in product(first.groups, second.groups)}
         filled = {cell: groups.get(cell, ()) for cell in cells}
         rows = [a for a in first.groups if any(filled[cell_name(a, b)] for b in second.groups)]
@@ -61,8 +72,8 @@ class Intersection(Concept):
             {cell: filled[cell] for cell in kept},
             positive=positive,
             specific=tuple(dict.fromkeys((*first.specific, *second.specific))),
-            source=first.source,
-            limits=_limits(first, second, by),
+            source=source or first.source,
+            limits=_limits(first, second, by, note),
             language=first.language,
         )
         vars(self).update(factors=(first, second), cells=FrozenMap(kept), by=by)
@@ -101,7 +112,7 @@ def parse_intersection(reference: str) -> tuple[str, str, By | None] | None:
 
 
 def intersect(
-    first: Concept, second: Concept, by: By | None = None, *, find: Callable[[str], Concept | None] = lambda id: None
+    first: Concept, second: Concept, by: By | None = None, *, find: Callable[[str], Table | None] = lambda id: None
 ) -> Intersection:
     """Build the cells of two concepts.
 
@@ -109,7 +120,7 @@ def intersect(
         first: the concept whose groups are the rows.
         second: the concept whose groups are the columns.
         by: "names" or "phrases"; None takes names where every cell has at least four, phrases otherwise.
-        find: looks up a concept that lists the names of the cells by its id, such as "gender-x-race".
+        find: looks up a table of the names of the cells by its id, such as "gender-x-race".
 
     >>> sex = Concept("sex", groups={"f": ["she"], "m": ["he"]}, nouns={"f": ["women"], "m": ["men"]})
     >>> age = Concept("age", groups={"o": ["old"], "y": ["new"]}, adjectives={"o": ["old"], "y": ["young"]})
@@ -123,28 +134,41 @@ def intersect(
         )
     if first.name == second.name:
         raise UsageError(f"{first.name} cannot be crossed with itself", hint="name two concepts")
-    names = _names(first, second, find) if by != "phrases" else {}
+    listed = _listed(first, second, find) if by != "phrases" else None
+    names = listed.names if listed else {}
     enough = [words for words in names.values() if words]
     if by == "names" or (enough and min(map(len, enough)) >= FEWEST and _is_table(first, second, names)):
-        return Intersection(first, second, names, "names")
+        source, note = (listed.source, listed.note) if listed else (None, "")
+        return Intersection(first, second, names, "names", source=source, note=note)
     return Intersection(first, second, _phrases(first, second), "phrases")
 
 
-def _names(first: Concept, second: Concept, find: Callable[[str], Concept | None]) -> dict[str, tuple[str, ...]]:
+class _Listed(NamedTuple):
+    """The names of the cells, and where they come from."""
+
+    names: Mapping[str, tuple[str, ...]]
+    source: Source | None = None
+    note: str = ""
+
+
+def _listed(first: Concept, second: Concept, find: Callable[[str], Table | None]) -> _Listed:
     """Return the names of each cell: those that a source lists by both groups, else those that both concepts list."""
-    for one, other, turned in ((first, second, False), (second, first, True)):
-        listed = find(f"{one.name}-x-{other.name}")
-        if listed is not None:
-            sides = {cell: tuple(cell.split(SIGN)) for cell in listed.groups}
-            return {
-                cell_name(*(sides[cell][::-1] if turned else sides[cell])): tuple(words)
-                for cell, words in listed.groups.items()
-            }
-    return {
-        cell_name(a, b): tuple(name for name in first.names[a] if name in second.names[b])
-        for a, b in product(first.groups, second.groups)
-        if a in first.names and b in second.names
-    }
+    for one, other in ((first, second), (second, first)):
+        table = find(f"{one.name}-x-{other.name}")
+        if table is None:
+            continue
+        columns = zip(table.columns, zip(*table.rows, strict=True), strict=True)
+        cells = {tuple(column.split(SIGN)): tuple(map(str, names)) for column, names in columns}
+        turned = one is second
+        names = {cell_name(*(cell[::-1] if turned else cell)): words for cell, words in cells.items()}
+        return _Listed(names, table.source, table.note)
+    return _Listed(
+        {
+            cell_name(a, b): tuple(name for name in first.names[a] if name in second.names[b])
+            for a, b in product(first.groups, second.groups)
+            if a in first.names and b in second.names
+        }
+    )
 
 
 def _is_table(first: Concept, second: Concept, names: Mapping[str, tuple[str, ...]]) -> bool:
@@ -171,10 +195,10 @@ def _joined(
     return {cell_name(a, b): tuple(" ".join(words) for words in product(*parts(a, b))) for a, b in cells}  # type: ignore[call-overload]
 
 
-def _limits(first: Concept, second: Concept, by: By) -> str:
+def _limits(first: Concept, second: Concept, by: By, note: str) -> str:
     words = (
         "First names stand for people: a name is a proxy for two groups at once, and carries age, class and fame."
         if by == "names"
         else "Phrases of an adjective and a noun; phrases that share a word are not independent."
     )
-    return f"{words} {first.name}: {first.limits} {second.name}: {second.limits}"
+    return " ".join(filter(None, (words, note, f"{first.name}: {first.limits} {second.name}: {second.limits}")))
