@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from evenhand.measures.association.bat import bat
     from evenhand.measures.association.ect import ect
     from evenhand.measures.association.generalised_weat import generalised_weat
+    from evenhand.measures.association.interaction import interaction
     from evenhand.measures.association.mac import mac
     from evenhand.measures.association.ripa import ripa
     from evenhand.measures.association.rnd import rnd
@@ -83,6 +84,7 @@ __all__ = [
     "ids",
     "indirect_bias",
     "info",
+    "interaction",
     "layer_bias",
     "log_probability",
     "mab",
