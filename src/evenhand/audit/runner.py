@@ -21,6 +21,7 @@ from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage
@@ -231,8 +232,11 @@ def ask(
         arguments["concept"] = concept
     if "reference" in accepted:
         arguments["reference"] = (reference or subject).view(info.view)
+    asked = resolve_query(question, concept)
     try:
-        return function(subject.view(info.view), resolve_query(question, concept), **arguments)
+        if needs_table(info, asked):
+            return measure_groups(function, subject.view(info.view), asked, **arguments)
+        return function(subject.view(info.view), asked, **arguments)
     except (VocabularyError, DegenerateError) as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 

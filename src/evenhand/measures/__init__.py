@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from evenhand.measures.group_tables import GroupRow, GroupTable, one_against_rest, pairwise
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import MEASURES, Info, get, ids, info
 
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
+    "GroupRow",
+    "GroupTable",
     "Info",
     "Measurement",
     "analogy",
@@ -94,6 +97,8 @@ __all__ = [
     "nli_gap",
     "nli_neutrality",
     "occupation_share",
+    "one_against_rest",
+    "pairwise",
     "perplexity",
     "pronoun_share",
     "proximity_bias",
