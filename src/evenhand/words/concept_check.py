@@ -178,7 +178,8 @@ def _coverage(concept: Concept, find: Callable[[str], str | None]) -> Iterator[F
         if not missing:
             continue
         enough = len(words) - len(missing) >= MIN_SHARE * len(words)
-        message = f"{counted(len(missing), 'word')} of {len(words)} of {name} missing: {few(missing, most=LISTED)}"
+        named = few((ascii(word) if character_problem(word) else word for word in missing), most=LISTED)
+        message = f"{counted(len(missing), 'word')} of {len(words)} of {name} missing: {named}"
         yield Flaw("note" if enough else "problem", "missing-words", f"groups.{name}", missing, message)
 
 
