@@ -52,7 +52,7 @@ def test_json_is_one_document(text):
 def test_own_groups_and_decay(text):
     result = run("bias", text, "--groups", "care=nurse", "--groups", "cure=doctor", "--decay", "0.9", "--json")
     record = json.loads(result.stdout)
-    assert record["groups"] == {"care": ["nurse", "carer"], "cure": ["doctor", "medic"]}
+    assert record["groups"] == {"care": ["nurse"], "cure": ["doctor"]}
     assert record["params"]["decay"] == 0.9
     refused = run("bias", text, "--groups", "care=nurse", "--groups", "doctor")
     assert isinstance(refused.exception, UsageError)

@@ -112,6 +112,9 @@ def pairwise(
 ) -> GroupTable:
     """Compare every two groups by a measure of two groups, with p-values adjusted by Holm (1979).
 
+    The first group of a comparison is the one that comes first in the alphabet, so that the order in which the groups
+    are given does not change a value.
+
     Args:
         view: what the measure takes: vectors, an encoder, a language model, a model.
         measure: id of the measure, such as "weat".
@@ -186,7 +189,8 @@ def _table(
 
 def _comparisons(groups: Sequence[str], how: How) -> Iterator[tuple[str, tuple[str, ...]]]:
     if how == "pairwise":
-        yield from ((first, (second,)) for first, second in combinations(groups, 2))
+        # in alphabetical order, because not every measure changes just its sign when the two groups are exchanged
+        yield from ((min(pair), (max(pair),)) for pair in combinations(groups, 2))
     else:
         yield from ((first, tuple(group for group in groups if group != first)) for first in groups)
 
