@@ -83,7 +83,9 @@ def test_permuted_groups_permute_the_tables(vectors, name, order):
 def test_measures_of_many_groups_do_not_depend_on_their_order(vectors, name):
     attributes = {"good": [f"word{n}" for n in range(10)], "bad": [f"word{n}" for n in range(10, 20)]}
     values = [
-        measures.get(name)(vectors, Query("q", {x: GROUPS[x] for x in order}, attributes), **OPTIONS.get(name, {})).value
+        measures.get(name)(
+            vectors, Query("q", {x: GROUPS[x] for x in order}, attributes), **OPTIONS.get(name, {})
+        ).value
         for order in ("abc", "cab", "bca", "cba")
     ]
     assert values == pytest.approx([values[0]] * 4)

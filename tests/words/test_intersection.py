@@ -69,7 +69,7 @@ def test_what_cannot_be_crossed_is_refused():
         eh.concept("gender x race by nouns")
     with pytest.raises(UsageError, match="with itself"):
         eh.concept("gender x gender")
-    with pytest.raises(UsageError, match="in en, .* in fr"):
+    with pytest.raises(UsageError, match=r"in en, .* in fr"):
         intersect(SEX, eh.Concept("autre", {"a": ["x"], "b": ["y"]}, language="fr"))
     partial = eh.Concept("part", {"a": ["x"], "b": ["y"], "c": ["z"]}, adjectives={"a": ["tall"], "b": ["small"]})
     assert intersect(SEX, partial).columns == ("a", "b")

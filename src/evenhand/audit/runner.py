@@ -27,7 +27,7 @@ from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage
 from evenhand.progress import Progress
 from evenhand.subjects import Subject
-from evenhand.words import Concept
+from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
@@ -234,7 +234,7 @@ def ask(
         arguments["reference"] = (reference or subject).view(info.view)
     asked = resolve_query(question, concept)
     try:
-        if needs_table(info, asked):
+        if isinstance(asked, Query) and needs_table(info, asked):
             return measure_groups(function, subject.view(info.view), asked, **arguments)
         return function(subject.view(info.view), asked, **arguments)
     except (VocabularyError, DegenerateError) as error:

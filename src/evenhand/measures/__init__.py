@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from evenhand.measures.sentences.layer_bias import layer_bias
     from evenhand.measures.sentences.retrieval_skew import retrieval_skew
     from evenhand.measures.sentences.seat import seat
+    from evenhand.measures.sentences.sentence_interaction import sentence_interaction
     from evenhand.measures.text.corpus_bias import corpus_bias
     from evenhand.measures.text.counterfactual_text import counterfactual_text
 
@@ -111,6 +112,7 @@ __all__ = [
     "same",
     "seat",
     "sembias",
+    "sentence_interaction",
     "sentence_retention",
     "similarity",
     "stereoset",

@@ -140,9 +140,9 @@ def one_against_rest(
     return _table("one-against-rest", view, measure, asked, concept, options)
 
 
-def needs_table(info: Info, asked: object) -> bool:
+def needs_table(info: Info, query: Query) -> bool:
     """Return whether a measure of two target sets is asked about more of them."""
-    return info.takes == "query" and info.arity[0] == 2 and isinstance(asked, Query) and len(asked.targets) > 2
+    return info.arity[0] == 2 and len(query.targets) > 2
 
 
 def measure_groups(function: MeasureFunction, view: object, query: Query, **options: Any) -> tuple[Measurement, ...]:

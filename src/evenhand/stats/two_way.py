@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.arrays import Floats, Matrix64, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats.bootstrap import Interval, interval, resamples
 
@@ -15,7 +15,7 @@ NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
 CELLS_AT_ONCE = 4 << 20
 
 
-def interactions(means: Floats) -> Floats:
+def interactions(means: Matrix64) -> Matrix64:
     """Return what each cell mean has beyond the sum of its parts: m_ij - m_i. - m_.j + m_.. for (..., rows, columns).
 
     The marginal means are unweighted means over cells, so that large cells do not decide what a row is like. Rows and
@@ -51,9 +51,7 @@ class InteractionTest:
     p_value: float
 
 
-def interaction_test(
-    cells: Sequence[Sequence[Vector64]], *, samples: int = 10_000, seed: int = 0
-) -> InteractionTest:
+def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_000, seed: int = 0) -> InteractionTest:
     """Test whether the cells of a table are the sum of a row part and a column part.
 
     The statistic is the sum of squared effects. Its null distribution permutes the residuals of the additive model over
@@ -102,7 +100,7 @@ def interaction_test(
     )  # fmt: skip
 
 
-def _statistic(values: Matrix64, starts: Vector64, sizes: Vector64, shape: tuple[int, int]) -> Vector64:
+def _statistic(values: Matrix64, starts: Rows, sizes: Rows, shape: tuple[int, int]) -> Vector64:
     """Return the sum of squared effects of each row of values, over the variance within cells."""
     means = np.add.reduceat(values, starts, axis=1) / sizes
     squares = np.add.reduceat(values**2, starts, axis=1) - sizes * means**2

@@ -1,4 +1,4 @@
-"""Characters that make a word another word than it seems: look-alikes of another alphabet, invisible ones, direction marks."""
+"""Characters that make a word another than it seems: letters of another alphabet, invisible ones, direction marks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def require_plain_characters(words: Iterable[str], *, what: str) -> None:
     for word in words:
         if problem := character_problem(word):
             raise UsageError(
-                f"{what}: {ascii(word)} {problem}",
+                f"{what}: {word!a} {problem}",
                 hint="retype the word; `evenhand concept check FILE` lists all such words",
             )
 

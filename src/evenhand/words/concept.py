@@ -152,7 +152,11 @@ class Concept(Cited):
         ordered = [(a, b) for a, b in self.pairs if a in sides[0] and b in sides[1]]
         ordered += [(b, a) for a, b in self.pairs if b in sides[0] and a in sides[1]]
         parts = {
-            part: {end: words for end, words in ((first, _joined(lists, (first,))), (second, _joined(lists, others))) if words}
+            part: {
+                end: words
+                for end, words in ((first, _joined(lists, (first,))), (second, _joined(lists, others)))
+                if words
+            }
             for part, lists in (("names", self.names), ("adjectives", self.adjectives), ("nouns", self.nouns))
         }
         return Concept(

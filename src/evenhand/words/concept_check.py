@@ -102,9 +102,7 @@ def _characters(concept: Concept) -> Iterator[Flaw]:
         for word in dict.fromkeys(words):
             if reason := character_problem(word):
                 kind = reason.partition(" ")[0] == "mixes"
-                yield Flaw(
-                    "problem", "mixed-scripts" if kind else "characters", where, (word,), f"{ascii(word)} {reason}"
-                )
+                yield Flaw("problem", "mixed-scripts" if kind else "characters", where, (word,), f"{word!a} {reason}")
 
 
 def _foreign_scripts(concept: Concept) -> Iterator[Flaw]:
@@ -117,7 +115,7 @@ def _foreign_scripts(concept: Concept) -> Iterator[Flaw]:
     for where, word in every:
         found = scripts(word) - EAST_ASIAN
         if len(found) == 1 and usual not in found:
-            message = f"{ascii(word)} is written in {next(iter(found))}, most other words in {usual}"
+            message = f"{word!a} is written in {next(iter(found))}, most other words in {usual}"
             yield Flaw("problem", "other-script", where, (word,), message)
 
 
@@ -145,7 +143,9 @@ def _pair_flaws(concept: Concept) -> Iterator[Flaw]:
     if concept.pairs.poles == ("first", "second") and len(concept.groups) > 2:
         return  # without fixed poles a word may be on both sides
     if both := sorted(first & second):
-        yield Flaw("problem", "both-poles", "pairs", tuple(both), f"{few(both, most=LISTED)}: on both sides of the pairs")
+        yield Flaw(
+            "problem", "both-poles", "pairs", tuple(both), f"{few(both, most=LISTED)}: on both sides of the pairs"
+        )
     if len(first) != len(second):
         message = f"{len(first)} different first words are paired with {len(second)} second words"
         yield Flaw("note", "unequal-pairs", "pairs", (), message)
@@ -192,9 +192,7 @@ def _frequencies(concept: Concept, find: Callable[[str], str | None], rank: Mapp
     return [Flaw("note", "unbalanced-frequencies", "groups", (), message)]
 
 
-def median_ranks(
-    concept: Concept, find: Callable[[str], str | None], rank: Mapping[str, int]
-) -> dict[str, float]:
+def median_ranks(concept: Concept, find: Callable[[str], str | None], rank: Mapping[str, int]) -> dict[str, float]:
     """Return the median rank of each group's words in a vocabulary, the most frequent word having rank 1."""
     found = {
         name: [rank[spelling] + 1 for word in words if (spelling := find(word)) is not None]

@@ -66,7 +66,9 @@ class Intersection(Concept):
                 "intersection needs two groups of each concept",
                 hint="give both concepts adjectives or nouns for every group, or names that both of them list",
             )
-        positive = next((c for c, sides in kept.items() if sides == (first.positive, second.positive)), next(iter(kept)))
+        positive = next(
+            (c for c, sides in kept.items() if sides == (first.positive, second.positive)), next(iter(kept))
+        )
         super().__init__(
             first.name + SIGN + second.name,
             {cell: filled[cell] for cell in kept},

@@ -71,9 +71,7 @@ def _described(concept: Concept, groups: tuple[str, ...]) -> Persons:
     columns = [tuple(concept.adjectives[group]) for group in groups]
     rows = tuple(zip(*columns, strict=False))
     left_out = tuple(word for column in columns for word in column[len(rows) :])
-    phrases = tuple(
-        tuple(frame.replace(ADJECTIVE, word) for word in row) for row in rows for frame in wordset(FRAMES)
-    )
+    phrases = tuple(tuple(frame.replace(ADJECTIVE, word) for word in row) for row in rows for frame in wordset(FRAMES))
     return Persons(groups, phrases, f"the adjectives of {concept.name}", left_out)
 
 

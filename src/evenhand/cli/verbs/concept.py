@@ -146,7 +146,9 @@ def _show_flaws(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None
         mark = "[bold]problem[/]" if flaw.level == "problem" else "note   "
         show(f"{mark} {escape(flaw.where)}: {escape(flaw.message)}")
     count = sum(flaw.level == "problem" for flaw in flaws)
-    show(f"{count} problem{'' if count == 1 else 's'}, {len(flaws) - count} note{'' if len(flaws) - count == 1 else 's'}")
+    show(
+        f"{count} problem{'' if count == 1 else 's'}, {len(flaws) - count} note{'' if len(flaws) - count == 1 else 's'}"
+    )
 
 
 def _language(concept: Concept) -> str:

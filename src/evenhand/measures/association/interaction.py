@@ -35,8 +35,8 @@ INFO = Info(
         "groups predicts. In standard deviations within cells; the p-value is that of the whole table."
     ),
     limits=(
-        "It tests departure from a sum, not how badly a cell is off: a cell can be worst of all because two large parts "
-        "add up, see the means in the items. First names are proxies. A vector composed of the words of a phrase is a "
+        "It tests departure from a sum, not how badly a cell is off: a cell can be worst of all because two large "
+        "parts add up, see the means in the items. First names are proxies. A vector composed of the words of a phrase is a "
         "sum by construction. Words that share a name or a noun are not independent."
     ),
     cites=("guo2021", "freedman1983", "caliskan2017"),
@@ -84,7 +84,9 @@ def interaction(
     located = locate_query(vectors, query, targets=None, attributes=2)
     params = {"samples": samples, "min_share": min_share}
     first = located.targets[0].name
-    fields = located.fields("interaction", vectors, params, seed, reference, f"{first} with {located.attributes[0].name}")
+    fields = located.fields(
+        "interaction", vectors, params, seed, reference, f"{first} with {located.attributes[0].name}"
+    )
     layout = table_layout(located.query)
     if isinstance(layout, str):
         return fields.undefined(layout, located.coverage)
