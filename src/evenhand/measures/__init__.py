@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evenhand.measures.geometry.sembias import sembias
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
+    from evenhand.measures.inference.nli_groups import nli_groups
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
     from evenhand.measures.labels.counterfactual import counterfactual
     from evenhand.measures.likelihood.aul import aul, aula
@@ -96,6 +97,7 @@ __all__ = [
     "midb",
     "neighbours",
     "nli_gap",
+    "nli_groups",
     "nli_neutrality",
     "occupation_share",
     "one_against_rest",

@@ -184,7 +184,7 @@ def _table(
         except (VocabularyError, DegenerateError) as error:
             measured = (undefined(measure, error.message, Coverage(()), query=name),)
         results += [(first, second, measurement) for measurement in measured]
-    return GroupTable(measure, how, groups, _adjusted(results), name)
+    return GroupTable(measure, how, groups, adjust_rows(results), name)
 
 
 def _comparisons(groups: Sequence[str], how: How) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -203,7 +203,7 @@ def _restricted_query(query: Query, first: str, others: Sequence[str], second: s
     return Query(query.name, targets, {group.name: group for group in query.attributes}, concept=query.concept)
 
 
-def _adjusted(results: list[tuple[str, str, Measurement]]) -> tuple[GroupRow, ...]:
+def adjust_rows(results: list[tuple[str, str, Measurement]]) -> tuple[GroupRow, ...]:
     """Adjust the p-values of each score over all comparisons; comparisons without one are left out of the family."""
     adjusted: dict[int, float] = {}
     for score in dict.fromkeys(measurement.score for *_, measurement in results):
