@@ -61,7 +61,7 @@ def test_too_few_words_are_said():
     m = eh.measures.interaction(planted(ADDED), small)
     assert m.status == "undefined"
     assert m.reason == (
-        "too few words to test an interaction, which needs 4 in each cell: f x b 3, f x w 3, m x b 3, m x w 3"
+        "an interaction needs 4 words in each cell to be tested, and there are fewer: f x b 3, f x w 3, m x b 3, m x w 3"
     )
 
 

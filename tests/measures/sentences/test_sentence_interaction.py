@@ -29,6 +29,6 @@ def test_what_is_no_table_is_said(glove: eh.Vectors) -> None:
         {"a x b": ["red"], "a x c": ["blue"], "d x b": ["green"], "d x c": ["white"]},
         {"x": ["good"], "y": ["bad"]},
     )
-    assert "too few words" in eh.measures.sentence_interaction(encoder, one).reason
+    assert "needs 4 words in each cell" in eh.measures.sentence_interaction(encoder, one).reason
     with pytest.raises(eh.EvenhandError, match="needs 2 target and 2 attribute sets"):
         eh.measures.seat(encoder, one)

@@ -125,7 +125,7 @@ class TableLayout:
         small = {cell: len(values) for cell, values in scores.items() if len(values) < FEWEST}
         if small:
             counts = ", ".join(f"{cell} {size}" for cell, size in small.items())
-            return f"too few words to test an interaction, which needs {FEWEST} in each cell: {counts}"
+            return f"an interaction needs {FEWEST} words in each cell to be tested, and there are fewer: {counts}"
         cells = [[scores[cell_name(row, column)] for column in self.columns] for row in self.rows]
         try:
             return InteractionTable(self, interaction_test(cells, samples=samples, seed=seed))
