@@ -234,7 +234,8 @@ def _collect(
 
 def _check_item(entry: TomlTable, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
     remedy = "or add verbatim = true to keep the list as published"
-    require_plain_characters((item,) if isinstance(item, str) else item, what="the list")
+    if entry.keys[0] in ("concept", "query"):  # other lists may hold tokens of a vocabulary, whatever they are
+        require_plain_characters((item,) if isinstance(item, str) else item, what="the list")
     if repeated:
         raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")
     if any(word != word.strip() for word in ((item,) if isinstance(item, str) else item)):

@@ -36,8 +36,8 @@ INFO = Info(
     ),
     limits=(
         "It tests departure from a sum, not how badly a cell is off: a cell can be worst of all because two large "
-        "parts add up, see the means in the items. First names are proxies. A vector composed of the words of a phrase is a "
-        "sum by construction. Words that share a name or a noun are not independent."
+        "parts add up, see the means in the items. First names are proxies. A vector composed of the words of a "
+        "phrase is a sum by construction. Words that share a name or a noun are not independent."
     ),
     cites=("guo2021", "freedman1983", "caliskan2017"),
     queries=(),
