@@ -29,12 +29,13 @@ from evenhand.errors import (
     VocabularyError,
     WorkerError,
 )
+from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage
 from evenhand.progress import Progress
 from evenhand.subjects import Subject
-from evenhand.words import Concept
+from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
@@ -239,8 +240,11 @@ def ask(
         arguments["concept"] = concept
     if "reference" in accepted:
         arguments["reference"] = (reference or subject).view(info.view)
+    asked = resolve_query(question, concept)
     try:
-        return function(subject.view(info.view), resolve_query(question, concept), **arguments)
+        if isinstance(asked, Query) and needs_table(info, asked):
+            return measure_groups(function, subject.view(info.view), asked, **arguments)
+        return function(subject.view(info.view), asked, **arguments)
     except (VocabularyError, DegenerateError, TextTooLongError) as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 

@@ -109,18 +109,21 @@ def score_corpus(
         if not counts.occurrences[1:].any():
             raise no_words_error(source, counts.read_log)
         scorer = Scorer(counts, plan, chosen, params=params, name=source.name)
-        first = scorer.result(0)
-        notes = _notes(first, options, chosen)
+        results = [scorer.result(index) for index in range(len(plan.groups))]
+        notes = _notes(results[0], options, chosen)
         if chosen.permutations:
             try:
                 means = permuted_means(source, scorer, engine=workers, progress=progress)
-                first = replace(first, baseline=_baseline(first.mu, means, scorer))
+                results = [
+                    replace(result, baseline=_baseline(result.mu, means[:, index], scorer))
+                    for index, result in enumerate(results)
+                ]
             except DegenerateError as error:
                 if options.permutations is not None:
                     raise
                 notes.append(error.message)
-    others = {name: scorer.result(index) for index, name in enumerate(plan.groups) if index}
-    return replace(first, against=FrozenMap(others), notes=tuple(notes))
+    others = dict(zip(list(plan.groups)[1:], results[1:], strict=True))
+    return replace(results[0], against=FrozenMap(others), notes=tuple(notes))
 
 
 def _choose_draws(source: TextSource, options: CorpusOptions) -> CorpusOptions:

@@ -134,9 +134,11 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
     resolved = find_query(query)
     for needed, sets, role in ((targets, resolved.targets, "target"), (attributes, resolved.attributes, "attribute")):
         if needed is not None and len(sets) != needed:
+            several = role == "target" and needed == 2 and len(sets) > 2
+            given = f"give a query with {role}s={'(words, other_words)' if needed == 2 else '(words,)'}"
             raise UsageError(
                 f"this measure needs {needed} {role} set{'s' * (needed > 1)}, {resolved.name!r} has {len(sets)}",
-                hint=f"give a query with {role}s={'(words, other_words)' if needed == 2 else '(words,)'}",
+                hint="compare every two of them: measures.pairwise(vectors, measure, query)" if several else given,
             )
     language = resolved.language if resolved.language != "en" else ""  # "en" is what a query without a language has
     first, second = (
