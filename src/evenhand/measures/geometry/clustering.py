@@ -116,7 +116,7 @@ def clustering(
         seed: seed of the runs and of the bootstrap over words and runs.
 
     Returns:
-        The mean agreement, with bias score and cluster of each word in `items`.
+        The mean agreement, with bias score, cluster and position on two principal components of each word in `items`.
 
     What it does not tell you: that bias is gone when it is low. See `evenhand show clustering`.
     """
@@ -156,7 +156,12 @@ def clustering(
         selection.coverage,
         interval=_interval(biased.labels, clusters, value, seed),
         reading=f"2-means finds the side of {100 * accuracy(counts).mean():.1f} % of the words (50 % is chance)",
-        items=word_items(biased.selection.words, biased.scores, cluster=clusters[0].tolist()),
+        items=word_items(
+            biased.selection.words,
+            biased.scores,
+            cluster=clusters[0].tolist(),
+            **_plane(biased.selection.matrix(vectors), biased.labels),
+        ),
         details={
             **biased.to_dict(),
             **_ranges(biased.labels, clusters),
@@ -174,6 +179,17 @@ def two_means(rows: Matrix64, *, normalise: bool, runs: int, starts: int, seed: 
         raise DegenerateError("all chosen words have the same vector, so that there are no clusters")
     clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
     return np.asarray(clusters, dtype=np.int64)
+
+
+def _plane(rows: Matrix64, labels: Rows) -> dict[str, list[float]]:
+    """Return coordinates on the first two principal components, for a picture; the positive side is on the right."""
+    centred = rows - rows.mean(axis=0)
+    _, _, right = np.linalg.svd(centred, full_matrices=False)
+    plane = centred @ right[:2].T
+    if plane[labels == 0, 0].mean() < plane[labels == 1, 0].mean():
+        plane[:, 0] *= -1
+    scaled = np.round(plane / (np.abs(plane).max() or 1.0), 3)
+    return {"x": scaled[:, 0].tolist(), "y": scaled[:, 1].tolist() if scaled.shape[1] > 1 else [0.0] * len(scaled)}
 
 
 def _ranges(labels: Rows, clusters: Rows) -> dict[str, dict[str, float]]:
