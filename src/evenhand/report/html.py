@@ -19,9 +19,10 @@ from evenhand.data.citations import bibtex, short_citation
 from evenhand.files import write_text
 from evenhand.printable import printable
 from evenhand.report import charts, numbers
+from evenhand.report.charts.style import dark_rules
 from evenhand.report.findings import CORRECTION, HEADINGS, findings
 from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
-from evenhand.report.tables import by_family
+from evenhand.report.tables import FAMILIES, by_family
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
@@ -46,8 +47,17 @@ def page(audit: Audit) -> str:
         mark=numbers.mark,
         anchor=lambda row, subject: anchor(row.label, subject),
     )
-    style, script = (Markup(_static(name)) for name in ("report.css", "report.js"))
-    return environment.get_template("report.html").render(**_content(audit), style=style, script=script)
+    return environment.get_template("report.html").render(**_content(audit), style=page_style(), script=page_script())
+
+
+def page_style() -> Markup:
+    """Return the style sheet of our pages, with the colours of charts on a dark page."""
+    return Markup(_static("report.css") + dark_rules(".picture"))
+
+
+def page_script() -> Markup:
+    """Return the script of our pages, which sorts and filters tables; they are complete without it."""
+    return Markup(_static("report.js"))
 
 
 def _static(name: str) -> str:
@@ -145,23 +155,24 @@ def _command(audit: Audit) -> str:
 def _subject(audit: Audit, record: dict[str, Any], number: int) -> dict[str, Any]:
     """Return what the page shows of one subject."""
     name = record["name"]
-    drawn = [
-        {
-            "title": f.title,
-            "svg": picture(f.spec),
-            "alt": f.alt,
-            "caption": f.caption,
-            "columns": f.columns,
-            "table": f.table,
-        }
-        for f in charts.figures(audit, name)
+    drawn = charts.figures(audit, name)
+    overview = [figure for figure in drawn if figure.place == "bias"] or drawn[:1]
+    left = [figure for figure in drawn if figure.place == "left" and figure not in overview]
+    others = [figure for figure in drawn if figure not in overview and figure not in left]
+    families = [
+        {"title": title, "rows": rows, "figures": [draw(f, number) for f in others if FAMILIES.get(f.family) == title]}
+        for title, rows in by_family(audit, name).items()
     ]
+    placed = {family["title"] for family in families}
+    across = [draw(figure, number) for figure in others if FAMILIES.get(figure.family) not in placed]
     stages = [stage for stage in audit.stages if stage.subject == name]
     card = score_card(audit, name)
     used = {cell.state for line in card for cell in line.cells.values()}
     return {
         "name": name, "number": number, "about": _about(record), "sha256": record["sha256"],
-        "families": by_family(audit, name), "figures": drawn, "stages": stages, "notes": Notes(), "card": card,
+        "families": families, "overview": [draw(figure, number) for figure in overview],
+        "left": [draw(figure, number) for figure in left], "across": across, "stages": stages, "notes": Notes(),
+        "card": card,
         "stage_names": [stage.name for stage in stages], "states": [state for state in SIGNS if state in used],
     }  # fmt: skip
 
@@ -173,9 +184,28 @@ def _about(record: dict[str, Any]) -> str:
     return f"{KINDS.get(record['kind'], record['kind'])}, offers {', '.join(record['offers'])}"
 
 
-def picture(spec: dict[str, Any]) -> Markup:
-    """The SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions."""
+def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:
+    """Return a figure as the template shows it; `number` tells figures of several subjects apart."""
+    return {
+        "id": f"figure-{number}-{figure.id}",
+        "title": figure.title,
+        "svg": picture(figure.spec, f"{figure.id}-{number}-"),
+        "alt": figure.alt,
+        "caption": figure.caption,
+        "columns": figure.columns,
+        "table": figure.table,
+    }
+
+
+def picture(spec: dict[str, Any], prefix: str = "") -> Markup:
+    """Return the SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions.
+
+    The page names the whole picture, so that the roles of single marks are left out. Ids get the prefix, because a page
+    has several pictures.
+    """
     opening, _, rest = charts.svg(spec).partition(">")
     width = re.search(r' width="([\d.]+)"', opening)
     bare = re.sub(r' (?:width|height)="[\d.]+"', "", opening)
+    rest = re.sub(r' (?:role|aria-roledescription)="[^"]*"', "", rest)
+    rest = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", rest)
     return Markup(f'{bare} style="max-width:{width[1] if width else 700}px">{rest}')

@@ -127,6 +127,4 @@ def _points(comparison: Comparison, most: int) -> tuple[dict[str, Any], ...]:
     points = comparison.points()
     if len(points) > most:
         points = [points[row] for row in np.linspace(0, len(points) - 1, most).astype(int)]
-    return tuple(
-        {"word": p["word"], "value": round(p["second"], 4), "first": round(p["first"], 4)} for p in points
-    )
+    return tuple({"word": p["word"], "value": round(p["second"], 4), "first": round(p["first"], 4)} for p in points)
