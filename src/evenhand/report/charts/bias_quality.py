@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.audit import Audit, Tradeoff, tradeoffs
+from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
 from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import GREY, INK, PALETTE, chart
 
@@ -16,7 +16,7 @@ FEWEST = 4  # stages: fewer are easier to read as a table
 @register_chart("bias-against-quality", place="left")
 def bias_against_quality(audit: Audit, subject: str) -> Figure | None:
     """Draw every stage by what is left of bias and of quality."""
-    if len(audit.stage_names) < FEWEST:
+    if len(audit.stage_names) < FEWEST or ORIGINAL not in audit.stage_names:
         return None
     points = tradeoffs(audit, subject)
     table = tuple(

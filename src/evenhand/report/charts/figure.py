@@ -109,13 +109,19 @@ def find_figure(audit: Audit, id: str, subject: str = "") -> Figure:
         raise unknown_name("subject", subject, audit.subjects)
     subjects = [subject] if subject else list(audit.subjects)
     if id not in CHARTS.ids():
-        raise unknown_name("figure", id, list(dict.fromkeys(f.id for name in subjects for f in figures(audit, name))))
+        error = unknown_name("figure", id, CHARTS.ids())
+        raise UsageError(error.message, hint=f"{error.hint}; this audit has {_listed(audit, subjects)}")
     for name in subjects:
         for figure in figures(audit, name, [id]):
             return figure
     needs = " or ".join(chart_info(id).measures) or "other cells"
-    known = ", ".join(dict.fromkeys(f.id for name in subjects for f in figures(audit, name)))
-    raise UsageError(f"this audit has no figure {id!r}: it needs {needs}", hint=f"it has {known or 'none'}")
+    raise UsageError(
+        f"this audit has no figure {id!r}: it needs items of {needs}", hint=f"it has {_listed(audit, subjects)}"
+    )
+
+
+def _listed(audit: Audit, subjects: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(figure.id for name in subjects for figure in figures(audit, name))) or "none"
 
 
 def rows_of(audit: Audit, subject: str, *measures: str) -> list[Row]:

@@ -72,8 +72,8 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
     table = tuple((str(c["one"]), str(c["other"]), f"{c['rho']:.2f}", str(c["n"])) for c in once)
     caption = (
         "1: two measures order the words alike; 0: their orders are unrelated, so that one cannot stand for the other; "
-        f"below 0: opposite. Before any method, over the words that two measures share (n in the table), seed {audit.seed}. "
-        f"Blank: fewer than {SHARED} words in common."
+        "below 0: opposite. Before any method, over the words that two measures share (n in the table); blank: fewer "
+        f"than {SHARED}. Seed {audit.seed}."
     )
     return Figure("Do the measures agree?", spec, ("measure", "measure", "rank correlation", "words"), table, caption)
 

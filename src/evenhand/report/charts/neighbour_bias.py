@@ -62,7 +62,7 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     )
     caption = (
         f"A slope from lower left to upper right: the {k} nearest words still give away the original bias. "
-        f"{better(row).capitalize()} (a flat cloud). {sources(audit, row)} The table has the {len(ordered)} most biased."
+        f"{better(row).capitalize()} (a flat cloud). {sources(audit, row)} Table: the {len(ordered)} most biased."
     )
     columns = ("word", "bias before", *(f"{pole} neighbours, {stage}" for stage in drawn))
     return Figure("Do neighbours give the bias away?", spec, columns, table, caption)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from evenhand.printable import printable
@@ -127,9 +128,14 @@ BACKSLASH = "\N{SET MINUS}"  # looks like a backslash
 
 def svg(spec: dict[str, Any]) -> str:
     """An SVG picture."""
+    return _svg(_document(spec))
+
+
+@lru_cache(maxsize=64)
+def _svg(document: str) -> str:
     import vl_convert  # 40 MB of renderer: only who draws pays
 
-    drawn: str = vl_convert.vegalite_to_svg(_document(spec), vl_version=VERSION)
+    drawn: str = vl_convert.vegalite_to_svg(document, vl_version=VERSION)
     return drawn
 
 

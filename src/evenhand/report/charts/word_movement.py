@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenhand.audit import ORIGINAL, Audit
+from evenhand.audit import Audit
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of, sources
 from evenhand.report.charts.style import (
@@ -40,7 +40,7 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
             "y2": after[word]["across"],
         }
         for stage, cell in list(row.cells.items())[:DISTINGUISHABLE]
-        if stage != ORIGINAL and cell.items
+        if cell is not row.original and cell.items
         for after in [{str(item["word"]): item for item in cell.items}]
         for word in words
         if word in after
