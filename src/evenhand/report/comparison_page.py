@@ -111,7 +111,7 @@ def regression_figure(comparison: Comparison, names: tuple[str, str]) -> Figure:
     caption = (
         f"A dot is a word; above 0 it co-occurs more with {comparison.second.positive}. On the dashed line, words are "
         f"as biased in both texts; a flatter regression line: less biased in {names[1]}. n = {comparison.beta.words:,} "
-        f"words in both texts, {drawn:,} drawn, seed {comparison.second.params.get('seed', 0)}. The table has the "
+        f"words in both texts, {drawn:,} drawn, seed {comparison.second.seed}. The table has the "
         f"words that moved most, of those that occur {LEAST} times in both texts."
     )
     moved = comparison.moved(MOVED, min_occurrences=LEAST)

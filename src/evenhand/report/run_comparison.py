@@ -17,7 +17,7 @@ from evenhand.errors import UsageError, counted
 from evenhand.report import numbers
 from evenhand.report.findings import Finding, Kind
 from evenhand.report.scorecard import SAME
-from evenhand.report.significance import Changed, run_change_tests
+from evenhand.report.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.report.tables import Row, rows
 
 HEADINGS: dict[Kind, str] = {
@@ -140,6 +140,12 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
     digests = {str(audit.manifest["concept"].get("digest", "")) for audit in audits} - {""}
     if len(digests) > 1 and len({audit.concept for audit in audits}) == 1:
         yield Finding("unmeasured", "The runs have the same concept with different words.", "")
+    contents = {tuple(str(record.get("sha256", "")) for record in audit.manifest["subjects"]) for audit in audits}
+    own = dict.fromkeys(r.question.measure for r in comparison.record.results if r.question.measure in ONLY_LEFT)
+    if own and len(contents) > 1:
+        choose = "chooses" if len(own) == 1 else "choose"
+        text = f"{', '.join(own)} {choose} words by the bias in each run's own subject: the runs ask about other words."
+        yield Finding("unmeasured", text, "")
     if comparison.unshared:
         few = ", ".join(comparison.unshared[:4])
         more = f" and {len(comparison.unshared) - 4} more" if len(comparison.unshared) > 4 else ""

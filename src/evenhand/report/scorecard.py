@@ -97,4 +97,4 @@ def _state(states: dict[tuple[str, str], State], row: Row, stage: str) -> State:
     if measurement.not_interpretable:
         return "not interpretable"
     unsure: State = "same" if measurement.value == row.original.value else "unclear"
-    return states.get((row.label, stage), "value" if measurement is row.original else unsure)
+    return states.get((row.label, stage), "value" if stage == next(iter(row.cells)) else unsure)

@@ -122,7 +122,7 @@ def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, l
     for row in about:
         for stage in stages:
             before, after = row.original, row.cells.get(stage)
-            if after is None or after is before or before.not_interpretable or after.not_interpretable:
+            if after is None or before.not_interpretable or after.not_interpretable:
                 continue
             if before.value is None or after.value is None:
                 continue

@@ -110,7 +110,7 @@ def scree(v: Vectors, learned: Subspace, *, draws: int = DRAWS, seed: int = 0) -
 def _random_spectrum(v: Vectors, count: int, rng: np.random.Generator, *, normalise: bool) -> Vector64:
     rows = v.matrix[rng.integers(len(v), size=2 * count)]
     scaled = unit_rows(rows) if normalise else as_float64(rows)
-    return np.linalg.svd(scaled[:count] - scaled[count:], compute_uv=False)
+    return np.asarray(np.linalg.svd(scaled[:count] - scaled[count:], compute_uv=False), dtype=np.float64)
 
 
 def _shares(spectrum: Vector64) -> Vector64:

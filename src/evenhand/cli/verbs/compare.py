@@ -88,6 +88,9 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
     with notes_on_stderr():
         pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]
         comparison = compare_runs(runs)
+    if out:
+        for format, (_, name) in COMPARISON_FORMATS.items():
+            note(f"report {write_comparison_report(comparison, format, out / name)}")
     if as_json:
         rows = [change.to_dict() | {"run": path} for path, changes in pairs for change in changes]
         found = [finding.to_dict() for finding in comparison.findings()]
@@ -96,8 +99,6 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
         show(*comparison_findings(comparison))
         for path, changes in pairs:
             show(*comparison_table(changes, paths[0], path))
-    for format, (_, name) in COMPARISON_FORMATS.items() if out else ():
-        note(f"report {write_comparison_report(comparison, format, out / name)}")  # type: ignore[operator]
 
 
 def _saved(before: str, after: str) -> list[RowChange]:

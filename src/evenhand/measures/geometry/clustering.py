@@ -202,7 +202,7 @@ def _plane(rows: Matrix64, labels: Rows) -> Matrix64:
     plane[:, : len(right[:2])] = centred @ right[:2].T
     if plane[labels == 0, 0].mean() < plane[labels == 1, 0].mean():
         plane[:, 0] *= -1
-    return np.round(plane / (np.abs(plane).max() or 1.0), 3)
+    return np.asarray(np.round(plane / (np.abs(plane).max() or 1.0), 3), dtype=np.float64)
 
 
 def _ranges(labels: Rows, clusters: Rows) -> dict[str, dict[str, float]]:

@@ -25,7 +25,7 @@ def beta_regression(audit: Audit, subject: str) -> Figure | None:
     if row is None:
         return None
     beta = row.original
-    points = [
+    points: list[dict[str, Any]] = [
         {"word": str(item["word"]), "first": float(item["first"]), "second": float(item["value"])}
         for item in beta.items
     ]
@@ -33,7 +33,7 @@ def beta_regression(audit: Audit, subject: str) -> Figure | None:
     spec = beta_scatter(points, line, ("the first text", "this text"), beta.positive, words=beta.n)
     moved = sorted(points, key=lambda point: -abs(point["second"] - point["first"]))[:LISTED]
     table = tuple(
-        (p["word"], *(numbers.number(value) for value in (p["first"], p["second"], p["second"] - p["first"])))
+        (str(p["word"]), *(numbers.number(value) for value in (p["first"], p["second"], p["second"] - p["first"])))
         for p in moved
     )
     caption = (
@@ -92,12 +92,7 @@ def beta_scatter(
                     "x": {"field": "x", "type": "quantitative"},
                     "y": {"field": "y", "type": "quantitative"},
                     "color": nominal("line", {fitted: PALETTE[2], SAME: GREY}),
-                    "strokeDash": {
-                        "field": "line",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": [fitted, SAME], "range": [[1, 0], [5, 4]]},
-                    },
+                    "strokeDash": nominal("line", {fitted: [1, 0], SAME: [5, 4]}),
                 },
             },
         ],

@@ -17,7 +17,7 @@ def clusters(audit: Audit, subject: str) -> Figure | None:
     poles = row.original.params.get("pair") or row.original.params.get("poles") or ["first", "second"]
     sides = [f"nearer to {poles[0]} at first", f"nearer to {poles[1]} at first"]
     drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
-    titles = {stage: f"{stage}: accuracy {numbers.number(cell.value)}" for stage, cell in drawn.items()}
+    titles = {stage: f"{stage}: accuracy {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     values = [
         {
             "stage": titles[stage],

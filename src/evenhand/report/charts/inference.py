@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evenhand.audit import Audit
+from evenhand.measures import Measurement
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
 from evenhand.report.charts.style import (
@@ -141,5 +142,5 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
     return Figure("What the model concludes, by occupation", spec, columns, table, caption)
 
 
-def _means(drawn: dict[str, object]) -> str:
-    return ", ".join(f"{stage} {numbers.number(getattr(cell, 'value', None))}" for stage, cell in drawn.items())
+def _means(drawn: dict[str, Measurement]) -> str:
+    return ", ".join(f"{stage} {numbers.number(cell.value)}" for stage, cell in drawn.items())

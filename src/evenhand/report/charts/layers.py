@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evenhand.audit import Audit
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of
@@ -26,7 +28,7 @@ def layer_bias(audit: Audit, subject: str) -> Figure | None:
     domain = shared_domain([float(value["d"]) for value in values], around=0.0)
     x = number_axis("layer", "layer (0: input)", axis={"tickMinStep": 1, "format": "d"})
     y = number_axis("d", "effect size d", scale={"domain": domain})
-    layer = [
+    layer: list[dict[str, Any]] = [
         {"mark": {"type": "rule", "color": RULE}, "encoding": {"y": {"datum": 0}}},
         {
             "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},

@@ -8,7 +8,7 @@ from evenhand.arrays import Vector64
 from evenhand.audit import Audit
 from evenhand.audit.ranking import mean_ranks
 from evenhand.report.charts.figure import Figure, register_chart
-from evenhand.report.charts.style import PALETTE, chart
+from evenhand.report.charts.style import PALETTE, chart, number_axis
 from evenhand.report.tables import Row, rows
 
 SHARED = 20  # words that two measures must have in common
@@ -40,7 +40,6 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
         "y": {"field": "other", "type": "nominal", "title": None, "sort": used},
     }
     scale = {"domain": [-1, 0, 1], "range": [PALETTE[2], "#f7f5f0", PALETTE[1]]}
-    legend = {"title": "rank correlation", "gradientLength": 150}
     spec = chart(
         f"Rank correlation between the word scores of {len(used)} measures",
         data={"values": cells},
@@ -51,7 +50,7 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
                 "mark": {"type": "rect"},
                 "encoding": {
                     **place,
-                    "color": {"field": "rho", "type": "quantitative", "scale": scale, "legend": legend},
+                    "color": number_axis("rho", "rank correlation", scale=scale, legend={"gradientLength": 150}),
                 },
             },
             {

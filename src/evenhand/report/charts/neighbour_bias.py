@@ -27,7 +27,7 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
         return None
     row = next((row for row in rows if row.question.query != "vocabulary"), rows[0])
     drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
-    titles = {stage: f"{stage}: r = {numbers.number(cell.value)}" for stage, cell in drawn.items()}
+    titles = {stage: f"{stage}: r = {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     values = [
         {"stage": titles[stage], "word": item["word"], "bias": item["value"], "share": item["neighbours"]}
         for stage, cell in drawn.items()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
@@ -27,15 +29,16 @@ class _Axis:
 
     title: str
     factor: float
-    scores: tuple[str, ...]
+    score: str
+    ticks: Mapping[str, str] = field(default_factory=dict)
 
 
 AXES = {
-    "occupation-share": _Axis("bias score (she →)", 1.0, ("",)),
-    "pronoun-share": _Axis("share of female pronouns", 100.0, ("pearson",)),
-    "winogender": _Axis("lean to female pronouns (log odds)", 1.0, ("share-correlation",)),
+    "occupation-share": _Axis("bias score (she →)", 1.0, ""),
+    "pronoun-share": _Axis("share of female pronouns", 100.0, "pearson", {"format": "%"}),
+    "winogender": _Axis("lean to female pronouns (log odds)", 1.0, "share-correlation"),
 }
-MOST_LABELS = 9
+MOST_LABELS = 7
 
 
 @register_chart("occupations", measures=("occupation-share",), family="geometry")
@@ -58,12 +61,12 @@ def winogender_occupations(audit: Audit, subject: str) -> Figure | None:
 
 def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
     axis = AXES[measure]
-    rows = [row for row in rows_of(audit, subject, measure) if row.original.score in axis.scores]
+    rows = [row for row in rows_of(audit, subject, measure) if row.original.score == axis.score]
     row = next((row for row in rows if row.original.items), None)
     if row is None:
         return None
     drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
-    titles = {stage: f"{stage}: r = {numbers.number(cell.value)}" for stage, cell in drawn.items()}
+    titles = {stage: f"{stage}: r = {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     labelled = _labelled(row)
     values = [
         {
@@ -78,9 +81,9 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
     ]
     scores = [float(value["value"]) for value in values]
     x = number_axis("share", "women in the occupation (%)", scale={"domain": [0, 100]})
-    y = number_axis("value", axis.title, scale={"domain": shared_domain(scores), "zero": False})
+    y = number_axis("value", axis.title, scale={"domain": shared_domain(scores), "zero": False}, axis=axis.ticks)
     place = {"x": x, "y": y}
-    layer = [
+    layer: list[dict[str, Any]] = [
         {
             "mark": {"type": "point", "filled": True, "size": 30, "opacity": 0.75, "color": PALETTE[1]},
             "encoding": {**place, "description": {"field": "word"}},

@@ -42,16 +42,16 @@ def colours(stages: Sequence[str]) -> dict[str, str]:
     return {stage: PALETTE[i % len(PALETTE)] for i, stage in enumerate(stages)}
 
 
-def nominal(field: str, colour_of: Mapping[str, str], title: str | None = None) -> dict[str, Any]:
-    """A colour channel with a colour for each value, in this order."""
-    scale = {"domain": list(colour_of), "range": list(colour_of.values())}
-    return {"field": field, "type": "nominal", "title": title, "scale": scale}
+def nominal(field: str, range_of: Mapping[str, object]) -> dict[str, Any]:
+    """A channel of names, with the colour, shape or dashes of each, in this order."""
+    scale = {"domain": list(range_of), "range": list(range_of.values())}
+    return {"field": field, "type": "nominal", "title": None, "scale": scale}
 
 
-def scales(stages: Sequence[str], *, title: str = "stage") -> dict[str, Any]:
+def scales(stages: Sequence[str]) -> dict[str, Any]:
     """Colour and shape of the marks, which tell the same thing twice."""
     shapes = {stage: SHAPES[i % len(SHAPES)] for i, stage in enumerate(stages)}
-    return {"color": nominal("stage", colours(stages), title), "shape": nominal("stage", shapes, title)}
+    return {"color": nominal("stage", colours(stages)), "shape": nominal("stage", shapes)}
 
 
 def number_axis(field: str, title: str, **more: Any) -> dict[str, Any]:

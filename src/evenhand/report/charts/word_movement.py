@@ -39,8 +39,8 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
             "x2": after[word]["value"],
             "y2": after[word]["across"],
         }
-        for stage, cell in list(row.cells.items())[:DISTINGUISHABLE]
-        if cell is not row.original and cell.items
+        for stage, cell in list(row.cells.items())[1:DISTINGUISHABLE]
+        if cell.items
         for after in [{str(item["word"]): item for item in cell.items}]
         for word in words
         if word in after
