@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from evenhand.cli.verbs.corpus import sub_app
 from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
+from evenhand.measures.text.corpus_bias import comparison_measurements
 from evenhand.report import charts
 from evenhand.report.comparison_page import bias_scatter, comparison_page, text_findings
 
@@ -35,6 +36,15 @@ def test_the_scatter_has_every_word_and_the_fitted_line(comparison) -> None:
     assert slope == pytest.approx(comparison.beta.trimmed)
     assert "<svg" in charts.svg(spec)
     json.dumps(spec)
+
+
+def test_the_record_keeps_the_points_of_the_regression(comparison) -> None:
+    *_, beta = comparison_measurements(comparison, {"query": "words", "model": "text", "seed": 0})
+    assert {item["word"] for item in beta.items} == {point["word"] for point in comparison.points()}
+    assert beta.details["intercept"] == comparison.beta.intercept
+    first = beta.items[0]
+    assert first["first"] == pytest.approx(comparison.first.scores[first["word"]], abs=1e-4)
+    assert first["value"] == pytest.approx(comparison.second.scores[first["word"]], abs=1e-4)
 
 
 def test_the_findings_are_decided_by_the_corrected_tests(comparison) -> None:
