@@ -58,6 +58,8 @@ def test_the_findings_are_decided_by_the_corrected_tests(comparison) -> None:
     texts = text_findings({"fixed": unsure}, ("one", "other"))
     assert texts[0].startswith("The texts do not differ in mean bias beyond the intervals")
     assert texts[1].startswith("No sure relation")
+    short = replace(comparison, second=replace(comparison.second, hits={"female": 1, "male": 1}))
+    assert text_findings({"fixed": short}, ("one", "other"))[0].startswith("Compare means with care")
     unknown = replace(comparison, errors={"mu": None, "first_mu": None, "beta": None})
     assert text_findings({"fixed": unknown}, ("one", "other"))[0].startswith("Not tested")
 

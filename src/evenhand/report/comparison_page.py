@@ -17,6 +17,7 @@ from evenhand.report.significance import LEVEL
 from evenhand.stats.multiplicity import holm, two_sided_p
 
 MOVED = 25  # words in the table of those that moved most
+SIMILAR = 0.9  # of the larger count: texts whose counts of group words are nearer compare
 LEAST = 10  # occurrences in both texts that a word of that table has
 
 
@@ -55,13 +56,26 @@ def text_findings(comparisons: Mapping[str, Comparison], names: tuple[str, str])
             pending += [(context, "zero", two_sided_p(beta / error)), (context, "one", two_sided_p((beta - 1) / error))]
     corrected = holm([p for *_, p in pending])
     p_values = {(context, test): float(p) for (context, test, _), p in zip(pending, corrected, strict=True)}
-    sentences = []
+    sentences = [text for comparison in list(comparisons.values())[:1] for text in _size_caution(comparison, names)]
     for context, comparison in comparisons.items():
         where = f" ({context} context)" if len(comparisons) > 1 else ""
         sentences += _mean_sentence(comparison, names, where, p_values.get((context, "mu")))
         slope = [p_values.get((context, test)) for test in ("zero", "one")]
         sentences += _slope_sentence(comparison, names, where, slope[0], slope[1])
     return sentences
+
+
+def _size_caution(comparison: Comparison, names: tuple[str, str]) -> list[str]:
+    """Return a warning if a text has many fewer words of a group than the other: chance makes its bias larger."""
+    one, other = comparison.first.hits, comparison.second.hits
+    unequal = [name for name in one if min(one[name], other[name]) < SIMILAR * max(one[name], other[name])]
+    if not unequal:
+        return []
+    counts = "; ".join(f"{one[name]:,} and {other[name]:,} {name} words" for name in unequal)
+    return [
+        f"Compare means with care: {names[0]} and {names[1]} have {counts}, and a text with fewer has a larger mean "
+        "|bias| by chance alone."
+    ]
 
 
 def _mean_sentence(comparison: Comparison, names: tuple[str, str], where: str, p: float | None) -> list[str]:

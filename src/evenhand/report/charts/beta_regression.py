@@ -75,8 +75,8 @@ def beta_scatter(
                 "mark": {
                     "type": "point",
                     "filled": True,
-                    "size": 12,
-                    "opacity": 0.4,
+                    "size": 16,
+                    "opacity": 0.55,
                     "color": PALETTE[1],
                     "aria": False,
                 },

@@ -27,8 +27,8 @@ def extreme_words(audit: Audit, subject: str) -> Figure | None:
     values = {(item["word"], item["stage"]): item["value"] for item in positions(row, words)}
     table = tuple((word, *(numbers.number(values.get((word, stage))) for stage in stages)) for word in words)
     caption = (
-        f"The {len(words)} words furthest to either side before any method. {better(row).capitalize()}: a word at 0 "
-        f"has no side. {sources(audit, row)}"
+        f"The {len(words)} words furthest to either side{' before any method' if len(stages) > 1 else ''}. "
+        f"{better(row).capitalize()}: a word at 0 has no side. {sources(audit, row)}"
     )
     title = f"Words furthest towards and away from {row.original.positive}"
     return Figure(title, axis_extremes(row), ("word", *stages), table, caption, family=row.info.family)

@@ -100,6 +100,7 @@ def chart(description: str, **parts: Any) -> dict[str, Any]:
                 "titleColor": INK,
                 "gridColor": GRID,
                 "labelLimit": 260,
+                "labelFlush": False,
                 "labelFontSize": 11,
                 "titleFontSize": 12,
                 "titleFontWeight": 500,
