@@ -10,10 +10,10 @@ that folder as --done to a later run on another machine, which then asks only wh
 everything, to try the script on any machine. Needs torch, transformers, scipy and scikit-learn, no network.
 
 An encoder is audited as it is, then with methods at its word table (linear, inlp, leace, random), at its last layer
-(leace, sentence-debias) and inside all layers (scrubbing). A masked language model is audited like an encoder, with
-self-debias, and after further training as the next kind is. A causal language model is audited as it is, with methods at
+(leace, sentence-debias) and inside all layers (scrubbing). A causal language model is audited as it is, with methods at
 its word table (linear) and at its middle layer (linear, leace, random), with self-debias, and after further training on
-WikiText-2: as it is (the control), with counterfactual copies, with more dropout.
+WikiText-2: as it is (the control), with counterfactual copies, with more dropout. A masked language model is audited as
+an encoder is, with self-debias, and after further training.
 
 On a machine that receives at most 44 MiB with a command, the parts of scripts/catalog_carry.py travel one by one:
 
