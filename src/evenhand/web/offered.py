@@ -1,0 +1,99 @@
+"""The subjects that the server was started with, and what was computed from them, kept within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evenhand import mitigations, subspaces, words
+from evenhand.errors import UsageError
+from evenhand.models.nli import NLIEnsemble
+from evenhand.models.vectors import Vectors
+from evenhand.subjects import Subject
+from evenhand.subjects.subject import VIEWS
+from evenhand.subspaces import Subspace
+from evenhand.web.limits import PageLimits
+from evenhand.web.worker import BoundedCache
+
+TRAINING = "evenhand.mitigations.training."  # methods that train for minutes, which no reader waits for
+NO_METHOD = "none"
+
+
+class OfferedSubjects:
+    """Subjects by an id of the page. A browser names an id; addresses come from the command line only."""
+
+    def __init__(self, subjects: Sequence[Subject], limits: PageLimits) -> None:
+        self._subjects = {f"s{number}": subject for number, subject in enumerate(subjects)}
+        self._limits = limits
+        self._axes = BoundedCache(limits.cached)
+        self._changed = BoundedCache(limits.cached, limits.cached_bytes)
+        self._models = BoundedCache(limits.cached)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Every subject: id and name."""
+        return {id: subject.name for id, subject in self._subjects.items()}
+
+    def offering(self, view: str) -> dict[str, str]:
+        """Return id and name of the subjects that offer a view."""
+        if view not in VIEWS:
+            raise UsageError(f"{view!r} is not a view")
+        return {id: subject.name for id, subject in self._subjects.items() if view in subject.offers}
+
+    def subject(self, id: str) -> Subject:
+        """Return a subject by its id."""
+        if id not in self._subjects:
+            raise UsageError("this subject is not offered", hint="choose one of the list")
+        return self._subjects[id]
+
+    def vectors(self, id: str) -> Vectors:
+        """Return the vectors of a subject."""
+        vectors: Vectors = self.subject(id).view("vectors")
+        return vectors
+
+    def axis(self, id: str, concept: str) -> Subspace:
+        """Return the direction of a concept in the original vectors."""
+        return self._axes.get((id, concept), lambda: subspaces.learn(self.vectors(id), words.concept(concept)))
+
+    def changed(self, id: str, concept: str, method: str) -> Vectors:
+        """Return the vectors of a subject after a method; `none` is the original."""
+        if method == NO_METHOD:
+            return self.vectors(id)
+
+        def fit() -> Vectors:
+            before = self.vectors(id)
+            return mitigations.get(method)().fit(before, concept, seed=0)(before)
+
+        return self._changed.get((id, concept, method), fit, size=_bytes)
+
+    def models(self, id: str, concept: str, method: str) -> NLIEnsemble:
+        """Return the inference models of a subject; those of word vectors read the vectors after the method."""
+        subject = self.subject(id)
+        if method == NO_METHOD or "vectors" not in subject.offers:
+            original: NLIEnsemble = subject.view("inference")
+            return original
+
+        def open_models() -> NLIEnsemble:
+            from evenhand.subjects.embedded_nli import find_models
+
+            after = self.changed(id, concept, method)
+            models = find_models(after)
+            if models is None:
+                raise UsageError(f"no inference model reads {subject.name} after {method}", hint="choose no method")
+            return models.ensemble(after)
+
+        return self._models.get((id, concept, method), open_models)
+
+
+def _bytes(vectors: Vectors) -> int:
+    return 2 * int(vectors.matrix.nbytes)  # the rows of unit length are kept with the matrix
+
+
+def method_choices() -> dict[str, str]:
+    """Return id and title of the methods that the page fits while a reader waits, after `none`."""
+    quick = [id for id in mitigations.ids("vectors") if not mitigations.get(id).__module__.startswith(TRAINING)]
+    return {NO_METHOD: "no method", **{id: mitigations.get(id).title for id in sorted(quick)}}
+
+
+def concept_choices() -> dict[str, str]:
+    """Return the shipped concepts."""
+    return {id: id for id in words.ids("concept")}

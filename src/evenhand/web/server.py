@@ -1,0 +1,63 @@
+"""Start the server on a socket of its own and say where it is."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from evenhand.errors import OutputError, require
+from evenhand.web.guard import LOOPBACK, host_name
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+CONCURRENT = 64  # connections
+GRACE = 2  # seconds that open answers have when the server stops
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host name."""
+    return host_name(host) in LOOPBACK
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 chooses a free one."""
+    family = socket.AF_INET6 if ":" in host_name(host) else socket.AF_INET
+    try:
+        return socket.create_server((host_name(host), port), family=family)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"cannot listen on {host} port {port}: {reason}", hint="choose another port, or 0") from None
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """Return the address to open."""
+    name = host_name(host)
+    shown = "127.0.0.1" if name in ("0.0.0.0", "::") else name
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+
+
+def serve(
+    app: ASGIApp, listening: socket.socket, *, browser: str = "", ready: Callable[[], None] | None = None
+) -> None:
+    """Answer requests until Ctrl-C.
+
+    Args:
+        app: the application.
+        listening: the socket.
+        browser: an address to open in the reader's browser; empty for none.
+        ready: called when the socket listens.
+    """
+    uvicorn = require("uvicorn", extra="web")
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=CONCURRENT,
+        timeout_keep_alive=5, timeout_graceful_shutdown=GRACE, ws="none", proxy_headers=False,
+    )  # fmt: skip
+    if ready:
+        ready()
+    if browser:
+        threading.Timer(0.5, webbrowser.open, (browser,)).start()
+    uvicorn.Server(config).run(sockets=[listening])
