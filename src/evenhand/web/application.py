@@ -74,8 +74,7 @@ def create_app(
     )
     app.state.site = site
     app.state.streams = 0
-    guard = RequestGuard(app, hosts=[*LOOPBACK, *hosts], limits=site.limits, error_page=site.error_page)
-    return guard
+    return RequestGuard(app, hosts=[*LOOPBACK, *hosts], limits=site.limits, error_page=site.error_page)
 
 
 async def home(request: Request) -> Response:

@@ -22,7 +22,7 @@ from evenhand.web.worker import BusyError
 
 POLL = 0.3  # seconds between two looks at an audit that is followed
 STREAMS = 8  # readers that follow audits at once
-QUICK = ("weat", "direct-bias", "ripa", "similarity")  # ticked at first
+TICKED = {"method": ("linear",), "measure": ("weat", "direct-bias", "ripa", "similarity")}  # at first
 
 
 async def new_audit(request: Request) -> Response:
@@ -39,7 +39,7 @@ def _form(site: Site, fields: FormFields, error: EvenhandError | None = None) ->
         "concepts": concept_choices(),
         "methods": {id: title for id, title in method_choices().items() if id != NO_METHOD},
         "measures": {id: measures.info(id).title for id in asked},
-        "quick": QUICK,
+        "ticked": {name: fields.sent(name) if error else default for name, default in TICKED.items()},
         "form": fields.raw,
         "limits": site.limits,
         "running": site.audits.running,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,7 +67,7 @@ def _problem(site: Site, tool: ExploreTool, fields: FormFields, error: EvenhandE
     return response
 
 
-def _form(site: Site, tool: ExploreTool, fields: FormFields) -> dict[str, object]:
+def _form(site: Site, tool: ExploreTool, fields: FormFields) -> dict[str, Any]:
     choices: dict[str, dict[str, str]] = {
         "subject": site.offered.offering(tool.view) if tool.view else {},
         "concept": concept_choices(),

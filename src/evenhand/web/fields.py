@@ -41,6 +41,10 @@ class FormFields:
         sent = [(name, value) for name, values in self._values.items() for value in values]
         return FormFields([*((n, v) for n, v in defaults.items() if n not in self._values), *sent], self.limits)
 
+    def sent(self, name: str) -> tuple[str, ...]:
+        """Return every value that was sent under a name."""
+        return tuple(self._values.get(name, ()))
+
     def raw(self, name: str) -> str:
         """Return what was sent, shortened, for showing it again."""
         return self._values.get(name, [""])[-1][: self.limits.text]

@@ -150,7 +150,7 @@ def _comparison(site: Site, chosen: list[SavedRun]) -> dict[str, Any]:
     audits = [site.runs.audit(run) for run in chosen]
     single = all(len(audit.subjects) == 1 for audit in audits)
     tables = [_cells(audit, single) for audit in audits]
-    lines = []
+    lines: list[dict[str, Any]] = []
     for key in dict.fromkeys(key for table in tables for key in table):
         cells = [table.get(key) for table in tables]
         known = [cell for cell in cells if cell is not None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evenhand.errors import OutputError, require
@@ -40,24 +39,19 @@ def address_of(listening: socket.socket, host: str) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
 
 
-def serve(
-    app: ASGIApp, listening: socket.socket, *, browser: str = "", ready: Callable[[], None] | None = None
-) -> None:
+def serve(app: ASGIApp, listening: socket.socket, *, browser: str = "") -> None:
     """Answer requests until Ctrl-C.
 
     Args:
         app: the application.
         listening: the socket.
         browser: an address to open in the reader's browser; empty for none.
-        ready: called when the socket listens.
     """
     uvicorn = require("uvicorn", extra="web")
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=CONCURRENT,
         timeout_keep_alive=5, timeout_graceful_shutdown=GRACE, ws="none", proxy_headers=False,
     )  # fmt: skip
-    if ready:
-        ready()
     if browser:
         threading.Timer(0.5, webbrowser.open, (browser,)).start()
     uvicorn.Server(config).run(sockets=[listening])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from evenhand import measures, words
+from evenhand import words
 from evenhand.errors import UsageError
 from evenhand.measures import Measurement
+from evenhand.measures.association.weat import weat
 from evenhand.web.explore.dot_plot import dot_plot
 from evenhand.web.explore.vector_form import BeforeAfter, vector_example
 from evenhand.web.fields import FormFields
@@ -39,8 +40,8 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
     """Return effect size and p-value on both sides, and the association of each target word."""
     chosen = BeforeAfter.chosen(offered, fields)
     query = _query(fields)
-    before = measures.get("weat")(chosen.before, query)
-    after = measures.get("weat")(chosen.after, query, reference=chosen.before) if chosen.after is not None else None
+    before = weat(chosen.before, query)
+    after = weat(chosen.after, query, reference=chosen.before) if chosen.after is not None else None
     return {
         "chosen": chosen,
         "query": query,

@@ -12,7 +12,7 @@ from evenhand.web.fields import FormFields
 from evenhand.web.offered import OfferedSubjects
 
 OCCUPATIONS = (
-    "nurse librarian dancer teacher secretary doctor lawyer journalist chef professor programmer scientist pilot "
+    "nurse librarian dancer teacher receptionist doctor lawyer journalist chef professor programmer scientist pilot "
     "mechanic engineer carpenter"
 )
 AT_EACH_END = 10  # words shown where the list is empty
@@ -39,7 +39,7 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
     return {
         "chosen": chosen,
         "plot": dot_plot(names, before, after, poles=chosen.poles),
-        "table": list(zip(names, before, after or [None] * len(names), strict=True)),
+        "table": [(name, before[place], after[place] if after else None) for place, name in enumerate(names)],
         "missing": coverage.missing,
         "spread": (float(np.abs(before).mean()), float(np.abs(after).mean()) if after else None),
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evenhand.web.explore import association, axis, blanks, contexts, inference, neighbours
 from evenhand.web.fields import FormFields
 from evenhand.web.offered import OfferedSubjects
 
-Content: TypeAlias = dict[str, object]
+Content: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
