@@ -1,20 +1,20 @@
 """A server with two small runs, and a client that speaks as a browser of the same site."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("starlette", reason="the extra [web] is not installed")
-pytest.importorskip("httpx2", reason="starlette's test client needs httpx2")
-
-from starlette.testclient import TestClient
-
 import evenhand as eh
-from evenhand.subjects import open_subject
-from evenhand.web import create_app
-from evenhand.web.guard import RequestGuard
-from evenhand.web.site import Site
+
+if TYPE_CHECKING:  # the modules of tests skip themselves where the extra [web] is not installed
+    from starlette.testclient import TestClient
+
+    from evenhand.web.guard import RequestGuard
+    from evenhand.web.site import Site
 
 ADDRESS = "http://127.0.0.1"
 
@@ -34,6 +34,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors) -> Path:
 
 @pytest.fixture(scope="session")
 def app(runs: Path) -> RequestGuard:
+    from evenhand.subjects import open_subject
+    from evenhand.web import create_app
+
     return create_app([open_subject("glove-embedded")], [runs])
 
 
@@ -44,5 +47,7 @@ def site(app: RequestGuard) -> Site:
 
 @pytest.fixture(scope="session")
 def client(app: RequestGuard) -> Iterator[TestClient]:
+    from starlette.testclient import TestClient
+
     with TestClient(app, base_url=ADDRESS, raise_server_exceptions=False) as opened:
         yield opened

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
 from starlette.testclient import TestClient
 
 import evenhand as eh

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
 from starlette.testclient import TestClient
 
 import evenhand as eh

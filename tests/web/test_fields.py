@@ -2,6 +2,9 @@
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
+
 from evenhand.errors import UsageError
 from evenhand.web.fields import FormFields
 from evenhand.web.limits import PageLimits

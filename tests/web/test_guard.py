@@ -1,6 +1,9 @@
 """Who may ask, and what every answer says about itself."""
 
 import pytest
+
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 

@@ -7,6 +7,9 @@ from html import escape
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
 from starlette.testclient import TestClient
 
 import evenhand as eh

@@ -5,6 +5,9 @@ import threading
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra [web] is not installed")
+
+
 from evenhand.web.worker import BoundedCache, BusyError, PageWorker, SlowError
 
 
