@@ -120,6 +120,17 @@ def test_an_error_of_the_application_still_has_the_headers() -> None:
     assert "content-security-policy" in TestClient(guard, base_url="http://localhost").get("/").headers
 
 
+def test_an_unexpected_error_is_a_page_without_a_traceback(
+    client: TestClient, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.runs, "listing", lambda: 1 / 0)
+    answer = client.get("/runs")
+    assert answer.status_code == 500
+    assert "Something went wrong" in answer.text
+    assert "ZeroDivisionError" not in answer.text
+    assert "content-security-policy" in answer.headers
+
+
 def test_the_report_runs_only_its_own_scripts() -> None:
     policy = report_policy("<script>alert(1)</script><p>")
     assert "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='" in policy

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.errors import EvenhandError, InputMissingError
+from evenhand.measures import Measurement
+from evenhand.report import numbers
 from evenhand.web.limits import PageLimits
 from evenhand.web.worker import BusyError
 
@@ -50,8 +52,8 @@ class AuditJob:
     done: int = 0
     total: int = 0
     what: str = "starting"
-    cells: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Row, stage, and the cell as text."""
+    cells: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    """Row, stage, and the cell as text: the value, and what belongs to it."""
     version: int = 0
     """Grows with each change."""
 
@@ -155,19 +157,26 @@ def new_folder(home: Path, subject: str, concept: str) -> Path:
     return home / f"{plain or 'subject'}-{concept}-{stamp}"
 
 
+def _shown(measurement: Measurement) -> tuple[str, str]:
+    """Return the value as text, and interval, p-value and mark."""
+    if measurement.value is None:
+        return "undefined", measurement.reason
+    parts = (numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement))
+    return numbers.number(measurement.value), " ".join(filter(None, parts))
+
+
 def run_audit(sending: Connection, request: AuditRequest) -> None:
     """Run an audit in this process, and send what happens."""
     from evenhand.audit import Plan
     from evenhand.audit.cells import Cell
     from evenhand.audit.plan import Question
     from evenhand.audit.runner import run
-    from evenhand.report import numbers
     from evenhand.subjects import open_subject
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal ends the server, which ends this process
 
     def arrived(subject: str, stage: str, question: Question, cell: Cell) -> None:
-        rows = [(question.label(m.score), numbers.cell(m)) for m in cell.measurements]
+        rows = [(question.label(m.score), _shown(m)) for m in cell.measurements]
         sending.send(("cell", (stage, rows)))
 
     try:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,6 +28,8 @@ from evenhand.web.site import Site
 LISTED = 20  # runs on a page of the list
 SENTENCES = 3  # findings of each run in the list
 SCRIPT = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+RowKey: TypeAlias = tuple[str, str, str]
+"""Subject (empty where each run has one only), label and stage."""
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
@@ -138,7 +141,8 @@ async def compare_runs(request: Request) -> Response:
     site: Site = request.app.state.site
     runs = {run.id: run for run in site.runs.listing()}
     fields = site.query(request)
-    chosen = [runs[id] for id in fields.choices("run", list(runs), most=site.limits.compared)]
+    named = [runs[id] for id in fields.choices("run", list(runs), most=site.limits.compared)]
+    chosen = sorted(named, key=lambda run: run.modified_ns)
     if len(chosen) < 2:
         raise UsageError("choose at least two runs", hint="tick them in the list of runs")
     content = await site.worker.run(lambda: _comparison(site, chosen))
@@ -151,7 +155,7 @@ def _comparison(site: Site, chosen: list[SavedRun]) -> dict[str, Any]:
     single = all(len(audit.subjects) == 1 for audit in audits)
     tables = [_cells(audit, single) for audit in audits]
     lines: list[dict[str, Any]] = []
-    for key in dict.fromkeys(key for table in tables for key in table):
+    for key in _by_label(tables):
         cells = [table.get(key) for table in tables]
         known = [cell for cell in cells if cell is not None]
         if len(known) > 1:
@@ -166,13 +170,20 @@ def _comparison(site: Site, chosen: list[SavedRun]) -> dict[str, Any]:
     }
 
 
+def _by_label(tables: Sequence[Mapping[RowKey, Measurement]]) -> list[RowKey]:
+    """Return the keys of all tables, with the stages of a row one after the other."""
+    keys = list(dict.fromkeys(key for table in tables for key in table))
+    places = {row: place for place, row in reversed(list(enumerate((subject, label) for subject, label, _ in keys)))}
+    return sorted(keys, key=lambda key: places[key[0], key[1]])
+
+
 def row_arrow(audit: Audit, label: str) -> str:
     """Return the sign that says which way is better in a row."""
     result = next(result for result in audit.results if result.label == label)
     return ARROWS[result.question.info.better_score(result.measurement.score)]
 
 
-def _cells(audit: Audit, single: bool) -> dict[tuple[str, str, str], Measurement]:
+def _cells(audit: Audit, single: bool) -> dict[RowKey, Measurement]:
     return {
         ("" if single else result.subject, result.label, result.stage): result.measurement for result in audit.results
     }

@@ -22,6 +22,11 @@ def is_loopback(host: str) -> bool:
     return host_name(host) in LOOPBACK
 
 
+def is_wildcard(host: str) -> bool:
+    """Return whether an address means all interfaces; a browser never opens a page under it."""
+    return host_name(host) in ("0.0.0.0", "::")
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; port 0 chooses a free one."""
     family = socket.AF_INET6 if ":" in host_name(host) else socket.AF_INET
@@ -35,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
 def address_of(listening: socket.socket, host: str) -> str:
     """Return the address to open."""
     name = host_name(host)
-    shown = "127.0.0.1" if name in ("0.0.0.0", "::") else name
+    shown = "127.0.0.1" if is_wildcard(name) else name
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
 
 

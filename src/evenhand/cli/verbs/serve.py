@@ -63,7 +63,7 @@ def serve(
             f"warning: with --host {host} everyone who can reach this machine can read the runs and start computations "
             "here. There is no password. They must open it under a name given with --allow-host."
         )
-    app = create_app(opened, folders, hosts=[host, *(allow_host or ())])
+    app = create_app(opened, folders, hosts=[*([] if server.is_wildcard(host) else [host]), *(allow_host or ())])
     if as_json:
         show_json({"address": address, "runs": [str(folder) for folder in folders]})
     else:
