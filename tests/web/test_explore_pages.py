@@ -1,6 +1,7 @@
 """What the explore pages answer is what the library computes."""
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -187,3 +188,31 @@ def test_blanks_are_filled_by_a_language_model(tiny_folder: Callable[..., Path],
     assert ("masked model" in text) == (model == "BertForMaskedLM")
     with pytest.raises(eh.EvenhandError, match="blanks"):
         blanks.answer(client.app.app.state.site.offered, fields(subject="s0", sentence="none", fillers="she"))
+
+
+def test_a_slow_answer_is_asked_for_again_by_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    app = create_app([open_subject("glove-embedded")], limits=PageLimits(seconds=0.01))
+    monkeypatch.setattr(app.app.state.site.offered, "changed", lambda *_: may_end.wait(30))
+    answer = TestClient(app, base_url="http://localhost").get("/explore/axis?words=nurse")
+    may_end.set()
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == answer.headers["refresh"] == "5"
+    assert "longer than 0.01 seconds" in answer.text
+    assert ">nurse</textarea>" in answer.text
+
+
+def test_a_subject_is_used_by_one_thread_at_a_time(site: Site) -> None:
+    order: list[str] = []
+
+    def use() -> None:
+        with site.offered.in_use("s0"):
+            order.append("second")
+
+    thread = threading.Thread(target=use)
+    with site.offered.in_use("s0"):
+        thread.start()
+        thread.join(0.05)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]

@@ -17,6 +17,8 @@ from evenhand.web.offered import concept_choices, method_choices
 from evenhand.web.site import Site
 from evenhand.web.worker import BusyError, SlowError
 
+WAIT = 5  # seconds before a reader asks again
+
 
 async def explore(request: Request) -> Response:
     """List the explore pages."""
@@ -63,7 +65,9 @@ def _problem(site: Site, tool: ExploreTool, fields: FormFields, error: EvenhandE
     content = _form(site, tool, fields) | {"problem": error.message, "hint": error.hint}
     response = site.page(f"explore-{tool.id}.html", status, **content)
     if waits:
-        response.headers["retry-after"] = "5"
+        response.headers["retry-after"] = str(WAIT)
+        if not tool.posts:
+            response.headers["refresh"] = str(WAIT)  # the browser asks again by itself
     return response
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from evenhand import mitigations, subspaces, words
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandError, UsageError
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
@@ -16,6 +18,7 @@ from evenhand.web.worker import BoundedCache
 
 TRAINING = "evenhand.mitigations.training."  # methods that train for minutes, which no reader waits for
 NO_METHOD = "none"
+DEFAULT_CONCEPT, DEFAULT_METHOD = "gender", "linear"
 
 
 class OfferedSubjects:
@@ -23,7 +26,7 @@ class OfferedSubjects:
 
     def __init__(self, subjects: Sequence[Subject], limits: PageLimits) -> None:
         self._subjects = {f"s{number}": subject for number, subject in enumerate(subjects)}
-        self._limits = limits
+        self._locks = {id: threading.RLock() for id in self._subjects}
         self._axes = BoundedCache(limits.cached)
         self._changed = BoundedCache(limits.cached, limits.cached_bytes)
         self._models = BoundedCache(limits.cached)
@@ -45,9 +48,17 @@ class OfferedSubjects:
             raise UsageError("this subject is not offered", hint="choose one of the list")
         return self._subjects[id]
 
+    @contextmanager
+    def in_use(self, id: str) -> Iterator[Subject]:
+        """Give one thread the use of a subject: a view is opened once, and models cannot be used by two threads."""
+        subject = self.subject(id)
+        with self._locks[id]:
+            yield subject
+
     def vectors(self, id: str) -> Vectors:
         """Return the vectors of a subject."""
-        vectors: Vectors = self.subject(id).view("vectors")
+        with self.in_use(id) as subject:
+            vectors: Vectors = subject.view("vectors")
         return vectors
 
     def axis(self, id: str, concept: str) -> Subspace:
@@ -69,7 +80,8 @@ class OfferedSubjects:
         """Return the inference models of a subject; those of word vectors read the vectors after the method."""
         subject = self.subject(id)
         if method == NO_METHOD or "vectors" not in subject.offers:
-            original: NLIEnsemble = subject.view("inference")
+            with self.in_use(id):
+                original: NLIEnsemble = subject.view("inference")
             return original
 
         def open_models() -> NLIEnsemble:
@@ -82,6 +94,15 @@ class OfferedSubjects:
             return models.ensemble(after)
 
         return self._models.get((id, concept, method), open_models)
+
+    def warm_up(self) -> None:
+        """Open what the explore pages ask first, so that the first answers are quick too."""
+        for view in ("vectors", "inference", "likelihood"):
+            for id in self.offering(view):
+                with suppress(EvenhandError), self.in_use(id) as subject:  # a page that needs it says what is wrong
+                    subject.view(view)
+        if first := next(iter(self.offering("vectors")), ""):
+            self.changed(first, DEFAULT_CONCEPT, DEFAULT_METHOD).unit  # noqa: B018 (computed once and kept)
 
 
 def _bytes(vectors: Vectors) -> int:

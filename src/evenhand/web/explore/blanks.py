@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood, TokenLikelihood, filler_tokens, score_fillers
 from evenhand.web.fields import FormFields
@@ -24,18 +25,16 @@ def example(offered: OfferedSubjects, fields: FormFields) -> dict[str, str]:
 
 def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
     """Return log-probability, share among the fillers and number of tokens of each filler."""
-    subject = offered.subject(fields.choice("subject", offered.offering("likelihood"), ""))
+    chosen = fields.choice("subject", offered.offering("likelihood"), "")
     sentence, fillers = fields.sentence("sentence"), fields.phrases("fillers")
     if sentence.count(BLANK) != 1:
         raise UsageError(f"the sentence has {sentence.count(BLANK)} blanks", hint="write {} once, for the blank")
     if not 1 <= len(fillers) <= fields.limits.sentences:
         raise UsageError("there are no fillers", hint="write words separated by commas")
-    view: Likelihood = subject.view("likelihood")
-    if isinstance(view, TokenLikelihood):
-        logs = np.asarray(view.filler_log_probabilities([sentence], fillers))[0]
-        tokens = filler_tokens(view, [sentence], fillers)[0].tolist()
-    else:
-        logs, tokens = np.asarray(score_fillers(view, [sentence], fillers, None))[0], [None] * len(fillers)
+    with offered.in_use(chosen) as subject:
+        view: Likelihood = subject.view("likelihood")
+        logs, tokens = _scores(view, sentence, fillers)
+        top = view.top_fillers([sentence], TOP)[0] if isinstance(view, MaskedLikelihood) else []
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
     order = np.argsort(-logs, kind="stable").tolist()
@@ -43,6 +42,14 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
         "model": subject.name,
         "masked": isinstance(view, MaskedLikelihood),
         "rows": [(fillers[place], float(logs[place]), float(shares[place]), tokens[place]) for place in order],
-        "several": len({count for count in tokens if count is not None}) > 1,
-        "top": view.top_fillers([sentence], TOP)[0] if isinstance(view, MaskedLikelihood) else [],
+        "several": len(set(tokens)) > 1,
+        "top": top,
     }
+
+
+def _scores(view: Likelihood, sentence: str, fillers: list[str]) -> tuple[Vector64, list[int | None]]:
+    """Return the log-probability of each filler and the number of its tokens, which not every model tells."""
+    if isinstance(view, TokenLikelihood):
+        logs = view.filler_log_probabilities([sentence], fillers)
+        return np.asarray(logs)[0], filler_tokens(view, [sentence], fillers)[0].tolist()
+    return np.asarray(score_fillers(view, [sentence], fillers, None))[0], [None] * len(fillers)

@@ -42,7 +42,8 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
     stages = {"original": before}
     if method != NO_METHOD:
         stages[method] = offered.models(subject, concept, method)
-    results = {name: probabilities(models, pairs).reshape(shape) for name, models in stages.items()}
+    with offered.in_use(subject):
+        results = {name: probabilities(models, pairs).reshape(shape) for name, models in stages.items()}
     return {
         "labels": LABELS,
         "hypotheses": [

@@ -8,12 +8,19 @@ from evenhand import words
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 from evenhand.web.fields import FormFields
-from evenhand.web.offered import NO_METHOD, OfferedSubjects, concept_choices, method_choices
+from evenhand.web.offered import (
+    DEFAULT_CONCEPT,
+    DEFAULT_METHOD,
+    NO_METHOD,
+    OfferedSubjects,
+    concept_choices,
+    method_choices,
+)
 
 
 def vector_example(offered: OfferedSubjects, view: str = "vectors") -> dict[str, str]:
     """Return the default choices."""
-    return {"subject": next(iter(offered.offering(view)), ""), "concept": "gender", "method": "linear"}
+    return {"subject": next(iter(offered.offering(view)), ""), "concept": DEFAULT_CONCEPT, "method": DEFAULT_METHOD}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 "use strict";
 
 const PAUSE = 300; // milliseconds without a key before a form is sent
+const WAIT = 5000; // milliseconds before a computation that takes long is asked for again
 
 function replaceResult(text) {
   const next = new DOMParser().parseFromString(text, "text/html").getElementById("result");
@@ -27,6 +28,7 @@ function answerLive(form) {
         signal: asking.signal,
       });
       replaceResult(await answer.text());
+      if (answer.status === 503) timer = setTimeout(ask, WAIT);
       if (!posts && answer.ok) history.replaceState(null, "", address);
     } catch (problem) {
       if (problem.name !== "AbortError") result.textContent = "The server does not answer. Is `evenhand serve` still running?";
