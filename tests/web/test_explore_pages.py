@@ -21,7 +21,7 @@ from evenhand.web import create_app
 from evenhand.web.explore import TOOLS, association, axis, blanks, contexts, inference, neighbours
 from evenhand.web.fields import FormFields
 from evenhand.web.limits import PageLimits
-from evenhand.web.offered import method_choices
+from evenhand.web.offered import AT_EACH_END, method_choices
 from evenhand.web.site import Site
 
 
@@ -58,7 +58,7 @@ def test_the_dots_lie_where_the_values_say(site: Site) -> None:
 
 def test_without_words_the_axis_shows_its_ends(site: Site) -> None:
     words = [line[0] for line in axis.answer(site.offered, fields(words="", method="none"))["table"]]
-    assert len(words) == 2 * axis.AT_EACH_END
+    assert len(words) == 2 * AT_EACH_END
     assert not {"she", "he", "woman", "man"} & set(words)
 
 

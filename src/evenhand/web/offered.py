@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+
+import numpy as np
 
 from evenhand import mitigations, subspaces, words
 from evenhand.errors import EvenhandError, UsageError
@@ -15,9 +18,12 @@ from evenhand.subjects.subject import VIEWS
 from evenhand.subspaces import Subspace
 from evenhand.web.limits import PageLimits
 from evenhand.web.worker import BoundedCache
+from evenhand.words import Concept
 
 TRAINING = "evenhand.mitigations.training."  # methods that train for minutes, which no reader waits for
 NO_METHOD = "none"
+AT_EACH_END = 10  # words at an end of the axis
+FREQUENT = 20_000  # rows among which they are chosen: rare words are at the ends by noise
 DEFAULT_CONCEPT, DEFAULT_METHOD = "gender", "linear"
 
 
@@ -27,7 +33,7 @@ class OfferedSubjects:
     def __init__(self, subjects: Sequence[Subject], limits: PageLimits) -> None:
         self._subjects = {f"s{number}": subject for number, subject in enumerate(subjects)}
         self._locks = {id: threading.RLock() for id in self._subjects}
-        self._axes = BoundedCache(limits.cached)
+        self._axes, self._ends = BoundedCache(limits.cached), BoundedCache(limits.cached)
         self._changed = BoundedCache(limits.cached, limits.cached_bytes)
         self._models = BoundedCache(limits.cached)
 
@@ -64,6 +70,21 @@ class OfferedSubjects:
     def axis(self, id: str, concept: str) -> Subspace:
         """Return the direction of a concept in the original vectors."""
         return self._axes.get((id, concept), lambda: subspaces.learn(self.vectors(id), words.concept(concept)))
+
+    def ends(self, id: str, concept: str) -> tuple[str, ...]:
+        """Return the frequent words furthest to either end of the axis, without those that name the groups."""
+        return self._ends.get((id, concept), lambda: self._find_ends(id, words.concept(concept)))
+
+    def _find_ends(self, id: str, concept: Concept) -> tuple[str, ...]:
+        vectors, direction = self.vectors(id), self.axis(id, concept.name).basis[0]
+        groups = (*concept.groups.values(), *concept.names.values(), concept.specific)
+        about = {word.lower() for group in groups for word in group}
+        rows = [
+            row for row, word in enumerate(vectors.words[:FREQUENT]) if word.isalpha() and word.lower() not in about
+        ]
+        order = np.argsort(vectors.unit[rows] @ direction, kind="stable").tolist()
+        ends = dict.fromkeys([*order[:AT_EACH_END], *order[-AT_EACH_END:]])
+        return tuple(vectors.words[rows[place]] for place in ends)
 
     def changed(self, id: str, concept: str, method: str) -> Vectors:
         """Return the vectors of a subject after a method; `none` is the original."""
@@ -109,12 +130,14 @@ def _bytes(vectors: Vectors) -> int:
     return 2 * int(vectors.matrix.nbytes)  # the rows of unit length are kept with the matrix
 
 
+@cache
 def method_choices() -> dict[str, str]:
     """Return id and title of the methods that the page fits while a reader waits, after `none`."""
     quick = [id for id in mitigations.ids("vectors") if not mitigations.get(id).__module__.startswith(TRAINING)]
     return {NO_METHOD: "no method", **{id: mitigations.get(id).title for id in sorted(quick)}}
 
 
+@cache
 def concept_choices() -> dict[str, str]:
     """Return the shipped concepts."""
     return {id: id for id in words.ids("concept")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from evenhand import words
 from evenhand.errors import UsageError
 from evenhand.measures import Measurement
@@ -17,6 +19,7 @@ DEFAULT = "weat-6"
 LEAST = 2  # words of a target set: with one the effect size is always 2 or -2
 
 
+@cache
 def query_choices() -> dict[str, str]:
     """Return the shipped queries that WEAT can ask."""
     fitting = {id: words.query(id) for id in words.ids("query")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenhand import words
 from evenhand.errors import VocabularyError
 from evenhand.web.explore.dot_plot import dot_plot
 from evenhand.web.explore.vector_form import BeforeAfter, vector_example
@@ -15,8 +14,6 @@ OCCUPATIONS = (
     "nurse librarian dancer teacher receptionist doctor lawyer journalist chef professor programmer scientist pilot "
     "mechanic engineer carpenter"
 )
-AT_EACH_END = 10  # words shown where the list is empty
-FREQUENT = 20_000  # rows among which they are chosen: rare words are at the ends by noise
 
 
 def example(offered: OfferedSubjects, fields: FormFields) -> dict[str, str]:
@@ -27,7 +24,7 @@ def example(offered: OfferedSubjects, fields: FormFields) -> dict[str, str]:
 def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
     """Return the position of each word, as a plot and as a table."""
     chosen = BeforeAfter.chosen(offered, fields)
-    asked = fields.words("words") or _extreme_words(chosen)
+    asked = fields.words("words") or offered.ends(chosen.subject, chosen.concept)
     located, coverage = chosen.before.locate(asked)
     if not len(located):
         raise VocabularyError(f"{chosen.before.name} has none of these words", hint="check the spelling")
@@ -43,21 +40,3 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
         "missing": coverage.missing,
         "spread": (float(np.abs(before).mean()), float(np.abs(after).mean()) if after else None),
     }
-
-
-def _extreme_words(chosen: BeforeAfter) -> list[str]:
-    """Return the frequent words furthest to either end, without those that are about the concept by meaning."""
-    concept, vectors = words.concept(chosen.concept), chosen.before
-    about = {word for group in (*concept.groups.values(), *concept.names.values(), concept.specific) for word in group}
-    rows = [
-        row for row, word in enumerate(vectors.words[:FREQUENT]) if word.isalpha() and not vectors_match(word, about)
-    ]
-    values = vectors.unit[rows] @ chosen.axis.basis[0]
-    order = np.argsort(values, kind="stable")
-    ends = [*order[:AT_EACH_END], *order[-AT_EACH_END:]]
-    return [vectors.words[rows[place]] for place in dict.fromkeys(int(end) for end in ends)]
-
-
-def vectors_match(word: str, about: set[str]) -> bool:
-    """Return whether a word is one of a list, in any case."""
-    return word in about or word.lower() in about or word.title() in about
