@@ -88,6 +88,21 @@ def test_what_cannot_be_served_is_said(
     assert message in result.stderr
 
 
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    result = CliRunner().invoke(app, ["serve"])
+    assert result.exit_code == 1
+    assert 'pip install "evenhand[web]"' in result.stderr
+
+
+@pytest.mark.parametrize(("display", "opens"), [("", False), (":0", True)])
+def test_a_browser_is_opened_on_a_desktop_only(monkeypatch: pytest.MonkeyPatch, display: str, opens: bool) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert server.has_desktop() == opens
+
+
 def test_a_port_in_use_is_an_error() -> None:
     with server.listen("127.0.0.1", 0) as first, pytest.raises(OutputError, match="cannot listen"):
         server.listen("127.0.0.1", first.getsockname()[1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import threading
 import webbrowser
 from typing import TYPE_CHECKING
@@ -35,6 +37,11 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(f"cannot listen on {host} port {port}: {reason}", hint="choose another port, or 0") from None
+
+
+def has_desktop() -> bool:
+    """Return whether a browser can be opened in a window; elsewhere one might take over the terminal."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def address_of(listening: socket.socket, host: str) -> str:

@@ -70,4 +70,4 @@ def serve(
         show_plain(address)
         note("serving; Ctrl-C stops it")
     sys.stdout.flush()  # whoever reads the address waits for it
-    server.serve(app, listening, browser="" if no_browser else address)
+    server.serve(app, listening, browser=address if server.has_desktop() and not no_browser else "")
