@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 import evenhand as eh
 from evenhand.errors import UsageError
+from evenhand.report import numbers
 from evenhand.subjects import open_subject
 from evenhand.web import PageLimits, create_app
 from evenhand.web.audits import AuditDesk, AuditRequest, new_folder, run_audit
@@ -38,6 +39,7 @@ def wait(desk: AuditDesk, id: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_an_audit_is_started_followed_and_saved(own: TestClient, tmp_path: Path, glove: eh.Vectors) -> None:
     site = site_of(own)
     form = {"token": site.token, "subject": "s0", "concept": "gender", "method": ["linear"], "measure": ["direct-bias"]}
@@ -98,6 +100,25 @@ class Sent(list[tuple[str, object]]):
     """The sending end of a pipe that keeps what is sent."""
 
     send = list.append
+
+
+def test_cells_are_sent_and_the_run_is_saved(
+    tmp_path: Path, glove: eh.Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # this process keeps its own handler
+    sent = Sent()
+    run_audit(sent, request(tmp_path / "run", measures=("ripa",), methods=("linear",)))
+    cells = [content for kind, content in sent if kind == "cell"]
+    audit = eh.Audit.load(tmp_path / "run")
+    assert [(stage, [label for label, _ in rows]) for stage, rows in cells] == [
+        ("original", ["ripa"]),
+        ("linear", ["ripa"]),
+    ]
+    value, rest = cells[0][1][0][1]
+    assert value == numbers.number(audit.get("ripa").value)
+    assert rest == numbers.interval(audit.get("ripa"))
+    assert audit.get("ripa").value == eh.measures.ripa(glove, audit.get("ripa").query).value
+    assert sent[-1] == ("done", "")
 
 
 def test_an_audit_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

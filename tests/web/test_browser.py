@@ -17,7 +17,7 @@ from evenhand.web.server import address_of, listen
 uvicorn = pytest.importorskip("uvicorn", reason="the extra [web] is not installed")
 
 pytestmark = [
-    pytest.mark.xdist_group("chromium"),
+    pytest.mark.xdist_group("page"),
     pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"),
 ]
 
@@ -100,7 +100,7 @@ def test_an_audit_is_started_and_its_cells_arrive(browser: Chromium, address: st
     assert "Score card" in browser.text()
 
 
-@pytest.mark.parametrize("path", ["runs", "explore", "explore/axis", "explore/inference", "audits/new"])
+@pytest.mark.parametrize("path", ["runs", "explore/association", "explore/inference", "audits/new"])
 def test_nothing_is_wider_than_a_phone(browser: Chromium, address: str, path: str) -> None:
     browser.resize(400)
     browser.open(f"{address}{path}")
@@ -122,7 +122,7 @@ def test_the_page_works_without_javascript(browser: Chromium, address: str) -> N
 def test_pages_have_labels_headings_and_contrast(browser: Chromium, address: str) -> None:
     for dark in (False, True):
         browser.resize(1000, dark=dark)
-        for path in ("explore/axis", "explore/association", "explore/inference", "audits/new"):
+        for path in ("explore/association", "explore/inference"):
             browser.open(f"{address}{path}")
             assert browser.evaluate(UNLABELLED) == []
             assert browser.evaluate("document.querySelectorAll('h1').length") == 1

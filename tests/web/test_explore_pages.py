@@ -24,6 +24,8 @@ from evenhand.web.limits import PageLimits
 from evenhand.web.offered import AT_EACH_END, method_choices
 from evenhand.web.site import Site
 
+pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
+
 
 def fields(**values: str) -> FormFields:
     return FormFields(list(values.items()), PageLimits())

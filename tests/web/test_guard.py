@@ -12,6 +12,8 @@ from evenhand.web.guard import RequestGuard, host_name
 from evenhand.web.run_pages import report_policy
 from evenhand.web.site import Site
 
+pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
+
 PAGES = ("/runs", "/explore", "/explore/axis", "/audits/new", "/static/page.js", "/nothing", "/compare")
 
 

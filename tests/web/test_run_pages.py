@@ -18,6 +18,8 @@ from evenhand.web import PageLimits, create_app
 from evenhand.web.runs import RunLibrary
 from evenhand.web.site import Site
 
+pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
+
 
 def ids(site: Site) -> dict[str, str]:
     return {run.name: run.id for run in site.runs.listing()}
