@@ -40,7 +40,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,models,gensim,ray,japanese]"
+	$(PIP) --editable ".[dev,models,gensim,ray,japanese,web]"
 	touch $@
 
 clean:

@@ -33,6 +33,7 @@ from evenhand.cli.verbs.nli import sub_app as nli
 from evenhand.cli.verbs.probe import probe
 from evenhand.cli.verbs.report import report
 from evenhand.cli.verbs.reproduce import reproduce
+from evenhand.cli.verbs.serve import serve
 from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
@@ -48,6 +49,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "probe": probe,
     "report": report,
+    "serve": serve,
     "check": check,
     "list": listing,
     "show": show,
