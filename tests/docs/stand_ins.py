@@ -10,7 +10,7 @@ from evenhand.data import catalog
 from evenhand.data.local_copies import data_path
 
 MODELS = {  # the name in the documentation, the class, and settings of its configuration
-    "my-bert": ("BertForMaskedLM", {}),
+    "my-bert": ("BertForMaskedLM", {"num_hidden_layers": 4}),
     "my-gpt2": ("GPT2LMHeadModel", {}),
     "my-encoder": ("BertModel", {}),
     "my-classifier": ("BertForSequenceClassification", {"id2label": {0: "negative", 1: "positive"}}),
