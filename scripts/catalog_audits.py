@@ -12,7 +12,8 @@ everything, to try the script on any machine. Needs torch, transformers, scipy a
 An encoder is audited as it is, then with methods at its word table (linear, inlp, leace, random), at its last layer
 (leace, sentence-debias) and inside all layers (scrubbing). A causal language model is audited as it is, with methods at
 its word table (linear) and at its middle layer (linear, leace, random), with self-debias, and after further training on
-WikiText-2: as it is (the control), with counterfactual copies, with more dropout.
+WikiText-2: as it is (the control), with counterfactual copies, with more dropout. A masked language model is audited as
+an encoder is, with self-debias, and after further training.
 
 On a machine that receives at most 44 MiB with a command, the parts of scripts/catalog_carry.py travel one by one:
 
@@ -117,6 +118,11 @@ def stages(folder: Path) -> list[str]:
             f"linear@{middle}", f"random@{middle}", "linear",
         ]  # fmt: skip
     last = f"layer:{layers}"
+    if any("MaskedLM" in name for name in config.get("architectures") or ()):
+        return [
+            ORIGINAL, "cda-tuning", "fine-tuning", "dropout-tuning", "self-debias", "linear", "leace", f"leace@{last}",
+            "sentence-debias", "scrubbing", "random",
+        ]  # fmt: skip
     return [ORIGINAL, "linear", "leace", "inlp", "sentence-debias", "scrubbing", f"leace@{last}", "random"]
 
 
