@@ -66,7 +66,7 @@ def _changed(value: Any, choose: random.Random) -> Any:
         if action < 0.3:
             return value[:place] + [value[place]] * choose.choice((2, 3)) + value[place + 1 :]
         return [*value[:place], _changed(value[place], choose), *value[place + 1 :]]
-    if isinstance(value, int | float) and not isinstance(value, bool) and choose.random() < 0.4:
+    if isinstance(value, int | float) and abs(value) < 1e300 and choose.random() < 0.4:
         return value + choose.choice((-1, 1, 0.5, 255))
     if isinstance(value, str) and value and choose.random() < 0.3:
         place = choose.randrange(len(value))

@@ -328,18 +328,16 @@ def lm_configs() -> list[bytes]:
     return [json.dumps(config).encode()]
 
 
-def checkpoints() -> list[bytes]:
-    """Return checkpoints of both kinds of training."""
+def checkpoints(kind: str) -> list[bytes]:
+    """Return a checkpoint of a training: `nli` or `lm`."""
     from safetensors.numpy import save
 
     standing = {"epoch": 1, "best": [0.5], "best_epoch": [1], "done": [False], "history": [[{"epoch": 1}]]}
     nli = {"format": 1, "fingerprint": {}, "standing": standing}
     lm = {"format": 2, "identity": {}, "place": {"epoch": 1, "step": 0, "seconds": 0.1}, "history": []}
     tensors = {"now.x": np.ones(2, np.float32)}
-    return [
-        save(tensors, metadata={name: json.dumps(content)})
-        for name, content in (("evenhand-nli-checkpoint", nli), ("evenhand-lm-training", lm))
-    ]
+    name, content = ("evenhand-nli-checkpoint", nli) if kind == "nli" else ("evenhand-lm-training", lm)
+    return [save(tensors, metadata={name: json.dumps(content)})]
 
 
 def crows_pairs() -> list[bytes]:

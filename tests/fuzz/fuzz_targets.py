@@ -345,7 +345,7 @@ def _lm_config(path: Path) -> object:
     return read_folder_config(path.parent), read_vocabulary(path.parent)
 
 
-@target("nli-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints()], wrap=framed, needs=("torch",))
+@target("nli-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints("nli")], wrap=framed, needs=("torch",))
 def _nli_checkpoint(path: Path) -> object:
     from evenhand.models.nli.training.checkpoint import EarlyStopping, read_checkpoint
 
@@ -353,7 +353,7 @@ def _nli_checkpoint(path: Path) -> object:
     return EarlyStopping.from_dict(about["standing"])
 
 
-@target("lm-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints()], wrap=framed, needs=("torch",))
+@target("lm-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints("lm")], wrap=framed, needs=("torch",))
 def _lm_checkpoint(path: Path) -> object:
     from evenhand.models.lm.training_state import _read_checkpoint
 
