@@ -80,7 +80,9 @@ def test_the_reader_implements_every_keyword_of_the_schema() -> None:
         (("results", 3, "status"), "undefined", "expected null"),
     ],
 )
-def test_a_damaged_record_is_refused_and_the_value_named(place: tuple[str | int, ...], value: object, told: str) -> None:
+def test_a_damaged_record_is_refused_and_the_value_named(
+    place: tuple[str | int, ...], value: object, told: str
+) -> None:
     record = json.loads(OLD[-1].read_text())
     part = record
     for key in place[:-1]:

@@ -37,9 +37,8 @@ def fuzz(name: str, arguments: list[str]) -> None:
 
     chosen = TARGETS[name]
     for seed in chosen.seeds():  # also loads what is imported on first use
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            with atheris.instrument_imports(include=["evenhand"]):
-                chosen.execute(chosen.prepare(Path(folder)), seed)
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, atheris.instrument_imports(include=["evenhand"]):
+            chosen.execute(chosen.prepare(Path(folder)), seed)
     path = chosen.prepare(Path(tempfile.mkdtemp(dir="/dev/shm")))
 
     def mutated(data: bytes, most: int, seed: int) -> bytes:
@@ -88,7 +87,9 @@ def run(name: str, seconds: float) -> dict[str, object]:
 def _keep(name: str, artefact: Path, log: str) -> str:
     (FOUND / name).mkdir(parents=True, exist_ok=True)
     content = artefact.read_bytes()
-    (FOUND / name / f"{artefact.name.partition('-')[0]}-{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(content)
+    (FOUND / name / f"{artefact.name.partition('-')[0]}-{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(
+        content
+    )
     lines = [line for line in log.splitlines() if re.match(r"\S*(Error|Exception|ERROR)\b", line)]
     return (lines or [artefact.name])[0][:300]
 

@@ -43,32 +43,46 @@ def mutate_json(data: bytes, choose: random.Random) -> bytes | None:
 
 def _changed(value: Any, choose: random.Random) -> Any:
     """Return the value with one of its parts changed, more often a deep one than the value itself."""
-    if isinstance(value, str) and value[:1] in ("{", "[") and choose.random() < 0.9:
+    if choose.random() < 0.92 and value:
+        if isinstance(value, dict):
+            return _changed_object(value, choose)
+        if isinstance(value, list):
+            return _changed_list(value, choose)
+        if isinstance(value, str):
+            return _changed_text(value, choose)
+    if isinstance(value, int | float) and abs(value) < 1e300 and choose.random() < 0.4:
+        return value + choose.choice((-1, 1, 0.5, 255))
+    return choose.choice(HOSTILE)
+
+
+def _changed_object(value: dict[str, Any], choose: random.Random) -> dict[str, Any]:
+    key, action = choose.choice(list(value)), choose.random()
+    if action < 0.12:
+        return {name: item for name, item in value.items() if name != key}
+    if action < 0.2:
+        return {(str(choose.choice(HOSTILE)) if name == key else name): item for name, item in value.items()}
+    if action < 0.28:
+        return {**value, key: value[choose.choice(list(value))]}
+    return {**value, key: _changed(value[key], choose)}
+
+
+def _changed_list(value: list[Any], choose: random.Random) -> list[Any]:
+    place, action = choose.randrange(len(value)), choose.random()
+    if action < 0.15:
+        return value[:place] + value[place + 1 :]
+    if action < 0.3:
+        return value[:place] + [value[place]] * choose.choice((2, 3)) + value[place + 1 :]
+    return [*value[:place], _changed(value[place], choose), *value[place + 1 :]]
+
+
+def _changed_text(value: str, choose: random.Random) -> Any:
+    """Change the JSON inside a text, as metadata hold it; put something hostile into any other."""
+    if value[0] in "{[":
         try:
             return json.dumps(_changed(json.loads(value), choose))
         except (ValueError, RecursionError):
             return choose.choice(HOSTILE)
-    if isinstance(value, dict) and value and choose.random() < 0.93:
-        key = choose.choice(list(value))
-        action = choose.random()
-        if action < 0.12:
-            return {name: item for name, item in value.items() if name != key}
-        if action < 0.2:
-            return {(str(choose.choice(HOSTILE)) if name == key else name): item for name, item in value.items()}
-        if action < 0.28:
-            return {**value, key: value[choose.choice(list(value))]}
-        return {**value, key: _changed(value[key], choose)}
-    if isinstance(value, list) and value and choose.random() < 0.9:
-        place = choose.randrange(len(value))
-        action = choose.random()
-        if action < 0.15:
-            return value[:place] + value[place + 1 :]
-        if action < 0.3:
-            return value[:place] + [value[place]] * choose.choice((2, 3)) + value[place + 1 :]
-        return [*value[:place], _changed(value[place], choose), *value[place + 1 :]]
-    if isinstance(value, int | float) and abs(value) < 1e300 and choose.random() < 0.4:
-        return value + choose.choice((-1, 1, 0.5, 255))
-    if isinstance(value, str) and value and choose.random() < 0.3:
-        place = choose.randrange(len(value))
-        return value[:place] + str(choose.choice(HOSTILE))[:20] + value[place + choose.randrange(2) :]
-    return choose.choice(HOSTILE)
+    if choose.random() < 0.6:
+        return choose.choice(HOSTILE)
+    place = choose.randrange(len(value))
+    return value[:place] + str(choose.choice(HOSTILE))[:20] + value[place + choose.randrange(2) :]

@@ -148,13 +148,17 @@ def onnx() -> list[bytes]:
     """Return a graph with a word table, a linear layer and a constant."""
 
     def tensor(name: bytes, array: np.ndarray) -> bytes:
-        return b"".join(proto(1, size) for size in array.shape) + proto(2, 1) + proto(8, name) + proto(9, array.tobytes())
+        return (
+            b"".join(proto(1, size) for size in array.shape) + proto(2, 1) + proto(8, name) + proto(9, array.tobytes())
+        )
 
     table = tensor(b"embeddings.word_embeddings.weight", np.ones((2, 2), "<f4"))
     matrix = tensor(b"onnx::MatMul_1", np.ones((2, 2), "<f4"))
     bias = tensor(b"encoder.layer.0.dense.bias", np.ones(2, "<f4"))
     node = proto(1, b"x") + proto(1, b"onnx::MatMul_1") + proto(2, b"y")
-    node += proto(3, b"/encoder/layer.0/dense/MatMul") + proto(4, b"MatMul") + proto(5, proto(1, b"transB") + proto(3, 1))
+    node += (
+        proto(3, b"/encoder/layer.0/dense/MatMul") + proto(4, b"MatMul") + proto(5, proto(1, b"transB") + proto(3, 1))
+    )
     constant = proto(2, b"h") + proto(4, b"Constant") + proto(5, proto(1, b"value") + proto(5, matrix))
     graph = b"".join(proto(5, part) for part in (table, matrix, bias)) + proto(1, node) + proto(1, constant)
     return [proto(1, 8) + proto(7, graph)]
@@ -226,12 +230,20 @@ def predictions_csv() -> list[bytes]:
 
 def pairs_jsonl() -> list[bytes]:
     """Return labelled pairs as JSON lines."""
-    return [(ROWS + '{"sentence1": "x", "sentence2": "y", "gold_label": "neutral"}\n{"premise": "x", "hypothesis": "y", "label": 2}\n').encode()]
+    return [
+        (
+            ROWS
+            + '{"sentence1": "x", "sentence2": "y", "gold_label": "neutral"}\n{"premise": "x", "hypothesis": "y", "label": 2}\n'
+        ).encode()
+    ]
 
 
 def pairs_tsv() -> list[bytes]:
     """Return labelled pairs as SNLI and HANS have them."""
-    return [b"gold_label\tsentence1\tsentence2\nentailment\ta b\ta c\nneutral\ta\tb\n-\ta\tb\n", b"premise\thypothesis\tlabel\na\tb\t0\na\tc\t1\n"]
+    return [
+        b"gold_label\tsentence1\tsentence2\nentailment\ta b\ta c\nneutral\ta\tb\n-\ta\tb\n",
+        b"premise\thypothesis\tlabel\na\tb\t0\na\tc\t1\n",
+    ]
 
 
 def pairs_csv() -> list[bytes]:
@@ -342,12 +354,16 @@ def checkpoints(kind: str) -> list[bytes]:
 
 def crows_pairs() -> list[bytes]:
     """Return two pairs."""
-    return [b"sent_more,sent_less,stereo_antistereo,bias_type\nShe cooks.,He cooks.,stereo,gender\nA.,B.,antistereo,age\n"]
+    return [
+        b"sent_more,sent_less,stereo_antistereo,bias_type\nShe cooks.,He cooks.,stereo,gender\nA.,B.,antistereo,age\n"
+    ]
 
 
 def stereoset() -> list[bytes]:
     """Return one example of each task."""
-    sentences = [{"gold_label": label, "id": label, "sentence": "a"} for label in ("stereotype", "anti-stereotype", "unrelated")]
+    sentences = [
+        {"gold_label": label, "id": label, "sentence": "a"} for label in ("stereotype", "anti-stereotype", "unrelated")
+    ]
     item = {"id": "1", "target": "t", "bias_type": "gender", "context": "BLANK is", "sentences": sentences}
     return [json.dumps({"data": {"intrasentence": [item], "intersentence": [item]}}).encode()]
 
@@ -364,7 +380,12 @@ def bbq() -> list[bytes]:
     return [json.dumps(item).encode() + b"\n"]
 
 
-WINOBIAS_FILES = [f"{side}_stereotyped_type{kind}.txt.{split}" for side in ("pro", "anti") for kind in (1, 2) for split in ("dev", "test")]
+WINOBIAS_FILES = [
+    f"{side}_stereotyped_type{kind}.txt.{split}"
+    for side in ("pro", "anti")
+    for kind in (1, 2)
+    for split in ("dev", "test")
+]
 WINOBIAS_FILES += ["male_occupations.txt", "female_occupations.txt"]
 
 
@@ -390,7 +411,10 @@ def winogenerated() -> list[bytes]:
     return [json.dumps(item).encode() + b"\n"]
 
 
-HOLISTIC = {"nouns.json": b'{"female": [["woman", "women"]]}', "sentence_templates.json": b'{"I am {noun_phrase}.": {}}'}
+HOLISTIC = {
+    "nouns.json": b'{"female": [["woman", "women"]]}',
+    "sentence_templates.json": b'{"I am {noun_phrase}.": {}}',
+}
 
 
 def holistic() -> list[bytes]:
@@ -400,29 +424,41 @@ def holistic() -> list[bytes]:
 
 def hurtlex() -> list[bytes]:
     """Return two words."""
-    return [b"id\tpos\tcategory\tstereotype\tlemma\tlevel\nEN1\tn\tcds\tno\tfool\tconservative\nEN2\tn\tan\tno\tape\tinclusive\n"]
+    return [
+        b"id\tpos\tcategory\tstereotype\tlemma\tlevel\nEN1\tn\tcds\tno\tfool\tconservative\nEN2\tn\tan\tno\tape\tinclusive\n"
+    ]
 
 
 def honest() -> list[bytes]:
     """Return one template."""
-    return [b"template_masked\traw\tidentity\ttype\tcategory\tnumber\nthe woman is [M].\t[I] is [M].\tthe woman\tterm\tfemale\tsingular\n"]
+    return [
+        b"template_masked\traw\tidentity\ttype\tcategory\tnumber\nthe woman is [M].\t[I] is [M].\tthe woman\tterm\tfemale\tsingular\n"
+    ]
 
 
 def sentence_tests() -> list[bytes]:
     """Return a test of four sets."""
-    roles = {role: {"category": role, "examples": ["This is a cat.", "A cat."]} for role in ("targ1", "targ2", "attr1", "attr2")}
+    roles = {
+        role: {"category": role, "examples": ["This is a cat.", "A cat."]}
+        for role in ("targ1", "targ2", "attr1", "attr2")
+    }
     return [json.dumps(roles).encode()]
 
 
 def modules() -> list[bytes]:
     """Return the modules of a sentence encoder."""
-    listed = [{"idx": 0, "path": "", "type": "st.models.Transformer"}, {"idx": 1, "path": "1_Pooling", "type": "st.models.Pooling"}]
+    listed = [
+        {"idx": 0, "path": "", "type": "st.models.Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": "st.models.Pooling"},
+    ]
     return [json.dumps(listed).encode()]
 
 
 def model_configs() -> list[bytes]:
     """Return a configuration of transformers."""
-    return [b'{"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 3, "id2label": {"0": "entailment"}}']
+    return [
+        b'{"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 3, "id2label": {"0": "entailment"}}'
+    ]
 
 
 def zips() -> list[bytes]:

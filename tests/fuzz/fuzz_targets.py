@@ -142,7 +142,9 @@ target(
     tokens=JSON_TOKENS,
 )(_vectors("safetensors"))  # fmt: skip
 target("vectors-gzip", "x.txt.gz", functools.partial(seeds.vectors, ".txt"), wrap=gzipped)(_vectors(None))
-target("vectors-parquet", "x.parquet", seeds.vocabulary_parquet, beside={"m.npy": seeds.MATRIX})(_vectors("parquet-npy"))
+target("vectors-parquet", "x.parquet", seeds.vocabulary_parquet, beside={"m.npy": seeds.MATRIX})(
+    _vectors("parquet-npy")
+)
 
 
 def _corpus(format_: str) -> Read:
@@ -223,7 +225,19 @@ def _elmo_options(path: Path) -> object:
     return ElmoOptions.load(path)
 
 
-TOML_TOKENS = (b"[concept]\n", b"[[queries]]\n", b'"""', b"'''", b" = ", b"[", b"]", b"\n", b'"\\ud800"', b"{", b"[" * 64)
+TOML_TOKENS = (
+    b"[concept]\n",
+    b"[[queries]]\n",
+    b'"""',
+    b"'''",
+    b" = ",
+    b"[",
+    b"]",
+    b"\n",
+    b'"\\ud800"',
+    b"{",
+    b"[" * 64,
+)
 
 
 @target("concept-toml", "c.toml", seeds.concepts, tokens=TOML_TOKENS)
@@ -324,7 +338,9 @@ def _cooccurrence(path: Path) -> object:
     return Cooccurrence.load(path)
 
 
-@target("nli-model", "m.safetensors", lambda: [unframed(s) for s in seeds.nli_models()], wrap=framed, tokens=JSON_TOKENS)
+@target(
+    "nli-model", "m.safetensors", lambda: [unframed(s) for s in seeds.nli_models()], wrap=framed, tokens=JSON_TOKENS
+)
 def _nli_model(path: Path) -> object:
     from evenhand.models.nli.loading import load
 
@@ -338,14 +354,22 @@ def _model_header(path: Path) -> object:
     return [read_tensor(info, name) for name, info in read_header(path).items()]
 
 
-@target("lm-config", "config.json", seeds.lm_configs, beside={"vocabulary.txt": b"<unk>\n<eos>\na\n"}, tokens=JSON_TOKENS)
+@target(
+    "lm-config", "config.json", seeds.lm_configs, beside={"vocabulary.txt": b"<unk>\n<eos>\na\n"}, tokens=JSON_TOKENS
+)
 def _lm_config(path: Path) -> object:
     from evenhand.models.lm.model_folder import read_folder_config, read_vocabulary
 
     return read_folder_config(path.parent), read_vocabulary(path.parent)
 
 
-@target("nli-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints("nli")], wrap=framed, needs=("torch",))
+@target(
+    "nli-checkpoint",
+    "c.safetensors",
+    lambda: [unframed(s) for s in seeds.checkpoints("nli")],
+    wrap=framed,
+    needs=("torch",),
+)
 def _nli_checkpoint(path: Path) -> object:
     from evenhand.models.nli.training.checkpoint import EarlyStopping, read_checkpoint
 
@@ -353,7 +377,13 @@ def _nli_checkpoint(path: Path) -> object:
     return EarlyStopping.from_dict(about["standing"])
 
 
-@target("lm-checkpoint", "c.safetensors", lambda: [unframed(s) for s in seeds.checkpoints("lm")], wrap=framed, needs=("torch",))
+@target(
+    "lm-checkpoint",
+    "c.safetensors",
+    lambda: [unframed(s) for s in seeds.checkpoints("lm")],
+    wrap=framed,
+    needs=("torch",),
+)
 def _lm_checkpoint(path: Path) -> object:
     from evenhand.models.lm.training_state import _read_checkpoint
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from evenhand.errors import UsageError
 from evenhand.files import bare_name, compression_of, output_errors, partial_name, replacing, writing
+from evenhand.folders import put_in_place
 from evenhand.words.probes.probe import Probe
 from evenhand.words.probes.rows import ROWS_AT_ONCE, PairTable, columns, records, tables
 
@@ -128,20 +129,9 @@ def _complete_folder(folder: Path) -> Iterator[Path]:
     try:
         yield partial
         with output_errors(folder):
-            _publish(partial, target)
+            put_in_place(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _publish(partial: Path, target: Path) -> None:
-    """Replace the target. A rename cannot replace a full folder, so the old one is moved aside first."""
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = target.with_name(partial_name(target))
-    target.rename(old)
-    partial.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _require_own_folder(target: Path) -> None:

@@ -121,4 +121,3 @@ def bbq_item(row: dict[str, object], metadata: dict[BBQKey, tuple[int | None, st
         target,
         label_type,
     )
-
