@@ -45,6 +45,10 @@ fuzz:
 floors:
 	PYTHON=$(PYTHON) .ci/floors
 
+# Wheel and sdist, installed and used without the repository; bill of materials and licences in dist/.
+release:
+	PYTHON=$(PYTHON) .ci/release
+
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .

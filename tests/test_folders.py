@@ -76,9 +76,14 @@ def _two(folder: Path) -> tuple[Path, Path]:
 def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "model"
     write(target, "old")
-    with pytest.raises(OutputError, match="No space"), replacing_folder(target) as partial:
-        (partial / "half").write_text("half")
-        raise OSError(28, "No space left on device")
+
+    def fail() -> None:
+        with replacing_folder(target) as partial:
+            (partial / "half").write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match="No space"):
+        fail()
     assert content(target) == {"sub/a": "old"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 WORDS = ("she", "he", "woman", "man", "nurse", "doctor", "cook", "pilot", "her", "him", "home", "work", "art", "code")
 PAIRS = [(f"a {x} works", f"a {y} works", ("entailment", "neutral", "contradiction")[n % 3])
-         for n, (x, y) in enumerate(zip(WORDS, WORDS[1:] + WORDS[:1]))]  # fmt: skip
+         for n, (x, y) in enumerate(zip(WORDS, WORDS[1:] + WORDS[:1], strict=True))]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,13 @@ def command(*arguments: str) -> Callable[[Path], int]:
     return run
 
 
-def add(name: str, prepare: Callable[[Path], None], run: Callable[[Path], int], read: Callable[[Path], object], **more: object) -> None:
+def add(
+    name: str,
+    prepare: Callable[[Path], None],
+    run: Callable[[Path], int],
+    read: Callable[[Path], object],
+    **more: object,
+) -> None:
     """Register a scenario."""
     SCENARIOS[name] = Scenario(name, prepare, run, read, **more)  # type: ignore[arg-type]
 
@@ -77,7 +83,9 @@ def write_vectors(path: Path, seed: int, words: tuple[str, ...] = WORDS) -> None
     """Write vectors as plain text, without evenhand."""
     rows = np.random.default_rng(seed).standard_normal((len(words), 20))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{word} {' '.join(f'{x:.5f}' for x in row)}\n" for word, row in zip(words, rows, strict=True)))
+    path.write_text(
+        "".join(f"{word} {' '.join(f'{x:.5f}' for x in row)}\n" for word, row in zip(words, rows, strict=True))
+    )
 
 
 def read_vectors(name: str, folder: Path) -> object:
@@ -123,7 +131,22 @@ DEBIAS = ("debias", "in.txt", "--method", "linear", "-o", "out.vec", "--save-map
 add("debias-vectors", _debiased, command(*DEBIAS), _read_debiased)
 add("debias-map", _debiased, command(*DEBIAS), _read_map)
 
-AUDIT = ("audit", "in.txt", "--measure", "direct-bias", "--measure", "ripa", "--measure", "clustering", "-m", "linear", "-m", "hard", "-o", "run")
+AUDIT = (
+    "audit",
+    "in.txt",
+    "--measure",
+    "direct-bias",
+    "--measure",
+    "ripa",
+    "--measure",
+    "clustering",
+    "-m",
+    "linear",
+    "-m",
+    "hard",
+    "-o",
+    "run",
+)
 
 
 def _audited(folder: Path) -> None:
@@ -137,7 +160,9 @@ def read_audit(folder: Path) -> object:
     from evenhand import Audit
 
     found = Audit.load(folder / "run")
-    rows = [[r.label, r.stage, r.measurement.value, r.measurement.interval, r.measurement.reason] for r in found.results]
+    rows = [
+        [r.label, r.stage, r.measurement.value, r.measurement.interval, r.measurement.reason] for r in found.results
+    ]
     return json.loads(json.dumps([found.manifest["subjects"][0]["sha256"], rows]))
 
 
@@ -195,7 +220,9 @@ def _read_texts(folder: Path) -> object:
     from evenhand.corpus.readers import Corpus, ReadLog
 
     corpus = Corpus(folder / "swapped", documents="line")
-    return hashlib.sha256("".join(text for shard in corpus.shards() for text in corpus.fragments(shard, ReadLog(False))).encode()).hexdigest()
+    return hashlib.sha256(
+        "".join(text for shard in corpus.shards() for text in corpus.fragments(shard, ReadLog(False))).encode()
+    ).hexdigest()
 
 
 CDA = ("debias", "corpus:texts", "--method", "cda", "--documents", "line", "-o", "swapped")
@@ -204,7 +231,9 @@ CDA = ("debias", "corpus:texts", "--method", "cda", "--documents", "line", "-o",
 def _read_augmented(folder: Path) -> object:
     from evenhand.errors import InputMissingError
 
-    record = json.loads((folder / "swapped" / ".augmentation.json").read_text()) if (folder / "swapped").exists() else {}
+    record = (
+        json.loads((folder / "swapped" / ".augmentation.json").read_text()) if (folder / "swapped").exists() else {}
+    )
     if len(record.get("files", ())) < 3:  # what a reader of the record takes for whole
         raise InputMissingError("the corpus is not complete")
     return _read_texts(folder)
@@ -239,7 +268,12 @@ def _read_pairs(folder: Path) -> object:
     return pl.read_parquet(folder / "pairs" / "data" / "*.parquet").hash_rows().sum()
 
 
-add("probe-export", _exported, command("probe", "--probe", "mab-explicit", "--sample", "200", "--export", "pairs"), _read_pairs)
+add(
+    "probe-export",
+    _exported,
+    command("probe", "--probe", "mab-explicit", "--sample", "200", "--export", "pairs"),
+    _read_pairs,
+)
 
 
 def _load_cached(folder: Path) -> int:

@@ -42,6 +42,9 @@ class Fault(NamedTuple):
     place: float = 0
 
 
+QUIET = Fault("none")
+
+
 class Outcome(NamedTuple):
     """What a forked process returned: exit code or negative signal, its answer, events and processor seconds."""
 
@@ -70,7 +73,7 @@ def install(fault: Fault, folder: Path, count: list[int]) -> None:
             path = arguments[0]
         else:
             return
-        if not isinstance(path, (str, bytes, os.PathLike)) or not os.fsdecode(os.path.abspath(path)).startswith(root):
+        if not isinstance(path, (str, bytes, os.PathLike)) or not str(folder / os.fsdecode(path)).startswith(root):
             return
         count[0] += 1
         if fault.kind == "event" and count[0] == fault.place:
@@ -84,7 +87,7 @@ def install(fault: Fault, folder: Path, count: list[int]) -> None:
     sys.addaudithook(hook)
 
 
-def forked(work: Callable[[], object], folder: Path, fault: Fault = Fault("none")) -> Outcome:
+def forked(work: Callable[[], object], folder: Path, fault: Fault = QUIET) -> Outcome:
     """Call a function in a process of its own, in a folder, with a fault."""
     receive, send = os.pipe()
     sys.stdout.flush()
@@ -109,7 +112,12 @@ def forked(work: Callable[[], object], folder: Path, fault: Fault = Fault("none"
             except BaseException as error:
                 answer, code = f"{type(error).__name__}: {error}", 71
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            report = [answer, count[0], time.process_time() - started, sorted(sys.modules) if fault.kind == "none" else []]
+            report = [
+                answer,
+                count[0],
+                time.process_time() - started,
+                sorted(sys.modules) if fault.kind == "none" else [],
+            ]
             os.write(send, json.dumps(report).encode() + b"\n")
         finally:
             os._exit(code if code < 128 else 1)
@@ -120,7 +128,14 @@ def forked(work: Callable[[], object], folder: Path, fault: Fault = Fault("none"
     code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     answer, events, seconds, modules = json.loads(text) if text else (None, 0, 0.0, [])
     for name in modules:  # later processes have them already
-        if name not in sys.modules and name.partition(".")[0] in ("evenhand", "polars", "scipy", "sklearn", "rich", "typer"):
+        if name not in sys.modules and name.partition(".")[0] in (
+            "evenhand",
+            "polars",
+            "scipy",
+            "sklearn",
+            "rich",
+            "typer",
+        ):
             try:
                 importlib.import_module(name)
             except Exception:
@@ -133,7 +148,11 @@ def visible(folder: Path) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     names = {path: path.relative_to(folder).parts for path in files}
     kept = {path: parts for path, parts in names.items() if not any(part.startswith(".") for part in parts)}
-    return {"/".join(parts): hashlib.sha256(path.read_bytes()).hexdigest() for path, parts in kept.items() if parts[0] != "cache"}
+    return {
+        "/".join(parts): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path, parts in kept.items()
+        if parts[0] != "cache"
+    }
 
 
 def read(scenario: Scenario, folder: Path) -> object:
@@ -165,7 +184,7 @@ def trials(scenario: Scenario, folder: Path, number: int, seed: int) -> dict[str
     problems = [] if undisturbed.code == 0 else [f"undisturbed: exit {undisturbed.code}, {_log(whole)}"]
     if isinstance(new, str) or (scenario.kept and isinstance(old, str)):
         problems.append(f"read: before {old}, after {new}")
-    choose, done = random.Random(f"{scenario.name} {seed}"), {name: 0 for name in FAULTS}
+    choose, done = random.Random(f"{scenario.name} {seed}"), dict.fromkeys(FAULTS, 0)
     for trial in range(number if not problems else 0):
         kind = FAULTS[trial % len(FAULTS)]
         place = {
@@ -197,7 +216,11 @@ def one_trial(
         allowed = [new]
     if seen not in allowed:
         return f"after exit {outcome.code} the result is {str(seen)[:300]}"
-    if not killed and (left := [path.name for path in folder.rglob("*.partial") if "cache" not in str(path)]) and fault.kind != "read-only":
+    if (
+        not killed
+        and (left := [path.name for path in folder.rglob("*.partial") if "cache" not in str(path)])
+        and fault.kind != "read-only"
+    ):
         return f"exit {outcome.code} left {left}"
     again = forked(lambda: scenario.run(folder), folder, Fault("count"))
     if again.code:
@@ -258,7 +281,11 @@ def main() -> None:
         for name in names:
             scenario = SCENARIOS[name]
             if scenario.needs and importlib.util.find_spec(scenario.needs) is None:
-                result: dict[str, object] = {"scenario": name, "skipped": f"{scenario.needs} is not installed", "problems": []}
+                result: dict[str, object] = {
+                    "scenario": name,
+                    "skipped": f"{scenario.needs} is not installed",
+                    "problems": [],
+                }
             else:
                 result = trials(scenario, folder / name, number, int(os.environ.get("FAULT_SEED", "0")))
             sys.stdout.write(json.dumps(result) + "\n")

@@ -18,7 +18,7 @@ from fault_scenarios import SCENARIOS, WORDS, write_corpus, write_vectors
 
 HERE = Path(__file__).parent
 TRIALS = int(os.environ.get("FAULT_TRIALS", "100"))
-QUICK = ("convert-npy", "debias-vectors", "cda-folder", "fetch")
+QUICK = ("convert-npy", "cda-folder")
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -33,7 +33,7 @@ def run_trials(folder: Path, trials: int, *names: str) -> list[dict[str, object]
 
 
 def test_quick_commands_survive_a_few_faults(tmp_path: Path) -> None:
-    results = run_trials(tmp_path, 4, *QUICK)
+    results = run_trials(tmp_path, 2, *QUICK)
     assert [result["scenario"] for result in results] == list(QUICK)
     assert [problem for result in results for problem in result["problems"]] == []  # type: ignore[attr-defined]
     assert all(result["events"] for result in results)
@@ -54,7 +54,20 @@ def evenhand(folder: Path, *arguments: str, **options: object) -> subprocess.Pop
     return subprocess.Popen(command, cwd=folder, env=environment(folder), **options)  # type: ignore[call-overload, no-any-return]
 
 
-AUDIT = ("audit", "in.txt", "--measure", "direct-bias", "--measure", "clustering", "-m", "linear", "-m", "hard", "-o", "run")
+AUDIT = (
+    "audit",
+    "in.txt",
+    "--measure",
+    "direct-bias",
+    "--measure",
+    "clustering",
+    "-m",
+    "linear",
+    "-m",
+    "hard",
+    "-o",
+    "run",
+)
 
 
 @pytest.mark.faults
@@ -62,7 +75,7 @@ AUDIT = ("audit", "in.txt", "--measure", "direct-bias", "--measure", "clustering
 def test_an_interrupted_audit_says_so_and_goes_on_when_it_is_run_again(number: int, code: int, tmp_path: Path) -> None:
     write_vectors(tmp_path / "in.txt", 1)
     running = evenhand(tmp_path, *AUDIT)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not list(tmp_path.glob("run/cells/*.json")) and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     running.send_signal(number)
@@ -81,13 +94,13 @@ def test_an_interrupted_audit_says_so_and_goes_on_when_it_is_run_again(number: i
 
 @pytest.mark.faults
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
-    running = evenhand(tmp_path, "list", "data", "--json")
-    assert running.stdout is not None
-    running.stdout.read(1)
-    running.stdout.close()
-    assert running.stderr is not None
-    told = running.stderr.read()
-    assert running.wait() == 0
+    with evenhand(tmp_path, "list", "data", "--json") as running:
+        assert running.stdout is not None
+        running.stdout.read(1)
+        running.stdout.close()
+        assert running.stderr is not None
+        told = running.stderr.read()
+    assert running.returncode == 0
     assert "Traceback" not in told
 
 
@@ -132,7 +145,7 @@ def test_a_cluster_that_loses_workers_and_itself(tmp_path: Path) -> None:
 
 def kill_descendants(running: subprocess.Popen[str], name: str, *, several: bool) -> bool:
     """Kill processes of this name below a process, once they are there; only those, by their ids."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while running.poll() is None and time.monotonic() < deadline:
         found = [pid for pid in _descendants(running.pid) if name in _title(pid)]
         if found:

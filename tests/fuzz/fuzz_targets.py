@@ -371,10 +371,10 @@ def _lm_config(path: Path) -> object:
     needs=("torch",),
 )
 def _nli_checkpoint(path: Path) -> object:
-    from evenhand.models.nli.training.checkpoint import EarlyStopping, read_checkpoint
+    from evenhand.models.nli.training.checkpoint import read_checkpoint, read_standing
 
     about, _ = read_checkpoint(path, {})
-    return EarlyStopping.from_dict(about["standing"])
+    return read_standing(about, path)
 
 
 @target(

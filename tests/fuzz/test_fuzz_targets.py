@@ -11,7 +11,7 @@ from fuzz_mutations import mutate_json
 from fuzz_targets import TARGETS, Target
 
 FOUND = Path(__file__).parent / "found"
-MUTATIONS = 40
+MUTATIONS = 12
 each_target = pytest.mark.parametrize("reader", TARGETS.values(), ids=list(TARGETS))
 
 

@@ -299,7 +299,7 @@ def stored_maps(folder: Path | None) -> list[SiteMap]:
             left, right, bias = (arrays[f"{number}.{name}"] for name in ("left", "right", "bias"))
             maps.append(SiteMap(Site.parse(entry["site"]), StoredMap(left, right, bias, entry["sha256"])))
         return maps
-    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
 
 
