@@ -35,8 +35,8 @@ from torch.nn import functional
 import evenhand
 from evenhand import words
 from evenhand.models.lm import BiasRegulariser, generate, perplexity, train
-from evenhand.models.lm.corpus import LMCorpus, columns
-from evenhand.models.lm.settings import settings_of
+from evenhand.models.lm.awd_lstm.corpus import LMCorpus, columns
+from evenhand.models.lm.awd_lstm.settings import settings_of
 from evenhand.reproduce.bordia2019 import DEFINITIONS, PAIRS
 
 SEEDS = (1111, 1112, 1113)

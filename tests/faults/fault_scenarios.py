@@ -359,7 +359,7 @@ def _lm_texts(folder: Path) -> None:
 
 
 def _read_lm(folder: Path) -> object:
-    from evenhand.models.lm.model_folder import load
+    from evenhand.models.lm.awd_lstm.model_folder import load
 
     model, vocabulary, manifest = load(folder / "lm")
     digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()

@@ -334,7 +334,7 @@ def nli_models() -> list[bytes]:
 
 def lm_configs() -> list[bytes]:
     """Return the configuration of a language model."""
-    from evenhand.models.lm.settings import LMSettings
+    from evenhand.models.lm.awd_lstm.settings import LMSettings
 
     config = {"format": 1, "kind": "awd-lstm", "words": 3, "settings": LMSettings().to_dict(), "manifest": {}}
     return [json.dumps(config).encode()]

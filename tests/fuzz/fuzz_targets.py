@@ -358,7 +358,7 @@ def _model_header(path: Path) -> object:
     "lm-config", "config.json", seeds.lm_configs, beside={"vocabulary.txt": b"<unk>\n<eos>\na\n"}, tokens=JSON_TOKENS
 )
 def _lm_config(path: Path) -> object:
-    from evenhand.models.lm.model_folder import read_folder_config, read_vocabulary
+    from evenhand.models.lm.awd_lstm.model_folder import read_folder_config, read_vocabulary
 
     return read_folder_config(path.parent), read_vocabulary(path.parent)
 
@@ -385,7 +385,7 @@ def _nli_checkpoint(path: Path) -> object:
     needs=("torch",),
 )
 def _lm_checkpoint(path: Path) -> object:
-    from evenhand.models.lm.training_state import _read_checkpoint
+    from evenhand.models.lm.awd_lstm.training_state import _read_checkpoint
 
     return _read_checkpoint(path)
 

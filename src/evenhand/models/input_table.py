@@ -24,9 +24,9 @@ from evenhand.models.huggingface import (
     read_weight_headers,
     resolve_folder,
 )
+from evenhand.models.lm.awd_lstm.model_folder import WEIGHTS, is_saved, read_vocabulary
+from evenhand.models.lm.awd_lstm.vocabulary import EOS, UNK
 from evenhand.models.lm.gguf import NORMAL, TABLE, USER_DEFINED, open_gguf
-from evenhand.models.lm.model_folder import WEIGHTS, is_saved, read_vocabulary
-from evenhand.models.lm.vocabulary import EOS, UNK
 from evenhand.models.model_files import TensorInfo, read_header, read_json, read_tensor
 from evenhand.models.vectors import Case, Vectors
 

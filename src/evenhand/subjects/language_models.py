@@ -93,14 +93,14 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.word_likelihood import WordLikelihood
+        from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By word, which is the token of this model."""
         from evenhand.models import lm
-        from evenhand.models.lm.vocabulary import tokens_of
+        from evenhand.models.lm.awd_lstm.vocabulary import tokens_of
 
         ids = self.vocabulary.encode(tokens_of(Path(path)))
         return {"word": lm.perplexity(self.model, ids), "tokens": len(ids) - 1}  # the first token is not predicted

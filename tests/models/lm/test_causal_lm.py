@@ -15,7 +15,8 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand.models.lm.causal import CausalLM  # noqa: E402
-from evenhand.models.lm.gguf import KINDS, open_gguf  # noqa: E402
+from evenhand.models.lm.gguf import open_gguf  # noqa: E402
+from evenhand.models.lm.gguf_blocks import NUMBER_TYPES  # noqa: E402
 
 WORDS = ["<s>", "</s>", "she", "he", "saw", "a", "nurse", "doctor", "and", "the"]
 
@@ -255,7 +256,7 @@ def test_gguf_gives_the_same_model(tmp_path) -> None:
     ids=["Q4_0", "Q4_1", "Q8_0", "F16", "BF16"],
 )
 def test_gguf_numbers_by_hand(tmp_path, kind: int, raw: bytes, expected: list) -> None:
-    assert len(raw) == KINDS[kind][2] * (32 // KINDS[kind][1])
+    assert len(raw) == NUMBER_TYPES[kind][2] * (32 // NUMBER_TYPES[kind][1])
     write_gguf(
         tmp_path / "a.gguf", {"general.architecture": "x"}, {"w": (kind, (1, 32), raw), "v": (0, (1,), b"\0\0\x80?")}
     )
@@ -300,9 +301,9 @@ def test_gguf_of_another_kind_says_how_to_convert(tmp_path, change: dict, says: 
 
 def test_gguf_of_another_number_type(tmp_path) -> None:
     arrays = arrays_of(small_model())
-    arrays["token_embd.weight"] = (14, *arrays["token_embd.weight"][1:])
+    arrays["token_embd.weight"] = (99, *arrays["token_embd.weight"][1:])
     write_gguf(tmp_path / "m.gguf", FACTS, arrays)
-    with pytest.raises(FormatError, match="type 14, which is not supported"):
+    with pytest.raises(FormatError, match="type 99, which is not supported"):
         CausalLM(tmp_path / "m.gguf")
 
 

@@ -10,7 +10,7 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 
 torch = pytest.importorskip("torch")
 
-from evenhand.models.lm.regulariser import BiasRegulariser, distinct_weights, regularised, tied  # noqa: E402  # noqa: E402
+from evenhand.models.lm.regulariser import BiasRegulariser, distinct_weights, regularised, tied  # noqa: E402
 from evenhand.models.lm.spectrum import smallest_k  # noqa: E402
 
 PAIRS = [(0, 1), (2, 3), (4, 5)]

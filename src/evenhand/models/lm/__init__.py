@@ -12,28 +12,34 @@ from evenhand.errors import require
 from evenhand.registry import lazy_attribute
 
 _PUBLIC = {
-    "AWDLSTM": "awd_lstm",
+    "AWDLSTM": "awd_lstm.network",
     "BiasRegulariser": "regulariser",
     "BiasRegulariserCallback": "trainer_callback",
     "CausalLM": "causal",
-    "LMCorpus": "corpus",
+    "LMCorpus": "awd_lstm.corpus",
     "Likelihood": "likelihood",
-    "LMSettings": "settings",
+    "LMSettings": "awd_lstm.settings",
     "MaskedLM": "masked",
     "TextScores": "likelihood",
-    "TokenVocabulary": "vocabulary",
-    "TrainedLM": "model_folder",
-    "WordLikelihood": "word_likelihood",
-    "generate": "generation",
-    "load": "model_folder",
-    "perplexity": "word_likelihood",
-    "save": "model_folder",
-    "settings_of": "settings",
-    "train": "training",
-    "write_samples": "generation",
+    "TokenVocabulary": "awd_lstm.vocabulary",
+    "TrainedLM": "awd_lstm.model_folder",
+    "WordLikelihood": "awd_lstm.word_likelihood",
+    "generate": "awd_lstm.generation",
+    "load": "awd_lstm.model_folder",
+    "perplexity": "awd_lstm.word_likelihood",
+    "save": "awd_lstm.model_folder",
+    "settings_of": "awd_lstm.settings",
+    "train": "awd_lstm.training",
+    "write_samples": "awd_lstm.generation",
 }
 _LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
-WITHOUT_TORCH = ("corpus", "likelihood", "settings", "vocabulary", "word_likelihood")
+WITHOUT_TORCH = (
+    "awd_lstm.corpus",
+    "awd_lstm.settings",
+    "awd_lstm.vocabulary",
+    "awd_lstm.word_likelihood",
+    "likelihood",
+)
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
@@ -57,19 +63,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.awd_lstm.corpus import LMCorpus
+    from evenhand.models.lm.awd_lstm.generation import generate, write_samples
+    from evenhand.models.lm.awd_lstm.model_folder import TrainedLM, load, save
+    from evenhand.models.lm.awd_lstm.network import AWDLSTM
+    from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of
+    from evenhand.models.lm.awd_lstm.training import train
+    from evenhand.models.lm.awd_lstm.vocabulary import TokenVocabulary
+    from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood, perplexity
     from evenhand.models.lm.causal import CausalLM
-    from evenhand.models.lm.corpus import LMCorpus
-    from evenhand.models.lm.generation import generate, write_samples
     from evenhand.models.lm.likelihood import Likelihood, TextScores
     from evenhand.models.lm.masked import MaskedLM
-    from evenhand.models.lm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.regulariser import BiasRegulariser
-    from evenhand.models.lm.settings import LMSettings, settings_of
     from evenhand.models.lm.trainer_callback import BiasRegulariserCallback
-    from evenhand.models.lm.training import train
-    from evenhand.models.lm.vocabulary import TokenVocabulary
-    from evenhand.models.lm.word_likelihood import WordLikelihood, perplexity
 
 
 def __getattr__(name: str) -> object:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
+from evenhand.models.lm.awd_lstm.settings import check_seed
+from evenhand.models.lm.awd_lstm.word_likelihood import pad
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
-from evenhand.models.lm.settings import check_seed
 from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
-from evenhand.models.lm.word_likelihood import pad
 from evenhand.models.transformer import Transformer
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default

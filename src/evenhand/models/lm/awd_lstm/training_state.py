@@ -15,11 +15,11 @@ from torch.nn import functional
 from evenhand.errors import DegenerateError, FormatError, UsageError, shown
 from evenhand.files import existing, writing
 from evenhand.models.device import canonical_precision
-from evenhand.models.lm.awd_lstm import AWDLSTM, LMOutput, States, detach
-from evenhand.models.lm.corpus import LMCorpus, columns, starts, stretches
-from evenhand.models.lm.model_folder import Epoch
-from evenhand.models.lm.settings import LMSettings
-from evenhand.models.lm.word_likelihood import mean_loss
+from evenhand.models.lm.awd_lstm.corpus import LMCorpus, columns, starts, stretches
+from evenhand.models.lm.awd_lstm.model_folder import Epoch
+from evenhand.models.lm.awd_lstm.network import AWDLSTM, LMOutput, States, detach
+from evenhand.models.lm.awd_lstm.settings import LMSettings
+from evenhand.models.lm.awd_lstm.word_likelihood import mean_loss
 from evenhand.models.model_files import JSONObject
 
 LossTerm: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"

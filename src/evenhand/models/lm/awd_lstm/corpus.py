@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
-from evenhand.models.lm.vocabulary import Tokens, TokenVocabulary, tokens_of
+from evenhand.models.lm.awd_lstm.vocabulary import Tokens, TokenVocabulary, tokens_of
 
 if TYPE_CHECKING:
     import torch

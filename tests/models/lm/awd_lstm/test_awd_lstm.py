@@ -5,14 +5,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UsageError  # noqa: E402
-from evenhand.models.lm.awd_lstm import (  # noqa: E402  # noqa: E402
+from evenhand.models.lm.awd_lstm.network import (  # noqa: E402
     AWDLSTM,
     LSTMLayer,
     detach,
     locked_dropout,
     mask,
 )
-from evenhand.models.lm.settings import LMSettings, settings_of  # noqa: E402
+from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of  # noqa: E402
 
 SMALL = LMSettings(embedding=6, hidden=10, layers=3)
 

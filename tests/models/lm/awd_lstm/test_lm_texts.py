@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
-from evenhand.models.lm.corpus import LMCorpus
-from evenhand.models.lm.vocabulary import EOS, UNK, TokenVocabulary, tokens_of
+from evenhand.models.lm.awd_lstm.corpus import LMCorpus
+from evenhand.models.lm.awd_lstm.vocabulary import EOS, UNK, TokenVocabulary, tokens_of
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_digest_depends_on_words_and_splits(folder: Path) -> None:
 
 def test_columns_are_consecutive_tokens() -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.corpus import columns
+    from evenhand.models.lm.awd_lstm.corpus import columns
 
     cut = columns(np.arange(11, dtype=np.int32), 3)
     assert cut.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
@@ -86,7 +86,7 @@ def test_columns_are_consecutive_tokens() -> None:
 @given(st.integers(2, 3000), st.integers(1, 90), st.integers(0, 5), st.integers(0, 5))
 def test_stretches_cover_every_prediction_once(steps: int, bptt: int, seed: int, epoch: int) -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.corpus import starts, stretches
+    from evenhand.models.lm.awd_lstm.corpus import starts, stretches
 
     lengths = stretches(steps, bptt, seed=seed, epoch=epoch)
     assert sum(lengths) == steps - 1
@@ -98,7 +98,7 @@ def test_stretches_cover_every_prediction_once(steps: int, bptt: int, seed: int,
 
 def test_stretches_are_distributed_as_published() -> None:
     pytest.importorskip("torch")
-    from evenhand.models.lm.corpus import stretches
+    from evenhand.models.lm.awd_lstm.corpus import stretches
 
     lengths = np.array(stretches(2_000_000, 70, seed=1, epoch=1)[:-1])
     halved = lengths < 52.5  # 3.5 standard deviations from either centre

@@ -11,14 +11,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.models.lm.corpus import columns
+from evenhand.models.lm.awd_lstm.corpus import columns
+from evenhand.models.lm.awd_lstm.vocabulary import EOS, Tokens, TokenVocabulary, line_tokens
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
-from evenhand.models.lm.vocabulary import EOS, Tokens, TokenVocabulary, line_tokens
 
 if TYPE_CHECKING:
     import torch
 
-    from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.awd_lstm.network import AWDLSTM
 
 CHUNK = 4096  # predictions scored at a time; bounds memory and does not change the result
 SCORES_AT_ONCE = 1 << 25  # numbers in the matrix of scores of one batch

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing
 from evenhand.folders import replacing_folder
-from evenhand.models.lm.settings import GATES, LMSettings
-from evenhand.models.lm.vocabulary import TokenVocabulary
+from evenhand.models.lm.awd_lstm.settings import GATES, LMSettings
+from evenhand.models.lm.awd_lstm.vocabulary import TokenVocabulary
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
 if TYPE_CHECKING:
-    from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.awd_lstm.network import AWDLSTM
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -69,7 +69,7 @@ def load(folder: str | Path, *, device: str = "cpu") -> tuple[AWDLSTM, TokenVoca
         InputMissingError: If the folder or one of its files does not exist.
         FormatError: If the files are damaged or do not belong together; the message names the file.
     """
-    from evenhand.models.lm.awd_lstm import AWDLSTM
+    from evenhand.models.lm.awd_lstm.network import AWDLSTM
 
     path = Path(folder)
     if not path.is_dir():

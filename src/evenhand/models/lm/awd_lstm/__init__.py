@@ -1,0 +1,1 @@
+"""The word-level AWD-LSTM: its network, training, checkpoints, generated text and likelihoods."""
