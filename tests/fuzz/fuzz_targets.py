@@ -211,6 +211,13 @@ def _refusals() -> Iterator[None]:
         str(error).encode()
 
 
+@target("llama2c", "m.bin", seeds.llama2c)
+def _llama2c(path: Path) -> object:
+    from evenhand.models.lm.llama2c import read_sizes, read_weights
+
+    return read_weights(path, read_sizes(path))
+
+
 @target("onnx", "m.onnx", seeds.onnx, beside={"vocab.txt": b"[UNK]\na\nb\n"})
 def _onnx(path: Path) -> object:
     from evenhand.models.onnx_import import bert_weights, read_graph
