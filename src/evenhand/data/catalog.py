@@ -41,6 +41,7 @@ class CatalogEntry:
         main: the file to open, if there are several and one refers to the others.
         data_path: path inside an `EVENHAND_DATA` folder, of the file or of the folder with its files.
         format: id of the vector format.
+        language: ISO code of the language of vectors; empty for English and for what has no single language.
         unverified: the sha256 of some file is unknown, so a download warns.
     """
 
@@ -54,6 +55,7 @@ class CatalogEntry:
     main: str = ""
     data_path: str = ""
     format: str = ""
+    language: str = ""
     note: str = ""
     unverified: bool = False
 

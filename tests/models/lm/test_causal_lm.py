@@ -1,6 +1,8 @@
 """Causal language models from folders and GGUF files."""
 
+import json
 import math
+import shutil
 import struct
 import warnings
 from pathlib import Path
@@ -8,7 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, OutputError, UsageError
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandWarning,
+    FormatError,
+    InputMissingError,
+    OutputError,
+    UsageError,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -59,6 +68,23 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def causal(folder):
     return CausalLM(folder, device="cpu")
+
+
+def test_the_window_is_that_of_model_and_tokenizer(folder, tmp_path) -> None:
+    shutil.copytree(folder, tmp_path / "short")
+    settings = tmp_path / "short" / "tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"model_max_length": 16}))
+    short, whole = CausalLM(tmp_path / "short", device="cpu"), CausalLM(folder, device="cpu")
+    assert (short.window, whole.window) == (short.transformer.window, 64) == (16, 64)
+    long = "she saw a nurse and he saw the doctor " * 3
+    with pytest.warns(EvenhandWarning, match="1 of 2 texts have more than the 15 tokens .* overlapping windows"):
+        scores = short.log_probabilities([long, "he saw"])
+    assert scores.tokens.tolist() == [27, 2]
+    expected = short.perplexity([long], window=16, stride=8)  # asks for windows, so that it warns of nothing
+    assert math.exp(-scores.log_probabilities[0] / 27) == pytest.approx(expected.token, rel=1e-6)
+    assert whole.log_probabilities([long]).log_probabilities[0] != scores.log_probabilities[0]
+    with pytest.raises(UsageError, match="more than the 16 that the model can read"):
+        short.generate(1, 20)
 
 
 def test_perplexity_by_hand(causal) -> None:
