@@ -74,13 +74,19 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
 def audit() -> Audit:
     results = [Result("s", stage, question, cell) for question, cell in cells() for stage in STAGES]
     manifest = {
-        "concept": {"name": "gender"},
+        "run": "run",
+        "concept": {"name": "gender", "digest": "0"},
         "subjects": [{"name": "s", "kind": "vectors", "offers": ["vectors"], "address": "s", "sha256": "0"}],
         "arguments": {"effective": {"seed": 7, "methods": list(STAGES[1:])}, "given": {}},
         "evenhand": "0",
         "created": "2026-01-01",
+        "python": "3.11",
+        "packages": {},
+        "status": "done",
         "seconds": 1.0,
         "warnings": [],
+        "skipped": {},
+        "cells_computed": 0,
     }
     return Audit(manifest, tuple(Stage(stage, "s") for stage in STAGES), tuple(results))
 
