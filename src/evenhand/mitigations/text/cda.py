@@ -167,7 +167,7 @@ def name_pairs() -> tuple[tuple[str, str], ...]:
     return pair_names(female.words, male.words, _features(female, own=1), _features(male, own=0))
 
 
-def _features(names: WordSet, *, own: int) -> Any:
+def _features(names: WordSet, *, own: int) -> Matrix64:
     """Return log births and the share of the bearers that have the sex of the list."""
     share = np.array(names.scores["share-female"])
     return np.stack([np.log(names.scores["births"]), share if own else 1 - share], axis=1)
