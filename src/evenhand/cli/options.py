@@ -67,7 +67,9 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", help="Parts worked on at a time.", show_default="local 1; ray all cores"),
 ]
-ConceptOption = Annotated[str, typer.Option("--concept", help="What is measured or removed: an id or a file.")]
+ConceptOption = Annotated[
+    str, typer.Option("--concept", help='What is measured or removed: an id, a file, or "gender x race".')
+]
 Case = Annotated[
     str | None,
     typer.Option("--case", help="How list words are looked up: auto, exact, lower, any.", show_default="auto"),
@@ -98,6 +100,26 @@ def notes_on_stderr() -> Iterator[None]:
         yield
     for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
         typer.echo(printable(f"note: {warning}"), err=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print each of our warnings once, as a one-line note, when it occurs; leave all others to Python."""
+    seen: set[str] = set()
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, EvenhandWarning):
+                usual(message, category, *place, **more)
+            elif str(message) not in seen:
+                seen.add(str(message))
+                typer.echo(printable(f"note: {message}"), err=True)
+
+        warnings.simplefilter("always", EvenhandWarning)
+        warnings.showwarning = show
+        yield
 
 
 def load(source: str, **options: Any) -> Vectors:

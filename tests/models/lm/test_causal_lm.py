@@ -10,14 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, InputMissingError, UsageError
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandWarning,
+    FormatError,
+    InputMissingError,
+    OutputError,
+    UsageError,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand.models.lm.causal import CausalLM  # noqa: E402
-from evenhand.models.lm.gguf import open_gguf  # noqa: E402
+from evenhand.models.lm.gguf import convert_gguf, open_gguf  # noqa: E402
 from evenhand.models.lm.gguf_blocks import NUMBER_TYPES  # noqa: E402
 
 WORDS = ["<s>", "</s>", "she", "he", "saw", "a", "nurse", "doctor", "and", "the"]
@@ -261,6 +268,49 @@ def test_gguf_gives_the_same_model(tmp_path) -> None:
     assert found.tokenizer.encode("she she q") == [7, 8, 5, 9]
     assert found.tokenizer.decode([0, 7, 8], skip_special_tokens=True) == "she she"
     assert found.window == 64
+
+
+SENTENCEPIECE = {
+    "tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default",
+    "tokenizer.ggml.tokens": ["<s>", "</s>", "s", "h", "e", "▁", "sh", "she", "▁she", "<unk>"],
+    "tokenizer.ggml.scores": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, -2.0, -3.0, 0.0],
+    "tokenizer.ggml.token_type": [3, 3, 1, 1, 1, 1, 1, 1, 1, 2], "tokenizer.ggml.unknown_token_id": 9,
+}  # fmt: skip
+
+
+def test_gguf_with_the_tokenizer_of_sentencepiece(tmp_path) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS | SENTENCEPIECE, arrays_of(small_model()))
+    found = CausalLM(tmp_path / "m.gguf", device="cpu")
+    assert found.tokenizer.encode("she she q") == [8, 8, 5, 9]
+    assert found.tokenizer.decode([0, 8, 8], skip_special_tokens=True) == "she she"
+    assert found.token_ids(["she she"])[0].spans.tolist() == [[0, 3], [4, 7]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("tokenizer.ggml.scores", [0.0], "with 1 scores"),
+        ("tokenizer.ggml.scores", "x", "a list of numbers"),
+        ("tokenizer.ggml.tokens", ["s"] * 10, "1 of them different"),
+        ("tokenizer.ggml.add_space_prefix", False, "no blank before a text"),
+    ],
+)
+def test_odd_sentencepiece_tokenizers_are_refused(tmp_path, name: str, value, says: str) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS | SENTENCEPIECE | {name: value}, arrays_of(small_model()))
+    with pytest.raises(FormatError, match=rf"m\.gguf.*{says}"):
+        CausalLM(tmp_path / "m.gguf", device="cpu")
+
+
+def test_a_gguf_file_becomes_a_folder(tmp_path) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS, arrays_of(small_model()))
+    folder = convert_gguf(tmp_path / "m.gguf", tmp_path / "out")
+    ids = torch.tensor([[0, 5, 7, 2, 9, 3]])
+    with torch.no_grad():
+        before, after = (CausalLM(place, device="cpu").model(ids).logits for place in (tmp_path / "m.gguf", folder))
+    torch.testing.assert_close(before, after)
+    assert CausalLM(folder, device="cpu").tokenizer.encode("she she q") == [7, 8, 5, 9]
+    with pytest.raises(OutputError, match="not empty"):
+        convert_gguf(tmp_path / "m.gguf", folder)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,16 @@ OF_CONCEPT = {
     "nationality": "Nationality",
     "race": "Race_ethnicity",
     "religion": "Religion",
+    "age-terms": "Age",
+    "disability": "Disability_status",
+    "ethnicity": "Race_ethnicity",
+    "gender-diverse": "Gender_identity",
+    "religion-adherents": "Religion",
+    "sexual-orientation": "Sexual_orientation",
+    "socioeconomic": "SES",
+    **dict.fromkeys(("gender x race", "race x gender", "gender x ethnicity", "ethnicity x gender"), "Race_x_gender"),
+    **dict.fromkeys(("race x socioeconomic", "socioeconomic x race"), "Race_x_SES"),
+    **dict.fromkeys(("ethnicity x socioeconomic", "socioeconomic x ethnicity"), "Race_x_SES"),
 }
 Orders = Literal["all", "given"]
 BBQVariant = Literal["paper", "released"]

@@ -39,6 +39,13 @@ OF_CONCEPT = {
     "nationality": "nationality",
     "race": "race_ethnicity",
     "religion": "religion",
+    "age-terms": "age",
+    "disability": "ability",
+    "ethnicity": "race_ethnicity",
+    "gender-diverse": "gender_and_sex",
+    "religion-adherents": "religion",
+    "sexual-orientation": "sexual_orientation",
+    "socioeconomic": "socioeconomic_class",
 }
 INFO = Info(
     id="holistic-bias",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows
+from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.errors import DegenerateError, EvenhandWarning, TextTooLongError, UsageError, few, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.hooks import SiteReachedError, recorded
@@ -178,6 +178,17 @@ def read_tokens(
         keep(np.asarray(batch)[np.nonzero(chosen.cpu().numpy())[0]], vectors)
 
     _read(transformer, site, encode_texts(transformer.tokenizer, texts), take)
+
+
+def token_lengths(transformer: Transformer, site: Site | str, texts: Sequence[str]) -> Vector64:
+    """Return the length of the vector of every token at a site; special tokens are included."""
+    found: list[Vector64] = []
+
+    def keep(sentences: Rows, vectors: Matrix) -> None:
+        found.append(np.linalg.norm(vectors.astype(np.float64), axis=1))
+
+    read_tokens(transformer, site, texts, keep)
+    return np.concatenate(found)
 
 
 def _read(

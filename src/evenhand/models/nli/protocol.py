@@ -205,8 +205,13 @@ def predict_points(model: NLIModel, probe: Probe, points: Points) -> Matrix:
 
 
 def predict_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
-    """Yield every phrase of a probe, evaluated in the fastest way the model has."""
-    return model.grids(probe) if isinstance(model, GridModel) else pairwise_grids(model, probe)
+    """Yield every phrase of a probe, evaluated in the fastest way the model has.
+
+    Sentences that agree with their subject do not share a phrase, and are evaluated pair by pair.
+    """
+    if probe.agrees or not isinstance(model, GridModel):
+        return pairwise_grids(model, probe)
+    return model.grids(probe)
 
 
 def pairwise_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
