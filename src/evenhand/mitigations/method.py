@@ -104,6 +104,7 @@ class Mitigation(ABC):
                 f"site={self.site!r} is a place inside a transformer, and {v.name} is a table of word vectors",
                 hint="leave site out, or open a model: eh.open('hf:FOLDER')",
             )
+        v = v if concept is None else v.in_language(concept.language)
         return self._fit(v, concept)  # type: ignore[arg-type]  # only methods that accept None are called with it
 
     def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
