@@ -1,7 +1,7 @@
 """Directions and subspaces of a concept estimated from words, their stability, and random controls."""
 
 from evenhand.subspaces.differences import names, pair, pairs, span
-from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.groups import classifier, group_means, two_means, words
 from evenhand.subspaces.learning import learn
 from evenhand.subspaces.scree import Stability, gaussian, random_words, stability
 from evenhand.subspaces.subspace import Subspace
@@ -11,6 +11,7 @@ __all__ = [
     "Subspace",
     "classifier",
     "gaussian",
+    "group_means",
     "learn",
     "names",
     "pair",
