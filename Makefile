@@ -40,7 +40,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,models,gensim,ray]"
+	$(PIP) --editable ".[dev,models,gensim,ray,japanese]"
 	touch $@
 
 clean:

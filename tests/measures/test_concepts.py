@@ -85,6 +85,7 @@ def measure(name: str, vectors: Vectors, concept: Concept) -> tuple[Measurement,
         return as_measurements(function(vectors, query, **options))
     query_argument = {
         "indirect-bias": [("nurse", "teacher"), ("doctor", "engineer")],
+        "mweat": [("actress", "actor"), ("queen", "king"), ("mother", "father")],
         "sembias": "sembias",
         "occupation-share": "occupations-share-of-women",
     }.get(name, (*info.queries, "vocabulary")[0])

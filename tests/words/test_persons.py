@@ -7,7 +7,7 @@ from evenhand import words
 from evenhand.words.persons import person_sentences, persons
 
 
-@pytest.mark.parametrize("name", words.ids("concept"))
+@pytest.mark.parametrize("name", [name for name in words.ids("concept") if words.concept(name).language == "en"])
 def test_every_shipped_concept_has_phrases_of_its_own(name: str) -> None:
     concept = words.concept(name)
     found = persons(concept)

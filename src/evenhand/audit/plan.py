@@ -247,6 +247,8 @@ def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
     tagged = [id for id, query in shipped.items() if query.concept == concept.name]
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]
+    if concept.language != "en" and not own:  # the queries that a measure names are English
+        own = [id for id in words.ids("query") if words.query(id).concept == concept.name]
     if not own and not _has_shipped_queries(concept):
         own = [id for id in words.generic_ids(concept) if _is_asked(info, id, concept)]
     fitting = [id for id in own if _fits(info, words.concept_query(id, concept).arity)]

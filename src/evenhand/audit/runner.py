@@ -20,7 +20,15 @@ from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
-from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandError,
+    EvenhandWarning,
+    TextTooLongError,
+    UsageError,
+    VocabularyError,
+    WorkerError,
+)
 from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
@@ -181,7 +189,7 @@ def _compute(
 
 
 def _skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
-    if not plan.skip_failing or not task.chain:
+    if not plan.skip_failing or not task.chain or isinstance(error, WorkerError):
         raise error
     outcome.skipped[task.subject.name, task.name] = error.message
 
@@ -237,7 +245,7 @@ def ask(
         if isinstance(asked, Query) and needs_table(info, asked):
             return measure_groups(function, subject.view(info.view), asked, **arguments)
         return function(subject.view(info.view), asked, **arguments)
-    except (VocabularyError, DegenerateError) as error:
+    except (VocabularyError, DegenerateError, TextTooLongError) as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 

@@ -67,7 +67,8 @@ def bias(
         lists: id or file of pairs or of a concept, instead of groups; the default is the corrected CNN/Daily Mail list.
         window: number of words on each side.
         decay: weight of one step of distance, for an unlimited window; the paper uses 0.95.
-        tokenizer: `words` (Unicode words), `whitespace` (as in the paper), a function, or a Hugging Face tokenizer.
+        tokenizer: `words` (Unicode words), `whitespace` (as in the paper), `language:CODE` (by the rules of a
+            language), a function, or a Hugging Face tokenizer.
         lower: lower-case text and lists; the default is True for `words` and False otherwise.
         stop_words: words that are not scored: a list, a file, or `english`.
         special_tokens: `drop` does not score <unk>, <eos>, N, other <...> and tokens without a letter or digit;

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evenhand.measures.association.generalised_weat import generalised_weat
     from evenhand.measures.association.interaction import interaction
     from evenhand.measures.association.mac import mac
+    from evenhand.measures.association.mweat import mweat
     from evenhand.measures.association.ripa import ripa
     from evenhand.measures.association.rnd import rnd
     from evenhand.measures.association.rnsb import rnsb
@@ -95,6 +96,7 @@ __all__ = [
     "mab",
     "mac",
     "midb",
+    "mweat",
     "neighbours",
     "nli_gap",
     "nli_groups",

@@ -62,7 +62,7 @@ class Info:
 
     id: str
     title: str
-    takes: Literal["query", "words", "table", "dataset", "probe", "text"]
+    takes: Literal["query", "words", "pairs", "table", "dataset", "probe", "text"]
     better: Better
     formula: str
     reading: str

@@ -58,11 +58,12 @@ def build_table(entry: TomlTable, shelf: Shelf) -> Table:
 
 def build_query(entry: TomlTable, shelf: Shelf) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
-    entry.only("name", "targets", "attributes", "concept", "note", "source")
+    entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
     sets = {key: _sets(entry, key, shelf) for key in ("targets", "attributes")}
     with entry.at(""):
         about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
-        return Query(entry.text("name", entry.id), **sets, concept=entry.text("concept", ""), **about)
+        about |= {"concept": entry.text("concept", ""), "language": entry.text("language", "en")}
+        return Query(entry.text("name", entry.id), **sets, **about)
 
 
 def build_template(entry: TomlTable, shelf: Shelf) -> Template:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from evenhand.errors import UsageError, few, shown, unknown_name
+from evenhand.language import language as rules_of
 from evenhand.words.characters import require_plain_characters
 from evenhand.words.query import Query
 from evenhand.words.source import Cited, Source, digest_of, source_dict
@@ -99,6 +100,7 @@ class Concept(Cited):
         adjectives: Mapping[str, Words] | None = None,
         nouns: Mapping[str, Words] | None = None,
     ) -> None:
+        rules_of(language)  # refuses what is not a code
         kept = _groups(groups, pairs, name, source)
         first = positive or next(iter(kept))
         if first not in kept:

@@ -85,7 +85,9 @@ class LocatedQuery:
         positive: str = "",
     ) -> MeasurementFields:
         """Return the fields that all results of a measure on this query share."""
-        recorded = {**params, "case": vectors.case}
+        recorded: dict[str, object] = {**params, "case": vectors.case}
+        if self.query.language != "en":
+            recorded["language"] = self.query.language
         return MeasurementFields(measure, vectors, self.query.name, recorded, seed, positive, reference=reference)
 
     def target_items(self, values: Vector64) -> tuple[Item, ...]:
@@ -104,9 +106,9 @@ class LocatedQuery:
             start += len(group.words)
 
 
-def locate_set(vectors: Vectors, words: WordSet) -> LocatedSet:
-    """Return the vectors of one set."""
-    ids, coverage = vectors.locate(words)
+def locate_set(vectors: Vectors, words: WordSet, language: str = "") -> LocatedSet:
+    """Return the vectors of one set; `language` is that of the words, by default that of the vectors."""
+    ids, coverage = vectors.locate(words, language=language)
     first_of_row = np.sort(np.unique(ids, return_index=True)[1])
     spellings = coverage.found
     repeated = np.setdiff1d(np.arange(len(spellings)), first_of_row)
@@ -138,8 +140,10 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
                 f"this measure needs {needed} {role} set{'s' * (needed > 1)}, {resolved.name!r} has {len(sets)}",
                 hint="compare every two of them: measures.pairwise(vectors, measure, query)" if several else given,
             )
+    language = resolved.language if resolved.language != "en" else ""  # "en" is what a query without a language has
     first, second = (
-        tuple(locate_set(vectors, words) for words in sets) for sets in (resolved.targets, resolved.attributes)
+        tuple(locate_set(vectors, words, language) for words in sets)
+        for sets in (resolved.targets, resolved.attributes)
     )
     coverage = sum((group.coverage for group in first + second), Coverage(()))
     return LocatedQuery(resolved, first, second, coverage)

@@ -30,7 +30,7 @@ INFO = Info(
     cites=("dev2019",),
     queries=(
         *("gender-occupation", "nationality-polarity", "religion-polarity", "gender-diverse-occupation"),
-        *("ethnicity-polarity", "religion-adherents-polarity", "disability-polarity"),
+        *("ethnicity-polarity", "religion-adherents-polarity", "disability-polarity", "gender-activity-fr"),
     ),
     view="inference",
     family="inference",

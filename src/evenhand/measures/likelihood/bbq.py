@@ -11,8 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
@@ -183,7 +184,7 @@ def bbq(
     fields = ScoreFields("bbq", view.name, DATASET, params, seed)
     try:
         sums = answer_scores(view, asked, orders)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]
         return tuple(fields.undefined(name, error.message) for name in names)
     characters = np.array([[len(answer) for answer in item.answers] for item in asked])

@@ -72,10 +72,11 @@ def corpus_bias(
     about = as_concept(concept)
     groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if about.name == "gender" else {"groups": about}
     stops = stop_words if about.language == "en" else "none"
+    counting = text.counting if about.language == "en" else {"tokenizer": f"language:{about.language}", **text.counting}
     fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
     try:
         result = corpus_bias_scores(
-            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.counting
+            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
         )
     except (VocabularyError, DegenerateError) as error:
         several = tuple(about.groups) if len(about.groups) > 2 else ("",)
