@@ -6,13 +6,13 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
@@ -39,6 +39,8 @@ from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
+CellListener: TypeAlias = Callable[[str, str, Question, Cell], None]
+"""Called with subject, stage, question and cell when a cell is finished."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def run(
     jobs: int = 1,
     memory: float | None = None,
     progress: Progress | None = None,
+    arrived: CellListener | None = None,
 ) -> Audit:
     """Ask every question on every stage of every subject.
 
@@ -92,14 +95,19 @@ def run(
         jobs: number of processes.
         memory: gigabytes that the processes may use together; None for four fifths of what is free.
         progress: called with (cells done, all cells, what is being measured).
+        arrived: called with each cell that this process measures, once it is stored; needs one job.
     """
+    if arrived and jobs > 1:
+        raise UsageError("cells can be followed one by one with a single job only", hint="use jobs=1")
     started = time.perf_counter()
     about = concept or words.concept(plan.concept)
     store, outcome = CellStore(folder), Outcome()
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
     report = progress or (lambda done, total, what: None)
     try:
-        _compute(tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report)
+        _compute(
+            tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report, arrived=arrived
+        )
     except KeyboardInterrupt:
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
@@ -166,6 +174,7 @@ def _compute(
     *,
     jobs: int,
     report: Progress,
+    arrived: CellListener | None = None,
 ) -> None:
     """Measure what is missing, here or in several processes."""
     total = sum(len(task.cells) for task in tasks)
@@ -183,6 +192,8 @@ def _compute(
                 store.put_cell(key, cell)
                 outcome.computed += 1
                 done += 1
+                if arrived:
+                    arrived(task.subject.name, task.name, task.cells[key], cell)
         except EvenhandError as error:
             _skip_or_raise(task, plan, outcome, error)
     report(total, total, "done")

@@ -33,7 +33,9 @@ class Info:
         title: name for headings.
         takes: what the second argument of the function is.
         better: which way is better; "fifty" is a percentage of which 50 is ideal.
-        formula, reading, limits: the definition, how to read a value, what it does not tell.
+        formula: the definition, in one line.
+        reading: how to read a value.
+        limits: what a value does not tell.
         cites: keys of `data/references.bib`.
         queries: what an audit asks unless told otherwise; those about another concept are left out.
         view: the view of a subject that the function takes as its first argument.

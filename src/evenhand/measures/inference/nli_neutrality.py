@@ -29,8 +29,8 @@ INFO = Info(
     ),
     cites=("dev2019",),
     queries=(
-        *("gender-occupation", "nationality-polarity", "religion-polarity", "gender-diverse-occupation"),
-        *("ethnicity-polarity", "religion-adherents-polarity", "disability-polarity", "gender-activity-fr"),
+        *("gender-occupation", "nationality-polarity", "religion-polarity", "gender-activity-fr"),
+        *("gender-diverse-occupation", "ethnicity-polarity", "religion-adherents-polarity", "disability-polarity"),
     ),
     view="inference",
     family="inference",

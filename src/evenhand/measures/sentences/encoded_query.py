@@ -72,8 +72,11 @@ def read_test(path: Path) -> SentenceQuery:
 def _read_sets(path: Path) -> list[tuple[str, list[str]]]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return [(str(record[role]["category"]), [str(item) for item in record[role]["examples"]]) for role in ROLES]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        sets = [(str(record[role]["category"]), [str(item) for item in record[role]["examples"]]) for role in ROLES]
+        if empty := [category for category, examples in sets if not examples]:
+            raise ValueError(f"{empty[0]} has no examples")
+        return sets
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise FormatError(
             f"{path} is not a sentence test: it needs {', '.join(ROLES)} with category and examples",
             hint="fetch the data set again",

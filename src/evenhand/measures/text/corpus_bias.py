@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.errors import DegenerateError, VocabularyError
@@ -21,6 +23,7 @@ from evenhand.words import Concept, as_concept
 PAIRS_OF_PAPER = "bordia2019-cnn-dm"
 PERMUTATIONS = 20
 TOP = 100  # words kept at each end
+POINTS = 400  # words of a comparison that are kept, drawn evenly
 INFO = Info(
     id="corpus-bias",
     title="Corpus bias",
@@ -137,6 +140,15 @@ def comparison_measurements(
     slope = Measurement(
         "corpus-bias", comparison.value("beta"), comparison.beta.words, Coverage(()), score=f"{prefix}beta",
         interval=comparison.interval("beta"), reading="slope of the scores on those of the first text",
-        details=corrected, **fields,
+        items=_points(comparison, POINTS), positive=comparison.second.positive,
+        details={**corrected, "intercept": comparison.beta.intercept, "words": comparison.beta.words}, **fields,
     )  # fmt: skip
     return (*with_intervals, slope)
+
+
+def _points(comparison: Comparison, most: int) -> tuple[dict[str, Any], ...]:
+    """Return words scored in both texts: all, or as many drawn evenly, the same ones each time."""
+    points = comparison.points()
+    if len(points) > most:
+        points = [points[row] for row in np.linspace(0, len(points) - 1, most).astype(int)]
+    return tuple({"word": p["word"], "value": round(p["second"], 4), "first": round(p["first"], 4)} for p in points)

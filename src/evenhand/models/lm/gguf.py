@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
+from evenhand.folders import replacing_folder
 from evenhand.models.huggingface import dtype_option, quiet
 from evenhand.models.lm.gguf_blocks import NUMBER_TYPES
 from evenhand.models.lm.llama2c import split_halves
@@ -262,8 +263,9 @@ def convert_gguf(path: str | Path, out: str | Path) -> Path:
     torch: Any = require("torch", extra="models")
     with quiet(require("transformers", extra="models")):
         model, tokenizer = read_gguf(Path(path), torch.float32)
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
+        with replacing_folder(target) as partial:
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
     return target
 
 

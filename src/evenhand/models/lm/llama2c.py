@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError
 from evenhand.files import existing
+from evenhand.folders import replacing_folder
 from evenhand.models.lm.llama_tokenizer import BYTES, SPACE, byte_piece, llama_tokenizer
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ def convert_llama2c(source: str | Path, out: str | Path) -> Path:
     sizes = read_sizes(path)
     tokenizer = read_tokenizer(path, sizes)
     weights = read_weights(path, sizes)
-    target.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(target)
-    (target / "config.json").write_text(json.dumps(config_of(sizes), indent=2) + "\n", encoding="utf-8")
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    with replacing_folder(target) as partial:
+        tokenizer.save_pretrained(partial)
+        (partial / "config.json").write_text(json.dumps(config_of(sizes), indent=2) + "\n", encoding="utf-8")
+        save_file(weights, partial / "model.safetensors", metadata={"format": "pt"})
     return target
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenhand.errors import FormatError, unknown_name
-from evenhand.files import existing
 from evenhand.words.articles import article
+from evenhand.words.sentence_sets.reading import read_json
 
 SINGULAR, PLURAL = "{noun_phrase}", "{plural_noun_phrase}"
 
@@ -98,7 +97,4 @@ def _descriptor(entry: Any, axis: str, bucket: str) -> Descriptor:
 
 
 def _json(path: Path) -> Any:
-    try:
-        return json.loads(existing(path, what="HolisticBias file").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is not JSON: {error}") from error
+    return read_json(path, "HolisticBias file")
