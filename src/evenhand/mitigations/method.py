@@ -267,7 +267,7 @@ def require_direction(concept: Concept, method: str, recipe: Recipe | str | None
         raise unknown_name("way to learn a direction", how, ESTIMATORS)
     if how in ("pairs", "span") or (how == "pair" and not words):
         require_pairs(concept, f"{method} by {how!r}")
-    elif how in ("two-means", "classifier"):
+    elif how in ("two-means", "group-means", "classifier"):
         require_groups(concept, f"{method} by {how!r}")
     elif how == "names":
         require_names(concept, f"{method} by {how!r}")
