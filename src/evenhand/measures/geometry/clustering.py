@@ -73,6 +73,7 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=2,
+    two_groups=True,
 )
 Agreement = Literal["accuracy", "v-measure"]
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors

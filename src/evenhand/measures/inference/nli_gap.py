@@ -34,7 +34,7 @@ INFO = Info(
         "two groups; nothing about anybody else."
     ),
     cites=("dev2019",),
-    queries=("gender-occupation",),
+    queries=("gender-occupation", "gender-activity-fr"),
     view="inference",
     family="inference",
 )
