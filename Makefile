@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers docs unit slow floors clean
+.PHONY: run test lint types layers docs unit slow faults fuzz floors release clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
@@ -35,9 +35,24 @@ unit: $(VENV)/.dev
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
+# Commands that write, killed 100 times each, on full and read-only disks, side by side; FAULT_TRIALS changes the number.
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/faults
+
+# Fuzz every reader for TIME seconds each; TARGET=gguf for one. Results: tests/fuzz/results.json and tests/fuzz/found.
+TIME ?= 60
+fuzz:
+	$(PYTHON) -m venv $(VENV)-fuzz
+	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo]" atheris
+	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
+
 # The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.
 floors:
 	PYTHON=$(PYTHON) .ci/floors
+
+# Wheel and sdist, installed and used without the repository; bill of materials and licences in dist/.
+release:
+	PYTHON=$(PYTHON) .ci/release
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,7 +60,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,docs,models,gensim,ray]"
+	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web]"
 	touch $@
 
 clean:

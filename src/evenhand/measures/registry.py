@@ -58,11 +58,13 @@ class Info:
         find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
         null: the value expected without bias, against which a value can be tested; by score where there are several.
             None where the value is above its ideal by construction, as a mean of absolute values is.
+        two_groups: for measures that take words, whether they compare the positive group with all others together.
+        crossed: whether the measure is about intersections, and is asked of nothing else.
     """
 
     id: str
     title: str
-    takes: Literal["query", "words", "table", "dataset", "probe", "text"]
+    takes: Literal["query", "words", "pairs", "table", "dataset", "probe", "text"]
     better: Better
     formula: str
     reading: str
@@ -89,6 +91,19 @@ class Info:
     whole: str = ""
     find_query: Callable[[str], Query | None] | None = None
     null: float | Mapping[str, float] | None = None
+    two_groups: bool = False
+    crossed: bool = False
+
+    @property
+    def groups(self) -> str:
+        """How many groups the measure compares, and what to do about more."""
+        if self.crossed:
+            return "the cells of two concepts"
+        if self.arity[0] == 2 and self.takes == "query":
+            return "two; more groups by `measures.pairwise` and `measures.one_against_rest`"
+        if self.two_groups:
+            return "the positive group against all others; every two groups by `measures.pairwise`"
+        return "any number"
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""

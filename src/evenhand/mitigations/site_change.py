@@ -151,7 +151,7 @@ class SiteChange:
                 for number, step in enumerate(about["steps"])
             )
             change = cls(steps, about["report"], about["when"])
-        except (SafetensorError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise FormatError(f"{where}: damaged change ({error})", hint="fit and save it again") from error
         if change.digest != about["sha256"]:
             raise FormatError(f"{where}: the numbers do not match their checksum", hint="fit and save it again")

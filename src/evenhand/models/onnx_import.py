@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
+from evenhand.folders import replacing_folder
 from evenhand.models.model_files import read_json
 
 Array = NDArray[np.generic]
@@ -81,15 +82,15 @@ def import_onnx(source: str | Path, out: str | Path, *, labels: Sequence[str] = 
     weights = bert_weights(graph, path)
     config = _config(graph, weights, path, labels)
     tokenizer = _tokenizer_files(path)
-    target.mkdir(parents=True, exist_ok=True)
-    for file in tokenizer:
-        shutil.copyfile(file, target / file.name)
-    if not (target / "tokenizer_config.json").exists():
-        lower = not any(word != word.lower() for word in _vocabulary(tokenizer) if not word.startswith("["))
-        settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 512}
-        (target / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    (target / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    with replacing_folder(target) as partial:
+        for file in tokenizer:
+            shutil.copyfile(file, partial / file.name)
+        if not (partial / "tokenizer_config.json").exists():
+            lower = not any(word != word.lower() for word in _vocabulary(tokenizer) if not word.startswith("["))
+            settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 512}
+            (partial / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (partial / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save_file(weights, partial / "model.safetensors", metadata={"format": "pt"})
     return target
 
 

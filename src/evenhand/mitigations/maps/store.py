@@ -99,7 +99,7 @@ def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64])
         expected = about["sha256"]
     except FormatError:
         raise
-    except (EvenhandError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (EvenhandError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path}: damaged map ({error})", hint="fit and save it again") from error
     if vm.digest != expected:
         raise FormatError(f"{path}: the numbers do not match their checksum", hint="fit and save it again")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.arrays import Matrix, Rows, Vector64
-from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, few, require
+from evenhand.errors import DegenerateError, EvenhandWarning, TextTooLongError, UsageError, few, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.hooks import SiteReachedError, recorded
 from evenhand.models.encoders.protocol import Pooling
@@ -200,7 +200,7 @@ def _read(
     ids = [np.concatenate([text.before, text.ids, text.after]) for text in texts]
     lengths = [len(row) for row in ids]
     if lengths and max(lengths) > transformer.window:
-        raise UsageError(
+        raise TextTooLongError(
             f"a text has {max(lengths):,} tokens, and the model reads {transformer.window:,}", hint="use shorter texts"
         )
     body = model if site.kind == "pooled" else model.base_model  # the head is needed for no other site

@@ -15,10 +15,12 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import FormatError, OutputError, UsageError, require
 from evenhand.files import output_errors, partial_name, sweep_partials, write_text, writing
+from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
 from evenhand.models.encoders.hooks import SiteMap, check_fits, install
 from evenhand.models.encoders.sites import Site, locate, resolve
-from evenhand.models.huggingface import SITE_MAPS, quiet, read_config
+from evenhand.models.huggingface import SITE_MAPS, quiet
+from evenhand.models.huggingface_folder import read_config
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def save_changed(
                 write_maps(kept, inner / SITE_MAPS)
             about = {"format": FORMAT, "source": transformer.name, **saved.to_dict(), **(record or {})}
             write_text(partial / RECORD, json.dumps(about | {"folder": ""}, indent=1, default=str) + "\n")
-            _replace(partial, folder)
+            put_in_place(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return saved
@@ -196,17 +198,6 @@ def _write_model(transformer: Transformer, folder: Path) -> None:
         model.save_pretrained(folder)
         if source is None or not source.is_dir():
             transformer.tokenizer.save_pretrained(folder)
-
-
-def _replace(partial: Path, folder: Path) -> None:
-    """Rename a complete folder to its name; an older one is moved aside first."""
-    if not folder.exists():
-        partial.rename(folder)
-        return
-    aside = folder.with_name(partial_name(folder))
-    folder.rename(aside)
-    partial.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 # Maps beside the weights -------------------------------------------------------------------------------------------
@@ -331,7 +322,7 @@ def stored_maps(folder: Path | None) -> list[SiteMap]:
             stored = StoredMap(left, right, bias, entry["sha256"], entry.get("norm_limit"))
             maps.append(SiteMap(Site.parse(entry["site"]), stored))
         return maps
-    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
 
 

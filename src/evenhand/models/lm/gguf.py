@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
+from evenhand.folders import replacing_folder
 from evenhand.models.huggingface import dtype_option, quiet
 from evenhand.models.lm.gguf_blocks import NUMBER_TYPES
 from evenhand.models.lm.llama2c import split_halves
@@ -262,8 +263,9 @@ def convert_gguf(path: str | Path, out: str | Path) -> Path:
     torch: Any = require("torch", extra="models")
     with quiet(require("transformers", extra="models")):
         model, tokenizer = read_gguf(Path(path), torch.float32)
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
+        with replacing_folder(target) as partial:
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
     return target
 
 
@@ -351,5 +353,7 @@ def _sentencepiece(file: GGUF) -> PreTrainedTokenizerBase:
         raise FormatError(f"{file.path}: a tokenizer that puts no blank before a text is not supported", hint=CONVERT)
     ids = {role: file.token_id(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "unknown")}
     control = {row for row, kind in enumerate(file.token_types()) if kind == CONTROL}
-    bos, eos = (SENTENCEPIECE[role] if ids[role] is None else ids[role] for role in ("bos", "eos"))
-    return llama_tokenizer(file.tokens(), scores, bos=bos, eos=eos, unknown=ids["unknown"] or 0, special=control)
+    bos, eos = (SENTENCEPIECE[role] if (id := ids[role]) is None else id for role in ("bos", "eos"))
+    return llama_tokenizer(
+        file.tokens(), scores, where=file.path, bos=bos, eos=eos, unknown=ids["unknown"] or 0, special=control
+    )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError
 from evenhand.files import existing
+from evenhand.folders import replacing_folder
 from evenhand.models.lm.llama_tokenizer import BYTES, SPACE, byte_piece, llama_tokenizer
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ def convert_llama2c(source: str | Path, out: str | Path) -> Path:
     sizes = read_sizes(path)
     tokenizer = read_tokenizer(path, sizes)
     weights = read_weights(path, sizes)
-    target.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(target)
-    (target / "config.json").write_text(json.dumps(config_of(sizes), indent=2) + "\n", encoding="utf-8")
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    with replacing_folder(target) as partial:
+        tokenizer.save_pretrained(partial)
+        (partial / "config.json").write_text(json.dumps(config_of(sizes), indent=2) + "\n", encoding="utf-8")
+        save_file(weights, partial / "model.safetensors", metadata={"format": "pt"})
     return target
 
 
@@ -200,11 +201,13 @@ def read_tokenizer(path: Path, sizes: Llama2cSizes) -> PreTrainedTokenizerBase:
             raise InputMissingError(f"{path} holds no tokenizer, and there is no {source}", hint="put it there")
         content = source.read_bytes()
     pieces, scores = _entries(content, sizes.pieces, source)
-    return llama_tokenizer(_piece_names(pieces), scores, bos=BOS, eos=EOS)
+    return llama_tokenizer(_piece_names(pieces), scores, where=source, bos=BOS, eos=EOS)
 
 
 def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], list[float]]:
-    pieces, scores, start = [], [], 4
+    pieces: list[bytes] = []
+    scores: list[float] = []
+    start = 4
     for _ in range(count):
         if start + ENTRY.size > len(content):
             raise FormatError(f"{source}: {len(pieces):,} pieces, and the model has {count:,}", hint="fetch it again")

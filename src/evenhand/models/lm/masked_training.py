@@ -26,10 +26,12 @@ import torch
 
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
-from evenhand.files import output_errors, write_text
+from evenhand.files import write_text
+from evenhand.folders import replacing_folder
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -133,13 +135,12 @@ class TrainedMaskedLM:
         if dtype not in ("float32", "float16"):
             raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
         path = Path(folder)
-        with output_errors(path), quiet(require("transformers", extra="models")):
-            path.mkdir(parents=True, exist_ok=True)
-            self.model.to(getattr(torch, dtype)).save_pretrained(path)
+        with replacing_folder(path, keep_others=True) as partial, quiet(require("transformers", extra="models")):
+            self.model.to(getattr(torch, dtype)).save_pretrained(partial)
             self.model.float()
-            self.tokenizer.save_pretrained(path)
-        write_text(path / CARD, self.card())
-        write_text(path / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            self.tokenizer.save_pretrained(partial)
+            write_text(partial / CARD, self.card())
+            write_text(partial / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
         return path
 
 
@@ -379,8 +380,7 @@ class _MaskedRun:
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
+        return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
 
 
 def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:

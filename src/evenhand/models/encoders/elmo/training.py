@@ -372,7 +372,9 @@ def load_checkpoint(training: BiLMTraining, path: Path) -> None:
         if training.device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], training.device)
         training.step, training.seconds, training.history = about["step"], about["seconds"], about["history"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as error:
+    except UsageError:
+        raise
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise FormatError(
             f"{path}: not a checkpoint of a biLM, or damaged ({error})", hint="delete it to train from the start"
         ) from error
