@@ -4,13 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers unit slow faults fuzz floors release clean
+.PHONY: run test lint types layers docs unit slow faults fuzz floors release clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
 	@echo "Call the command as $(BIN)/evenhand, or activate the environment first: . $(BIN)/activate"
 
-test: lint types layers unit
+test: lint types layers docs unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -21,6 +21,11 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+# The documentation as a site, in site/. A broken link or anchor, and a page that loads anything from elsewhere, is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py site
 
 # One thread in each of the two processes: small products of several threads on shared cores wait for each other.
 unit: $(VENV)/.dev
@@ -55,8 +60,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,models,gensim,ray]"
+	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

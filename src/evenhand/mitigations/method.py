@@ -110,13 +110,21 @@ class Mitigation(ABC):
     def _at_site(
         self, subject: TransformerSubject, site: str, vm: VectorMap, details: Mapping[str, object]
     ) -> SiteChange:
-        """Return the change of a map at a site, with its report; raise if the map does not fit the site."""
+        """Return the change of a map at a site, with its report; raise if the map does not fit the site.
+
+        Tokens with massive activations keep their vectors: see `ExceptLongVectors`.
+        """
+        from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
         from evenhand.mitigations.site_change import SiteChange
+        from evenhand.mitigations.site_examples import massive_activations
         from evenhand.models.encoders.hooks import check_fits
         from evenhand.models.encoders.sites import Site, locate
 
         check_fits(vm, site, locate(subject.transformer.model, Site.parse(site)))
-        return SiteChange.at(site, vm.with_report(**details))
+        limit, found = massive_activations(subject.transformer, Site.parse(site))
+        if limit is not None:
+            vm = ExceptLongVectors(vm, limit, report=vm.report)
+        return SiteChange.at(site, vm.with_report(**details, **found))
 
     @abstractmethod
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from evenhand.audit import ORIGINAL, Audit
+from evenhand.audit import Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
 from evenhand.report.significance import BY_CONSTRUCTION, ONLY_LEFT, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
 
+SAME = 1e-6  # standard errors: a smaller change is rounding
 State = Literal[
     "bias", "no sure bias", "value", "better", "worse", "reversed", "unclear", "same", "undefined", "not interpretable"
 ]
@@ -73,14 +74,15 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
         if is_about_concept(row.question, audit.concept) and row.question.variant not in BY_CONSTRUCTION
     ]
     states: dict[tuple[str, str], State] = {}
-    for test in run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [ORIGINAL]):
-        states[test.row.label, ORIGINAL] = "bias" if test.sure else "no sure bias"
+    first, *later = audit.stage_names
+    for test in run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [first]):
+        states[test.row.label, first] = "bias" if test.sure else "no sure bias"
     others = [row for row in bias if row not in about]
     for group in (about, others, quality):
-        for stage, changes in run_change_tests(group, audit.mitigated).items():
+        for stage, changes in run_change_tests(group, later).items():
             for change in changes:
                 sure: State = "reversed" if change.reverses else "better" if change.closer else "worse"
-                unsure: State = "same" if change.strength == 0 else "unclear"
+                unsure: State = "same" if change.strength < SAME else "unclear"
                 states[change.row.label, stage] = sure if change.sure else unsure
     return [
         ScoreRow(row, {stage: ScoreCell(_state(states, row, stage), cell) for stage, cell in row.cells.items()})
@@ -94,4 +96,5 @@ def _state(states: dict[tuple[str, str], State], row: Row, stage: str) -> State:
         return "undefined"
     if measurement.not_interpretable:
         return "not interpretable"
-    return states.get((row.label, stage), "value" if stage == ORIGINAL else "unclear")
+    unsure: State = "same" if measurement.value == row.original.value else "unclear"
+    return states.get((row.label, stage), "value" if stage == next(iter(row.cells)) else unsure)

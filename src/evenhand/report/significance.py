@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenhand.audit import ORIGINAL
 from evenhand.audit.comparison import distance_from_ideal
 from evenhand.measures import Measurement
 from evenhand.measures.registry import IDEALS
@@ -118,12 +117,12 @@ class Changed:
 
 
 def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
-    """Test the change of every score by every method, and correct the p-values over all of them."""
+    """Test the change of every score from the first stage to each other, and correct the p-values over all of them."""
     pending: list[tuple[str, Row, Measurement, Measurement, float, float]] = []
     for row in about:
         for stage in stages:
-            before, after = row.cells.get(ORIGINAL), row.cells.get(stage)
-            if before is None or after is None or before.not_interpretable or after.not_interpretable:
+            before, after = row.original, row.cells.get(stage)
+            if after is None or before.not_interpretable or after.not_interpretable:
                 continue
             if before.value is None or after.value is None:
                 continue

@@ -156,3 +156,25 @@ def test_bad_files_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match=r"tokenizer\.bin"):
         convert_llama2c(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_convert_takes_files_of_llama2c_and_gives_others_to_the_vector_formats(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from typer.testing import CliRunner
+
+    from evenhand.cli import app
+
+    write_model(tmp_path / "m.bin")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "m.bin"), str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+    labelled = CliRunner().invoke(
+        app, ["convert", str(tmp_path / "m.bin"), str(tmp_path / "other"), "--labels", "no,yes"]
+    )
+    assert labelled.exit_code == 2
+    assert "--labels applies to classifiers" in labelled.stderr
+    vectors = tmp_path / "v.bin"
+    vectors.write_bytes(b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 2) for word in (b"a ", b"b ")))
+    result = CliRunner().invoke(app, ["convert", str(vectors), str(tmp_path / "v.txt")])
+    assert result.exit_code == 0
+    assert (tmp_path / "v.txt").read_text().startswith("a ")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from evenhand import language as languages
 from evenhand.corpus.counting.text_stream import END
 from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
@@ -22,6 +23,7 @@ OTHER_WHITESPACE = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 FILE = "tokenizer.json"
+LANGUAGE = "language:"  # before the ISO code of a language
 
 
 class TransformersTokenizer(Protocol):
@@ -57,20 +59,28 @@ class Tokeniser:
     name: str
     lower: bool
     split: Callable[[str], pl.Series]
+    language: str = "en"
 
     def __call__(self, piece: str) -> pl.Series:
         """Return the words of a piece."""
-        return self.split(piece.lower() if self.lower else piece)
+        return self.split(self.fold(piece))
+
+    def fold(self, text: str) -> str:
+        """Return the text in the case in which words are counted, by the rules of its language."""
+        return languages.lower(text, self.language) if self.lower else text
 
 
 def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None) -> Tokeniser:
     """Return the tokeniser for a name, a file, a function or a tokenizer object.
 
     `lower=None` lower-cases for `words` only: the corpora of the paper are tokenised already, and its WikiText-2 lists
-    distinguish He from he.
+    distinguish He from he. "language:tr" divides and lower-cases text by the rules of Turkish, see `language.tokenise`;
+    German text is not lower-cased, because its nouns are told apart by their capitals.
     """
     if isinstance(tokenizer, (str, Path)):
         name = str(tokenizer)
+        if name.startswith(LANGUAGE):
+            return _by_language(name, lower)
         if name not in NAMED:
             return replace(make_tokeniser(_load_file(Path(name)), lower=lower), name=name)
         return Tokeniser(name, name == "words" if lower is None else lower, NAMED[name])
@@ -79,12 +89,21 @@ def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None)
     return Tokeniser(str(name), bool(lower), partial(_split_documents, split, str(name)))
 
 
+def _by_language(name: str, lower: bool | None) -> Tokeniser:
+    code = name.removeprefix(LANGUAGE)
+    folds = languages.language(code).casing in ("folded", "dotted")
+    split = partial(languages.tokenise, code=code)
+    split("")  # raises at once if a package is missing
+    return Tokeniser(name, folds if lower is None else lower, partial(_split_documents, split, name), code)
+
+
 def _load_file(path: Path) -> FastTokenizer:
     """Load a Hugging Face tokenizer from its file, or from the folder of its model."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"unknown tokenizer {str(path)!r}", hint=f"use {', '.join(NAMED)}, a {FILE} or its folder, or a function"
+            f"unknown tokenizer {str(path)!r}",
+            hint=f"use {', '.join(NAMED)}, {LANGUAGE}CODE, a {FILE} or its folder, or a function",
         )
     try:
         tokenizer: FastTokenizer = require("tokenizers", extra="models").Tokenizer.from_file(str(file))

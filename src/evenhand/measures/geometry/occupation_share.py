@@ -33,6 +33,7 @@ INFO = Info(
     family="geometry",
     concepts=("gender",),
     definition=2,
+    two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
 

@@ -51,6 +51,7 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=2,
+    two_groups=True,
 )
 
 

@@ -15,6 +15,7 @@ from evenhand.files import existing, writing
 from evenhand.mitigations.maps.chain import Chain
 from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
 from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
+from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
 from evenhand.mitigations.maps.rotation import PlaneRotation
 from evenhand.mitigations.maps.vectormap import State, VectorMap
 from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
@@ -28,6 +29,7 @@ KINDS: dict[str, type[VectorMap]] = {
         Chain,
         DropCoordinates,
         Encoder,
+        ExceptLongVectors,
         ExceptWords,
         LowRank,
         PlaneRotation,

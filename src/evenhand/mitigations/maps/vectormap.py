@@ -72,6 +72,16 @@ class VectorMap(ABC):
         return False
 
     @property
+    def norm_limit(self) -> float | None:
+        """Return the length above which vectors stay unchanged; None if there is no such length."""
+        return None
+
+    @property
+    def within_limit(self) -> VectorMap:
+        """Return the map of vectors up to `norm_limit`."""
+        return self
+
+    @property
     def rank_removed(self) -> int:
         """Return the number of dimensions it removes entirely."""
         return 0

@@ -15,11 +15,11 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.name_pairs import pair_names
-from evenhand.mitigations.text.pronouns import OTHER
 from evenhand.mitigations.text.word_swap import WordSwap
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words.pronouns import OTHER
 
 GENDER = ("she", "he")
 PAIRS = "counterfactual-gender"

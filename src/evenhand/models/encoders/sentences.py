@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix, unit_rows
-from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, require, unknown_name
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandWarning,
+    FormatError,
+    TextTooLongError,
+    UsageError,
+    require,
+    unknown_name,
+)
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.lm.likelihood import check_texts
@@ -179,7 +187,7 @@ class TransformerSentences:
         limit = self.transformer.window + self.transformer.reserved  # no state stands behind a reserved token
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > limit:
-            raise UsageError(
+            raise TextTooLongError(
                 f"text {longest} has {lengths[longest]:,} tokens, and the model reads {limit:,}",
                 hint="split the text, or shorten it",
             )

@@ -353,5 +353,7 @@ def _sentencepiece(file: GGUF) -> PreTrainedTokenizerBase:
         raise FormatError(f"{file.path}: a tokenizer that puts no blank before a text is not supported", hint=CONVERT)
     ids = {role: file.token_id(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "unknown")}
     control = {row for row, kind in enumerate(file.token_types()) if kind == CONTROL}
-    bos, eos = (SENTENCEPIECE[role] if ids[role] is None else ids[role] for role in ("bos", "eos"))
-    return llama_tokenizer(file.tokens(), scores, bos=bos, eos=eos, unknown=ids["unknown"] or 0, special=control)
+    bos, eos = (SENTENCEPIECE[role] if (id := ids[role]) is None else id for role in ("bos", "eos"))
+    return llama_tokenizer(
+        file.tokens(), scores, where=file.path, bos=bos, eos=eos, unknown=ids["unknown"] or 0, special=control
+    )

@@ -201,11 +201,13 @@ def read_tokenizer(path: Path, sizes: Llama2cSizes) -> PreTrainedTokenizerBase:
             raise InputMissingError(f"{path} holds no tokenizer, and there is no {source}", hint="put it there")
         content = source.read_bytes()
     pieces, scores = _entries(content, sizes.pieces, source)
-    return llama_tokenizer(_piece_names(pieces), scores, bos=BOS, eos=EOS)
+    return llama_tokenizer(_piece_names(pieces), scores, where=source, bos=BOS, eos=EOS)
 
 
 def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], list[float]]:
-    pieces, scores, start = [], [], 4
+    pieces: list[bytes] = []
+    scores: list[float] = []
+    start = 4
     for _ in range(count):
         if start + ENTRY.size > len(content):
             raise FormatError(f"{source}: {len(pieces):,} pieces, and the model has {count:,}", hint="fetch it again")

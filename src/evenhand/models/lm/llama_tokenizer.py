@@ -7,6 +7,7 @@ merge of every two pieces of the vocabulary that it consists of, and merges with
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import FormatError, require
@@ -23,6 +24,7 @@ def llama_tokenizer(
     pieces: Sequence[str],
     scores: Sequence[float],
     *,
+    where: Path,
     bos: int,
     eos: int,
     unknown: int = 0,
@@ -33,6 +35,7 @@ def llama_tokenizer(
     Args:
         pieces: the pieces in the order of their ids, with "▁" for blanks and `<0x0A>` for bytes.
         scores: the score of each piece; the piece with the highest score is merged first.
+        where: the file, for messages.
         bos: id of the token for the beginning of a text.
         eos: id of the token for its end.
         unknown: id of the unknown token.
@@ -48,12 +51,12 @@ def llama_tokenizer(
     longest = max(map(len, pieces), default=0)
     if len(rows) != len(pieces) or len(scores) != len(pieces) or longest > LONGEST_PIECE:
         raise FormatError(
-            f"a vocabulary of {len(pieces):,} pieces, {len(rows):,} of them different, with {len(scores):,} scores and "
-            f"pieces of up to {longest:,} characters is not one of SentencePiece",
+            f"{where}: a vocabulary of {len(pieces):,} pieces, {len(rows):,} of them different, with {len(scores):,} "
+            f"scores and pieces of up to {longest:,} characters is not one of SentencePiece",
             hint="fetch the file again",
         )
     if not 0 <= control[0] <= control[-1] < len(pieces):
-        raise FormatError(f"special tokens {control} are outside the vocabulary of {len(pieces):,} pieces")
+        raise FormatError(f"{where}: special tokens {control} are outside the vocabulary of {len(pieces):,} pieces")
     model = tokenizers.models.BPE(
         rows, merges_of(pieces, scores, control), unk_token=pieces[unknown], fuse_unk=True, byte_fallback=True
     )

@@ -30,7 +30,8 @@ from evenhand.files import write_text
 from evenhand.folders import replacing_folder
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:

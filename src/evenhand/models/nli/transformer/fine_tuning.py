@@ -32,7 +32,8 @@ from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
-from evenhand.models.huggingface import load_tokenizer, quiet, resolve_folder
+from evenhand.models.huggingface import load_tokenizer, quiet
+from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.nli.transformer.classifier_head import Head, TrainableClassifier, build_classifier

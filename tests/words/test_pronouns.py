@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.mitigations.text.pronouns import is_independent, is_object
-from evenhand.mitigations.text.word_swap import SPLIT
 from evenhand.stats.bootstrap import wilson
+from evenhand.words.pronouns import SPLIT, counterpart, is_independent, is_object
 
 HERE = Path(__file__).parent
 DATA = os.environ.get("EVENHAND_DATA")
@@ -32,6 +31,7 @@ def decisions(half: str) -> list[tuple[str, str]]:
             chosen = "him" if is_object(parts, position)[0] else "his"
         else:
             chosen = "hers" if is_independent(parts, position)[0] else "her"
+        assert counterpart(before + pronoun + after, len(before), len(before + pronoun)) == chosen
         rows.append((expected, chosen))
     return rows
 

@@ -1,4 +1,4 @@
-"""Decide what a pronoun stands for: `her` is him or his, `his` is her or hers. The words around it decide.
+"""The counterparts of pronouns: `her` is him or his, `his` is her or hers. The words around it decide.
 
 The decision is a linear model of the word before and the two words after, with the weights of
 `words/data/pronouns.toml`. They were learned from him and his, which tell the object from the possessive. Positive
@@ -7,25 +7,29 @@ scores mean an object.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from evenhand import words
+from evenhand.words.catalog import ids, wordset
 
+SPLIT = re.compile(r"(\w+)")
 LOOKAHEAD = 4  # words after a pronoun that may decide
+CONTEXT = 200  # characters on each side of a pronoun that hold the deciding words
 INDEPENDENT = -0.5
 """Threshold on the score of the words after `his`: above it no noun follows (the book is his)."""
 UNCERTAIN = 1.0
 """Decisions with a smaller absolute score are counted as uncertain."""
 OPENING = frozenset("\"“'‘([<*`#")  # marks that may stand between a possessive and its noun
 BEGIN_NO_NOUN_PHRASE = ("auxiliary", "preposition", "conjunction", "pronoun")
+GROUP = {"her": "female", "hers": "female", "him": "male", "his": "male"}
 OTHER = {"her": ("his", "him"), "hers": ("his",), "his": ("her", "hers"), "him": ("her",)}
 
 
 @cache
 def weights() -> dict[str, float]:
     """Return the weight of each feature."""
-    shipped = words.wordset("pronoun-context")
+    shipped = wordset("pronoun-context")
     return dict(zip(shipped.words, shipped.scores["weight"], strict=True))
 
 
@@ -33,14 +37,35 @@ def weights() -> dict[str, float]:
 def word_classes(side: str) -> dict[str, tuple[str, ...]]:
     """Return the classes of each listed word that may stand before (`previous`) or after (`next`) the pronoun."""
     prefix = f"pronoun-{side}-"
-    lists = {id.removeprefix(prefix): words.wordset(id).words for id in words.ids("wordset") if id.startswith(prefix)}
+    lists = {id.removeprefix(prefix): wordset(id).words for id in ids("wordset") if id.startswith(prefix)}
     if side == "previous":
-        lists["preposition"] = words.wordset("pronoun-next-preposition").words
+        lists["preposition"] = wordset("pronoun-next-preposition").words
     classes: dict[str, tuple[str, ...]] = {}
     for name, members in lists.items():
         for word in members:
             classes[word] = (*classes.get(word, ()), name)
     return classes
+
+
+def counterpart(text: str, start: int, stop: int) -> str:
+    """Return the pronoun of the other gender, in lower case, for her, hers, him or his in a text.
+
+    Args:
+        text: the text.
+        start: the first character of the pronoun.
+        stop: one past its last character.
+
+    >>> counterpart("I saw her.", 6, 9), counterpart("with her mother", 5, 8), counterpart("It is his.", 6, 9)
+    ('him', 'his', 'hers')
+    """
+    word = text[start:stop].lower()
+    before = SPLIT.split(text[max(0, start - CONTEXT) : start])
+    parts = [*before, text[start:stop], *SPLIT.split(text[stop : stop + CONTEXT])]
+    if word == "her":
+        return "him" if is_object(parts, len(before))[0] else "his"
+    if word == "his":
+        return "hers" if is_independent(parts, len(before))[0] else "her"
+    return OTHER[word][0]
 
 
 def is_object(parts: Sequence[str], position: int) -> tuple[bool, bool]:
