@@ -157,7 +157,7 @@ def significant_pairs(
     from scipy.stats import mannwhitneyu
 
     values = np.asarray(losses, dtype=np.float64)
-    taken = np.isfinite(values).all(axis=0)
+    taken = np.asarray(np.isfinite(values).all(axis=0))
     pairs = [(one, two) for one, two in combinations(range(len(axes)), 2) if axes[one] == axes[two]]
     pairs = [(one, two) for one, two in pairs if (taken[one] & taken[two]).sum() >= MIN_NOUNS]
     p = np.ones((len(values), len(pairs)))
