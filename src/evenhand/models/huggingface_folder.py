@@ -78,8 +78,9 @@ def _sentence_transformer(folder: Path) -> Path | None:
     modules = read_json_value(folder / "modules.json")
     for module in modules if isinstance(modules, list) else []:
         path = module.get("path") if isinstance(module, dict) else None
-        inside = isinstance(path, str) and "/" not in path and ".." not in path
-        if inside and os.path.isfile(folder / path / "config.json"):  # noqa: PTH113  does not raise for a long name
+        if not isinstance(path, str) or "/" in path or ".." in path:
+            continue
+        if os.path.isfile(folder / path / "config.json"):  # noqa: PTH113  does not raise for a long name
             return folder / path
     return None
 
