@@ -349,7 +349,7 @@ def _cooccurrence(path: Path) -> object:
     "nli-model", "m.safetensors", lambda: [unframed(s) for s in seeds.nli_models()], wrap=framed, tokens=JSON_TOKENS
 )
 def _nli_model(path: Path) -> object:
-    from evenhand.models.nli.loading import load
+    from evenhand.models.nli.over_vectors import load
 
     return load(path, seeds.V, device="cpu")
 

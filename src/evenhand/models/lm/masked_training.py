@@ -379,8 +379,7 @@ class _MaskedRun:
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
+        return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
 
 
 def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:
