@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 import evenhand as eh
 from evenhand.corpus.readers import Corpus
 from evenhand.errors import EvenhandError, FormatError
-from evenhand.models.huggingface import read_weight_headers
+from evenhand.models.huggingface_folder import read_weight_headers
 
 
 def test_a_corpus_folder_is_read_once_and_not_beyond_its_links(tmp_path: Path) -> None:

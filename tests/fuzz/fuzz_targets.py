@@ -71,7 +71,7 @@ class Target:
                 message = str(error)
                 if len(message) > LONGEST_MESSAGE:
                     raise AssertionError(f"a message of {len(message)} characters: {message[:200]}") from error
-                if bad := next((c for c in message if not c.isprintable() and c != "\n"), ""):
+                if bad := next((c for c in message if not c.isprintable() and c not in "\n\t"), ""):
                     raise AssertionError(f"a message holds {bad!r}: {message[:200]!r}") from error
                 message.encode()  # no lone surrogates
                 return False
@@ -349,7 +349,7 @@ def _cooccurrence(path: Path) -> object:
     "nli-model", "m.safetensors", lambda: [unframed(s) for s in seeds.nli_models()], wrap=framed, tokens=JSON_TOKENS
 )
 def _nli_model(path: Path) -> object:
-    from evenhand.models.nli.loading import load
+    from evenhand.models.nli.over_vectors import load
 
     return load(path, seeds.V, device="cpu")
 
@@ -486,7 +486,7 @@ def _modules(path: Path) -> object:
 
 @target("model-config", "config.json", seeds.model_configs, tokens=JSON_TOKENS)
 def _model_config(path: Path) -> object:
-    from evenhand.models.huggingface import read_config
+    from evenhand.models.huggingface_folder import read_config
 
     return read_config(path.parent)
 

@@ -107,7 +107,7 @@ def test_kind_of_sentence_transformers(tmp_path: Path) -> None:
 def test_the_kind_is_read_without_torch(tmp_path: Path) -> None:
     config_folder(tmp_path, vocab_size=10, architectures=["BertForMaskedLM"])
     code = (
-        "import sys; from evenhand.models.huggingface import model_kind; print(model_kind(sys.argv[1]));"
+        "import sys; from evenhand.models.huggingface_folder import model_kind; print(model_kind(sys.argv[1]));"
         "print({'torch', 'transformers'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)

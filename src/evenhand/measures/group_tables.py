@@ -200,7 +200,8 @@ def _restricted_query(query: Query, first: str, others: Sequence[str], second: s
     sets = {group.name: group for group in query.targets}
     joined = tuple(dict.fromkeys(word for name in others for word in sets[name]))
     targets = {first: sets[first], second: WordSet(second, joined)}
-    return Query(query.name, targets, {group.name: group for group in query.attributes}, concept=query.concept)
+    attributes = {group.name: group for group in query.attributes}
+    return Query(query.name, targets, attributes, concept=query.concept, language=query.language)
 
 
 def adjust_rows(results: list[tuple[str, str, Measurement]]) -> tuple[GroupRow, ...]:

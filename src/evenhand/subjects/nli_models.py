@@ -227,8 +227,8 @@ def _models(
 
         return (PredictionsFile(path, max_record=max_record),)
     if path.name.lower().endswith(".safetensors"):
-        from evenhand.models.nli.loading import build
         from evenhand.models.nli.model_file import read as read_file
+        from evenhand.models.nli.over_vectors import build
 
         file = read_file(path)
         if file.kind == ELMO_KIND:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import UsageError
@@ -157,7 +158,7 @@ def significant_pairs(
     from scipy.stats import mannwhitneyu
 
     values = np.asarray(losses, dtype=np.float64)
-    taken = np.asarray(np.isfinite(values).all(axis=0))
+    taken: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(values), axis=0)  # (descriptors, nouns)
     pairs = [(one, two) for one, two in combinations(range(len(axes)), 2) if axes[one] == axes[two]]
     pairs = [(one, two) for one, two in pairs if (taken[one] & taken[two]).sum() >= MIN_NOUNS]
     p = np.ones((len(values), len(pairs)))

@@ -8,8 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Array, Backend
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.mitigations.maps.vectormap import Array, Backend, State, VectorMap, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -37,7 +37,7 @@ from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_che
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Tensor = Any  # torch is not typed here
 PRECISIONS = ("float32", "bfloat16")
@@ -231,7 +231,9 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     return stream[: len(stream) // block * block].reshape(-1, block)
 
 
-def with_dropout(model: PreTrainedModel, hidden: float | None, attention: float | None) -> tuple[Any, dict[str, float]]:
+def with_dropout(
+    model: PreTrainedModel, hidden: float | None, attention: float | None
+) -> tuple[PretrainedConfig, dict[str, float]]:
     """Return a configuration with other dropout rates, and all its rates by name.
 
     Raises:
@@ -251,7 +253,7 @@ def with_dropout(model: PreTrainedModel, hidden: float | None, attention: float 
     return config, rates
 
 
-def _is_rate(config: Any, name: str) -> bool:
+def _is_rate(config: PretrainedConfig, name: str) -> bool:
     return isinstance(getattr(config, name, None), int | float)
 
 
@@ -278,7 +280,7 @@ class _Training:
         self.step = 0
         self.history: list[dict[str, float]] = []
 
-    def _adapted(self, model: Any) -> Any:
+    def _adapted(self, model: PreTrainedModel) -> PreTrainedModel:
         if self.settings.adapter == "none":
             return model
         peft: Any = require("peft", extra="peft")

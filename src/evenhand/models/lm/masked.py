@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -285,7 +285,7 @@ class MaskedLM:
         self._check(logs)
         return logs
 
-    def _run(self, lengths: list[int], compute: Any, tokens: int | None, most: int | None) -> None:
+    def _run(self, lengths: list[int], compute: Callable[[Rows], None], tokens: int | None, most: int | None) -> None:
         limit = positions_at_once(self.transformer.model, self._device)  # one position of most inputs is predicted
         run_in_batches(
             lengths,

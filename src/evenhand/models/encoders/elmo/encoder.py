@@ -17,8 +17,7 @@ from evenhand.arrays import Rows
 from evenhand.errors import UsageError, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.encoders.elmo.characters import SENTENCE_END, SENTENCE_START, character_ids
-from evenhand.models.encoders.elmo.options import ElmoOptions
+from evenhand.models.encoders.elmo.options import SENTENCE_END, SENTENCE_START, ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.weights import read_model, save_model
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from torch.nn import functional
 from evenhand.errors import DegenerateError, FormatError, UsageError, shown
 from evenhand.files import existing, writing
 from evenhand.models.device import resolve_precision, torch_device
-from evenhand.models.encoders.elmo.characters import character_ids
 from evenhand.models.encoders.elmo.encoder import Elmo
 from evenhand.models.encoders.elmo.network import ElmoNetwork, reversed_positions
-from evenhand.models.encoders.elmo.options import ElmoOptions
+from evenhand.models.encoders.elmo.options import ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.training_text import OTHER, SentenceBatches, SentenceCorpus
 from evenhand.models.model_files import JSONObject
 

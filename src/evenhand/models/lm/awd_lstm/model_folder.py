@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing
 from evenhand.folders import replacing_folder
+from evenhand.models.lm.awd_lstm.corpus import TokenVocabulary
 from evenhand.models.lm.awd_lstm.settings import GATES, LMSettings
-from evenhand.models.lm.awd_lstm.vocabulary import TokenVocabulary
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
 if TYPE_CHECKING:
