@@ -135,6 +135,10 @@ def page(record: dict[str, dict[str, int]]) -> str:
     for name, numbers in sorted(done.items()):
         kept = len(list((FOUND / name).glob("*")))
         lines.append(f"| {name} | {numbers['executions']:,} | {numbers['seconds']} | {numbers['inputs']} | {kept} |")
+    from fuzz_targets import TARGETS
+
+    if waiting := [name for name in TARGETS if name not in done]:
+        lines += ["", f"No campaign yet, only the mutations of the test run: {', '.join(waiting)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -134,14 +134,13 @@ class TrainedMaskedLM:
         """Write a folder that `transformers` loads, with a model card and `training.json`."""
         if dtype not in ("float32", "float16"):
             raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
-        path = Path(folder)
-        with replacing_folder(path, keep_others=True) as partial, quiet(require("transformers", extra="models")):
-            self.model.to(getattr(torch, dtype)).save_pretrained(partial)
+        with replacing_folder(Path(folder), keep_others=True) as new, quiet(require("transformers", extra="models")):
+            self.model.to(getattr(torch, dtype)).save_pretrained(new)
             self.model.float()
-            self.tokenizer.save_pretrained(partial)
-            write_text(partial / CARD, self.card())
-            write_text(partial / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        return path
+            self.tokenizer.save_pretrained(new)
+            write_text(new / CARD, self.card())
+            write_text(new / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return Path(folder)
 
 
 def train_masked_lm(
