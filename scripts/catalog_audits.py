@@ -52,7 +52,7 @@ TRAINED = ("fine-tuning", "cda-tuning", "dropout-tuning")
 ORIGINAL = "original"
 STAGES = "-stages.tar"
 CONCEPT, SEED = "gender", 0
-VIEWS = ("likelihood", "sentences", "generation", "vectors")  # in the order of their worth
+VIEWS = ("likelihood", "labels", "sentences", "generation", "vectors")  # in the order of their worth
 PREDICTIONS = ("likelihood", "generation")  # all that self-debias changes
 NOT_RUN = {"corpus-bias": "counts words with polars, which the machine with the GPU does not have"}
 DATA_FOLDER = "data"
@@ -81,7 +81,7 @@ CAUSAL_OPTIONS: dict[str, dict[str, Any]] = {"layer-bias": {"pooling": "mean"}}
 TRAINING = {"steps": 600, "tokens": 8192, "learning_rate": 5e-5}
 TINY_TRAINING = {"steps": 3, "tokens": 256, "learning_rate": 5e-5}
 TEST_LINES = 400  # of WikiText-2's test part
-ITEM_VIEWS = ("likelihood", "sentences")  # whose items are kept, to compare stages item by item
+ITEM_VIEWS = ("likelihood", "labels", "sentences")  # whose items are kept, to compare stages item by item
 FEW_ITEMS = 60  # of other views
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "safetensors")
 

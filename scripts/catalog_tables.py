@@ -35,7 +35,8 @@ PLACES = 5
 ENCODER = (
     "seat:sent-weat6", "seat:sent-weat6b", "seat:sent-weat7", "seat:sent-weat7b", "seat:sent-weat8", "seat:sent-weat8b",
     "retrieval-skew:retrieval-topics:difference", "retrieval-skew:grep-biasir:difference", "weat-6", "weat-7", "weat-8",
-    "recoverability", "clustering", "neighbours:vocabulary",
+    "recoverability", "clustering", "neighbours:vocabulary", "counterfactual:flip-rate", "counterfactual:change",
+    "counterfactual:gap",
 )  # fmt: skip
 ENCODER_COSTS = ("sentence-retention", "retention", "similarity:men", "analogy:google-analogies")
 LANGUAGE_MODEL = (

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+MOST = 10  # faults to print
 RELATIONS = ("stylesheet", "preconnect", "preload", "icon")
 
 
@@ -60,5 +61,6 @@ def faults(site: Path) -> list[str]:
 
 if __name__ == "__main__":
     found = faults(Path(sys.argv[1]).resolve())
-    print("\n".join(found) or "every page is linked, and nothing is loaded from another host")
+    more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
+    print("\n".join([*found[:MOST], *more]) or "every page is linked, and nothing is loaded from another host")
     raise SystemExit(1 if found else 0)

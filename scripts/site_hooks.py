@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md", "reproductions/*.md")
 """Pages that are kept beside what they describe instead of in docs/."""
 LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+COMMENT = re.compile(r"^<!--.*?-->$", re.MULTILINE)
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -107,10 +108,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links between docs/ and the pages outside it; a link to any other file keeps its text only."""
+    """Rewrite links between docs/ and the pages outside it; a link to any other file keeps its text only.
+
+    Comments become empty lines: Markdown does not see a table that begins in the line after a comment.
+    """
     here = page.file.src_uri
     parts = FENCE.split(markdown)
-    return "".join(part if part.startswith("```") else relinked(part, here) for part in parts)
+    return "".join(part if part.startswith("```") else COMMENT.sub("", relinked(part, here)) for part in parts)
 
 
 def relinked(text: str, here: str) -> str:

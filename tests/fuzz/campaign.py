@@ -23,6 +23,7 @@ CORPUS = Path(os.environ.get("FUZZ_CORPUS", HERE.parents[1] / ".fuzz"))
 FOUND = HERE / "found"
 STRUCTURED = 0.7  # share of mutations that keep a JSON file JSON
 RECORD = HERE / "results.json"
+PAGE = HERE / "RESULTS.md"
 LIMITS = ("-timeout=20", "-rss_limit_mb=3000", "-max_len=8192", "-print_final_stats=1", "-len_control=20")
 
 
@@ -112,6 +113,33 @@ def main() -> None:
             sys.stderr.write(f"{name}: {now}\n")
         record[name] = {key: value for key, value in now.items() if key != "failures"} or before
         RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        PAGE.write_text(page(record))
+
+
+def page(record: dict[str, dict[str, int]]) -> str:
+    """Return the numbers of all campaigns as a table."""
+    done = {name: numbers for name, numbers in record.items() if "executions" in numbers}
+    total = sum(numbers["executions"] for numbers in done.values())
+    lines = [
+        "# Fuzzing: what was run",
+        "",
+        f"{total:,} executions under atheris (coverage-guided) of {len(done)} readers, in all campaigns so far. The goal is "
+        "10,000,000. `make fuzz TIME=60` continues; the corpus of inputs is kept in `.fuzz`.",
+        "",
+        "Inputs that made a reader fail are in [found](found), by reader; the default test run reads all of them, and "
+        "structured mutations of every valid file besides.",
+        "",
+        "| reader | executions | seconds | inputs that reach new code | kept failures |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, numbers in sorted(done.items()):
+        kept = len(list((FOUND / name).glob("*")))
+        lines.append(f"| {name} | {numbers['executions']:,} | {numbers['seconds']} | {numbers['inputs']} | {kept} |")
+    from fuzz_targets import TARGETS
+
+    if waiting := [name for name in TARGETS if name not in done]:
+        lines += ["", f"No campaign yet, only the mutations of the test run: {', '.join(waiting)}."]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Target:
                 message = str(error)
                 if len(message) > LONGEST_MESSAGE:
                     raise AssertionError(f"a message of {len(message)} characters: {message[:200]}") from error
-                if bad := next((c for c in message if not c.isprintable() and c != "\n"), ""):
+                if bad := next((c for c in message if not c.isprintable() and c not in "\n\t"), ""):
                     raise AssertionError(f"a message holds {bad!r}: {message[:200]!r}") from error
                 message.encode()  # no lone surrogates
                 return False

@@ -85,3 +85,34 @@ def test_the_language_is_part_of_a_querys_digest():
     german, english = (eh.Query("q", (["a"],), (["b"],), language=code) for code in ("de", "en"))
     assert german.digest != english.digest
     assert "language" not in english.to_dict()
+
+
+def test_vectors_without_a_language_take_that_of_a_concept():
+    vectors = table(["arm", "Frau", "Mann"])
+    german = vectors.in_language("de")
+    assert german.find("Arm") is None
+    assert german is vectors.in_language("de")
+    assert np.shares_memory(german.matrix, vectors.matrix)
+    assert vectors.language == ""
+    assert vectors.in_language("en") is vectors
+    assert table(["un"], "fr").in_language("de").language == "fr"
+    with pytest.raises(UsageError, match="language code"):
+        vectors.in_language("German")
+
+
+def test_an_audit_looks_words_up_by_the_language_of_its_concept():
+    words = ["frau", "mann", "mutter", "vater", "Arzt", "arm", "reich", "Haus"]
+    concept = eh.Concept(
+        "geschlecht",
+        pairs=[("Frau", "Mann"), ("Mutter", "Vater")],
+        language="de",
+        neutral=["Arm", "Arzt", "reich", "Haus"],
+    )
+    audit = eh.Audit.run(table(words), concept=concept, measures=["direct-bias"], methods=[])
+    measured, *_ = (result.measurement for result in audit.results if result.measurement.query == "geschlecht neutral")
+    assert measured.status == "undefined"  # Frau is not frau in a cased vocabulary
+    lower = eh.Audit.run(table([word.lower() for word in words]), concept=concept, measures=["direct-bias"], methods=[])
+    measured, *_ = (result.measurement for result in lower.results if result.measurement.query == "geschlecht neutral")
+    assert measured.status == "ok"
+    assert measured.params["language"] == "de"
+    assert measured.coverage.respelt["Arzt"] == "arzt"

@@ -20,7 +20,7 @@ from evenhand.models.vectors import Coverage
 from evenhand.report import charts
 from evenhand.report.charts.measure_agreement import ON_CELLS
 from evenhand.report.charts.projection_density import density
-from evenhand.report.charts.style import DARK, MOST_POINTS, PALETTE, RULE, dark_rules, spread
+from evenhand.report.charts.style import DARK, MOST_POINTS, PALETTE, RULE, dark_rules, spread, uncrowded
 from evenhand.report.formats import FIGURE_FORMATS, write_figure
 from evenhand.report.html import page, picture
 
@@ -74,13 +74,19 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
 def audit() -> Audit:
     results = [Result("s", stage, question, cell) for question, cell in cells() for stage in STAGES]
     manifest = {
-        "concept": {"name": "gender"},
+        "run": "run",
+        "concept": {"name": "gender", "digest": "0"},
         "subjects": [{"name": "s", "kind": "vectors", "offers": ["vectors"], "address": "s", "sha256": "0"}],
         "arguments": {"effective": {"seed": 7, "methods": list(STAGES[1:])}, "given": {}},
         "evenhand": "0",
         "created": "2026-01-01",
+        "python": "3.11",
+        "packages": {},
+        "status": "done",
         "seconds": 1.0,
         "warnings": [],
+        "skipped": {},
+        "cells_computed": 0,
     }
     return Audit(manifest, tuple(Stage(stage, "s") for stage in STAGES), tuple(results))
 
@@ -205,6 +211,11 @@ def test_points_are_spread_evenly() -> None:
     assert len(spread(range(5000))) == MOST_POINTS
 
 
+def test_labels_do_not_run_into_each_other() -> None:
+    places = {"a": (0.0, 0.0), "b": (0.1, 0.01), "c": (0.1, 0.5), "d": (1.0, 1.0), "e": (0.9, 0.99)}
+    assert uncrowded(places) == {"a", "c", "d"}
+
+
 def test_a_density_integrates_to_one() -> None:
     grid = density([0.1, 0.2, 0.25, 0.3, 0.15], (-0.5, 1.0))
     step = grid[1][0] - grid[0][0]
@@ -257,3 +268,8 @@ def _axes(spec: object) -> Iterator[dict[str, object]]:
     elif isinstance(spec, list):
         for part in spec:
             yield from _axes(part)
+
+
+def test_marks_that_coincide_share_one_label(drawn: dict[str, charts.Figure]) -> None:
+    labels = [value["method"] for value in drawn["bias-against-quality"].spec["data"]["values"]]
+    assert sorted(labels) == ["", "", "", "original, linear, span, hard"]

@@ -36,11 +36,19 @@ def audit(scores: Scores, *, seed: int = 0, stages: tuple[str, ...] = (ORIGINAL,
             cell = replace(cell, status="undefined", reason="too few words")
         results += [Result("v", stage, Question(measure, label), cell) for stage in stages]
     manifest = {
-        "concept": {"name": concept},
+        "run": "run",
+        "concept": {"name": concept, "digest": concept},
         "subjects": [{"name": "v", "kind": "vectors", "offers": ["vectors"], "address": "v", "sha256": "abc"}],
         "arguments": {"effective": {"seed": seed}, "given": {}},
         "evenhand": "1.0",
         "created": "2026-01-01T10:00:00",
+        "python": "3.11",
+        "packages": {},
+        "status": "done",
+        "seconds": 1.0,
+        "warnings": [],
+        "skipped": {},
+        "cells_computed": 0,
     }
     return Audit(manifest, tuple(Stage(stage, "v") for stage in stages), tuple(results))
 

@@ -16,7 +16,7 @@ from evenhand.web.site import Site
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
-MARKUP = "<b id=fuzz onload='x'>\"&{{ 7*7 }}"
+MARKUP = "<b id=fuzz onload='x'>\"&{{ 12345679*9 }}"
 NAMES = [
     "subject",
     "concept",
@@ -94,7 +94,7 @@ def survive(client: TestClient, site: Site, method: str, path: str, fields: list
     if "html" in answer.headers.get("content-type", ""):
         assert "Traceback" not in answer.text
         assert "<b id=fuzz" not in answer.text
-        assert "49" not in answer.text or "{{ 7*7 }}" not in str(fields)
+        assert "111111111" not in answer.text
         assert method == "HEAD" or "<h1>" in answer.text
 
 

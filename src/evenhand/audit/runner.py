@@ -32,9 +32,10 @@ from evenhand.errors import (
 from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
-from evenhand.models.vectors import Coverage
+from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress
 from evenhand.subjects import Subject
+from evenhand.subjects.subject import ViewName
 from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
@@ -238,6 +239,12 @@ def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0
     return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
 
 
+def _view(subject: Subject, name: ViewName, concept: Concept) -> Any:
+    """Return a view; words of vectors are looked up by the rules of the concept's language unless theirs is known."""
+    view = subject.view(name)
+    return view.in_language(concept.language) if isinstance(view, Vectors) else view
+
+
 def ask(
     question: Question, subject: Subject, concept: Concept, *, reference: Subject | None = None, seed: int = 0
 ) -> measures.registry.Measured:
@@ -250,12 +257,13 @@ def ask(
     if "concept" in accepted:
         arguments["concept"] = concept
     if "reference" in accepted:
-        arguments["reference"] = (reference or subject).view(info.view)
+        arguments["reference"] = _view(reference or subject, info.view, concept)
+    view = _view(subject, info.view, concept)
     asked = resolve_query(question, concept)
     try:
         if isinstance(asked, Query) and needs_table(info, asked):
-            return measure_groups(function, subject.view(info.view), asked, **arguments)
-        return function(subject.view(info.view), asked, **arguments)
+            return measure_groups(function, view, asked, **arguments)
+        return function(view, asked, **arguments)
     except (VocabularyError, DegenerateError, TextTooLongError) as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 

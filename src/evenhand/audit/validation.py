@@ -9,13 +9,14 @@ import functools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Any
 
 from evenhand.errors import FormatError, shown
 
 Schema = Mapping[str, Any]
+Check = Callable[[Any, Any, Schema, str], Iterator[str]]
 ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -84,7 +85,9 @@ def _bound(value: Any, limit: float, schema: Schema, where: str, *, lowest: bool
 
 
 def _size(value: Any, limit: int, schema: Schema, where: str, *, kind: type, lowest: bool) -> Iterator[str]:
-    if isinstance(value, kind) and (len(value) < limit if lowest else len(value) > limit):
+    if not isinstance(value, (list, str)) or not isinstance(value, kind):
+        return
+    if len(value) < limit if lowest else len(value) > limit:
         yield f"{where} has the length {len(value)}, expected {'at least' if lowest else 'at most'} {limit}"
 
 
@@ -138,7 +141,7 @@ def _nothing(value: Any, argument: object, schema: Schema, where: str) -> Iterat
     return iter(())
 
 
-CHECKS = {
+CHECKS: dict[str, Check] = {
     "type": _type,
     "const": _const,
     "enum": _enum,

@@ -98,7 +98,8 @@ class GroupTable:
         """Return the table as one measurement for each score, which is what an audit stores.
 
         The value is that of the comparison furthest from the ideal, without its sign where 0 is ideal. The p-value is
-        the smallest adjusted one: that of the hypothesis that no two groups differ. The comparisons are the items.
+        the smallest adjusted one: that of the hypothesis that no two groups differ. There is no interval, because the
+        comparison is chosen by its value. The comparisons, with their intervals, are the items.
         """
         info: Info = get(self.measure).info  # type: ignore[attr-defined]
         scores = dict.fromkeys(row.measurement.score for row in self.rows)
@@ -200,7 +201,8 @@ def _restricted_query(query: Query, first: str, others: Sequence[str], second: s
     sets = {group.name: group for group in query.targets}
     joined = tuple(dict.fromkeys(word for name in others for word in sets[name]))
     targets = {first: sets[first], second: WordSet(second, joined)}
-    return Query(query.name, targets, {group.name: group for group in query.attributes}, concept=query.concept)
+    attributes = {group.name: group for group in query.attributes}
+    return Query(query.name, targets, attributes, concept=query.concept, language=query.language)
 
 
 def adjust_rows(results: list[tuple[str, str, Measurement]]) -> tuple[GroupRow, ...]:
@@ -235,9 +237,9 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
         return undefined(table.measure, example.reason, coverage, **fields)
     better = info.better_score(example.score)
     furthest = max(defined, key=lambda row: _distance(better, row.measurement))
-    value, interval = furthest.measurement.value, furthest.measurement.interval
-    if better == "zero" and value is not None and value < 0:
-        value, interval = -value, (-interval[1], -interval[0]) if interval else None
+    value = furthest.measurement.value
+    if better == "zero" and value is not None:
+        value = abs(value)
     tested = [row for row in defined if row.p_adjusted is not None]
     different = [row.name for row in tested if row.p_adjusted is not None and row.p_adjusted <= LEVEL]
     reading = f"of {len(defined)} comparisons, {furthest.name} is furthest from the ideal"
@@ -249,10 +251,9 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
         value,
         furthest.measurement.n,
         coverage,
-        interval=interval,
         p_value=min((row.p_adjusted for row in tested if row.p_adjusted is not None), default=None),
         reading=reading,
-        note="the interval is that of this comparison alone" if interval else "",
+        note="chosen as the furthest, so that it has no interval of its own; see the items",
         items=tuple({"word": row.name, **row.to_dict()} for row in defined),
         details={
             "groups": list(table.groups),

@@ -104,6 +104,7 @@ class Mitigation(ABC):
                 f"site={self.site!r} is a place inside a transformer, and {v.name} is a table of word vectors",
                 hint="leave site out, or open a model: eh.open('hf:FOLDER')",
             )
+        v = v if concept is None else v.in_language(concept.language)
         return self._fit(v, concept)  # type: ignore[arg-type]  # only methods that accept None are called with it
 
     def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
@@ -266,7 +267,7 @@ def require_direction(concept: Concept, method: str, recipe: Recipe | str | None
         raise unknown_name("way to learn a direction", how, ESTIMATORS)
     if how in ("pairs", "span") or (how == "pair" and not words):
         require_pairs(concept, f"{method} by {how!r}")
-    elif how in ("two-means", "classifier"):
+    elif how in ("two-means", "group-means", "classifier"):
         require_groups(concept, f"{method} by {how!r}")
     elif how == "names":
         require_names(concept, f"{method} by {how!r}")

@@ -78,7 +78,9 @@ def _sentence_transformer(folder: Path) -> Path | None:
     modules = read_json_value(folder / "modules.json")
     for module in modules if isinstance(modules, list) else []:
         path = module.get("path") if isinstance(module, dict) else None
-        if isinstance(path, str) and "/" not in path and ".." not in path and (folder / path / "config.json").is_file():
+        if not isinstance(path, str) or "/" in path or ".." in path:
+            continue
+        if os.path.isfile(folder / path / "config.json"):  # noqa: PTH113  does not raise for a long name
             return folder / path
     return None
 
@@ -165,7 +167,7 @@ def _weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files that `transformers` would read."""
     explicit = read_config(folder).get("transformers_weights")
     names = (str(explicit),) if explicit else (WEIGHTS, INDEX)
-    name = next((name for name in names if (folder / name).is_file()), None)
+    name = next((name for name in names if os.path.isfile(folder / name)), None)  # noqa: PTH113  for a long name
     if name is None:
         raise no_weights_error(folder)
     if not name.endswith(".json"):
@@ -183,7 +185,7 @@ def _safe_file(folder: Path, name: str, source: str) -> Path:
             f"{folder / source}: names the weights file {name!r}; only .safetensors files in the same folder are read",
             hint="if you trust the model, load it with transformers and save it again with save_pretrained(folder)",
         )
-    if not (folder / name).is_file():
+    if not os.path.isfile(folder / name):  # noqa: PTH113  does not raise for a long name
         raise InputMissingError(f"{folder / name} is missing, and {source} names it", hint="fetch the whole folder")
     return folder / name
 

@@ -2,7 +2,7 @@
 
 from evenhand.subspaces.differences import names, pair, pairs, span
 from evenhand.subspaces.grammatical import grammatical, nouns, social
-from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.groups import classifier, group_means, two_means, words
 from evenhand.subspaces.learning import learn
 from evenhand.subspaces.scree import Scree, Stability, gaussian, random_words, scree, stability
 from evenhand.subspaces.subspace import Subspace
@@ -14,6 +14,7 @@ __all__ = [
     "classifier",
     "gaussian",
     "grammatical",
+    "group_means",
     "learn",
     "names",
     "nouns",

@@ -10,7 +10,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.differences import names, pair, pairs, span
 from evenhand.subspaces.grammatical import grammatical, nouns, social
-from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.groups import classifier, group_means, two_means, words
 from evenhand.subspaces.subspace import Subspace
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def learn(
 ) -> Subspace:
     """Estimate the subspace of a concept.
 
-    `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "words", "classifier",
-    "names") to apply to the concept's words with its default options. In languages with grammatical gender,
-    "grammatical" is the direction of inanimate nouns and "social" the concept's pairs without it. By default, the
-    concept's published direction is used; without one, its pairs (first principal direction); without pairs, the means
-    of its positive group and of all other groups. `params["chosen"]` records the choice. `k`, `centre` and `normalise`
-    override the recipe.
+    `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "group-means", "words",
+    "classifier", "names") to apply to the concept's words with its default options. In languages with grammatical
+    gender, "grammatical" is the direction of inanimate nouns and "social" the concept's pairs without it. By default,
+    the concept's published direction is used; without one, its pairs (first principal direction); without pairs, the
+    means of its positive group and of all other groups. `params["chosen"]` records the choice. `k`, `centre` and
+    `normalise` override the recipe.
     """
     plan = _plan(concept, recipe)
     overrides = {"k": k, "centre": centre, "normalise": normalise}
@@ -96,6 +96,10 @@ def _two_means(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return replace(learned, poles=(concept.positive, "rest"))
 
 
+def _group_means(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
+    return group_means(v, concept.groups, **_options(plan, "k", "normalise"))
+
+
 def _classifier(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     learned = classifier(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
     return replace(learned, poles=(concept.positive, "rest"))
@@ -132,6 +136,7 @@ ESTIMATORS: dict[str, Callable[[Vectors, Any, EstimationPlan], Subspace]] = {
     "pairs": _pairs,
     "span": _span,
     "two-means": _two_means,
+    "group-means": _group_means,
     "words": _words,
     "classifier": _classifier,
     "names": _names,

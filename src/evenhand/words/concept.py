@@ -14,7 +14,7 @@ from evenhand.words.query import Query
 from evenhand.words.source import Cited, Source, digest_of, source_dict
 from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
 
-How = Literal["pair", "pairs", "two-means", "words", "span"]
+How = Literal["pair", "pairs", "two-means", "group-means", "words", "span"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Recipe:
     - `pairs`: the first k principal directions of the differences of the concept's pairs;
     - `span`: everything that the differences of the concept's pairs span;
     - `two-means`: mean of the positive group minus mean of the others;
+    - `group-means`: the first k principal directions of the means of all groups;
     - `words`: the first k principal components of `words`, or of all group words when it is empty.
     """
 

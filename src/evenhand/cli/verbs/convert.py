@@ -20,8 +20,8 @@ def convert(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A vector file; a model: an .onnx file of a BERT, a folder that holds one, a .gguf file or a file of "
-            "llama2.c; or a catalog id of these.",
+            help="A vector file; a model: an .onnx file of a BERT or Llama, a folder that holds one, a .gguf file or a "
+            "file of llama2.c; or a catalog id of these.",
             show_default=False,
         ),
     ],

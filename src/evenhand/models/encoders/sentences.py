@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -240,7 +241,7 @@ def read_modules(folder: Path) -> SentenceModules:
 
 
 def _read_pooling(path: Path) -> Pooling | None:
-    settings = read_json(path) if path.is_file() else {}
+    settings = read_json(path) if os.path.isfile(path) else {}  # noqa: PTH113  does not raise for a long name
     active = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
     named = settings.get("pooling_mode")
     known = POOLING_NAMES.get(named) if isinstance(named, str) else None

@@ -133,14 +133,13 @@ class TrainedMaskedLM:
         """Write a folder that `transformers` loads, with a model card and `training.json`."""
         if dtype not in ("float32", "float16"):
             raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
-        path = Path(folder)
-        with replacing_folder(path, keep_others=True) as partial, quiet(require("transformers", extra="models")):
-            self.model.to(getattr(torch, dtype)).save_pretrained(partial)
+        with replacing_folder(Path(folder), keep_others=True) as new, quiet(require("transformers", extra="models")):
+            self.model.to(getattr(torch, dtype)).save_pretrained(new)
             self.model.float()
-            self.tokenizer.save_pretrained(partial)
-            write_text(partial / CARD, self.card())
-            write_text(partial / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        return path
+            self.tokenizer.save_pretrained(new)
+            write_text(new / CARD, self.card())
+            write_text(new / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return Path(folder)
 
 
 def train_masked_lm(
@@ -379,8 +378,7 @@ class _MaskedRun:
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
+        return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
 
 
 def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
 History: TypeAlias = tuple[Record, ...]
-COMPUTED = ("index", "norms", "unit", "is_lower_case")  # cached properties, cheaper to recompute than to pickle
+# Cached properties, cheaper to recompute than to pickle.
+COMPUTED = ("index", "norms", "unit", "is_lower_case", "_in_languages")
 
 
 class Vectors:
@@ -104,6 +105,25 @@ class Vectors:
     def language(self) -> str:
         """ISO code of the language of the words; empty if it is not known, and then words are looked up as English."""
         return str(self.source.get("language", ""))
+
+    def in_language(self, code: str) -> Vectors:
+        """Return the vectors as those of a language, unless theirs is known; nothing is copied.
+
+        Measures and methods that are asked about a concept of another language look its words up by these rules.
+        """
+        if self.language or code in ("", "en"):
+            return self
+        rules_of(code)  # refuses what is not a code
+        if code not in self._in_languages:
+            same = self._like(self._words, self.matrix)
+            computed = {name: value for name, value in vars(self).items() if name in COMPUTED[:-1]}
+            vars(same).update(computed, source={**self.source, "language": code}, compose=self.compose)
+            self._in_languages[code] = same
+        return self._in_languages[code]
+
+    @cached_property
+    def _in_languages(self) -> dict[str, Vectors]:
+        return {}
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -35,12 +35,12 @@ def tradeoff(points: Sequence[Tradeoff]) -> dict[str, Any]:
     """A labelled scatter; methods that no other beats on both axes are filled."""
     values = [
         {
-            "method": ", ".join(other.method for other in points if _coincide(point, other)),
+            "method": _label(points, number),
             "bias": point.bias_left,
             "quality": point.quality_kept,
             "front": "not beaten" if point.on_the_front else "beaten on both",
         }
-        for point in points
+        for number, point in enumerate(points)
     ]
     x = {
         "field": "bias",
@@ -78,6 +78,11 @@ def tradeoff(points: Sequence[Tradeoff]) -> dict[str, Any]:
     )
 
 
+def _label(points: Sequence[Tradeoff], number: int) -> str:
+    """Return the names of all marks that lie on top of each other for the first of them, nothing for the others."""
+    together = [index for index, other in enumerate(points) if _coincide(points[number], other)]
+    return ", ".join(points[index].method for index in together) if together[0] == number else ""
+
+
 def _coincide(one: Tradeoff, other: Tradeoff) -> bool:
-    """Return whether two marks lie on top of each other; they share a label."""
     return abs(one.bias_left - other.bias_left) < OVERLAP and abs(one.quality_kept - other.quality_kept) < OVERLAP

@@ -9,7 +9,7 @@ from evenhand.audit import Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of
-from evenhand.report.charts.style import DISTINGUISHABLE, RULE, chart, number_axis, scales
+from evenhand.report.charts.style import DISTINGUISHABLE, chart, number_axis, reference_line, scales
 from evenhand.report.tables import Row
 
 
@@ -83,7 +83,7 @@ def effect_forest(rows: Sequence[Row], title: str, stages: Sequence[str] = (), *
         width=430,
         height={"step": 14 if len(shown) < 4 else 9},
         layer=[
-            {"mark": {"type": "rule", "color": RULE, "strokeWidth": 1.5}, "encoding": {"x": {"datum": ideal}}},
+            reference_line("x", ideal),
             {
                 "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
                 "encoding": {**shared, "x": number_axis("low", title), "x2": {"field": "high"}},

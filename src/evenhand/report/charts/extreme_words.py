@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
-from evenhand.report.charts.style import DISTINGUISHABLE, RULE, chart, scales
+from evenhand.report.charts.style import DISTINGUISHABLE, chart, reference_line, scales
 from evenhand.report.tables import Row
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
@@ -66,7 +66,7 @@ def axis_extremes(row: Row, count: int = 12) -> dict[str, Any]:
         width=430,
         height={"step": 15},
         layer=[
-            {"mark": {"type": "rule", "color": RULE}, "encoding": {"x": {"datum": 0}}},
+            reference_line("x", 0),
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
                 "encoding": {

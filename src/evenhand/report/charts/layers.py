@@ -7,7 +7,15 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of
-from evenhand.report.charts.style import DISTINGUISHABLE, RULE, chart, number_axis, panels, scales, shared_domain
+from evenhand.report.charts.style import (
+    DISTINGUISHABLE,
+    chart,
+    number_axis,
+    panels,
+    reference_line,
+    scales,
+    shared_domain,
+)
 
 
 @register_chart("layer-bias", measures=("layer-bias",), family="sentences")
@@ -29,7 +37,7 @@ def layer_bias(audit: Audit, subject: str) -> Figure | None:
     x = number_axis("layer", "layer (0: input)", axis={"tickMinStep": 1, "format": "d"})
     y = number_axis("d", "effect size d", scale={"domain": domain})
     layer: list[dict[str, Any]] = [
-        {"mark": {"type": "rule", "color": RULE}, "encoding": {"y": {"datum": 0}}},
+        reference_line("y", 0),
         {
             "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
             "encoding": {"x": x, "y": y, "color": marks["color"]},

@@ -8,10 +8,10 @@ from evenhand.report.charts.figure import Figure, better, register_chart, rows_o
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     PALETTE,
-    RULE,
     chart,
     number_axis,
     panels,
+    reference_line,
     shared_domain,
     spread,
 )
@@ -38,7 +38,7 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     x = number_axis("bias", f"bias before any method ({pole} →)", scale={"domain": domain})
     y = number_axis("share", f"neighbours on the {pole} side", scale={"domain": [0, 1]}, axis={"format": "%"})
     layer = [
-        {"mark": {"type": "rule", "color": RULE}, "encoding": {"x": {"datum": 0}}},
+        reference_line("x", 0),
         {
             "mark": {"type": "point", "filled": True, "size": 18, "opacity": 0.55, "color": PALETTE[1]},
             "encoding": {"x": x, "y": y, "description": {"field": "word"}},

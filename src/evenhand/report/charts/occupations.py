@@ -13,12 +13,13 @@ from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     INK,
     PALETTE,
-    RULE,
     chart,
     number_axis,
     panels,
+    reference_line,
     shared_domain,
     spread,
+    uncrowded,
 )
 from evenhand.report.tables import Row
 
@@ -38,7 +39,7 @@ AXES = {
     "pronoun-share": _Axis("share of female pronouns", 100.0, "pearson", {"format": "%"}),
     "winogender": _Axis("lean to female pronouns (log odds)", 1.0, "share-correlation"),
 }
-MOST_LABELS = 7
+MOST_LABELS = 9
 
 
 @register_chart("occupations", measures=("occupation-share",), family="geometry")
@@ -99,7 +100,7 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
         },
     ]
     if measure == "occupation-share":
-        layer.insert(0, {"mark": {"type": "rule", "color": RULE}, "encoding": {"y": {"datum": 0}}})
+        layer.insert(0, reference_line("y", 0))
     spec = chart(
         f"{axis.title} of {len(row.original.items)} occupations against the share of women in them, on "
         f"{len(drawn)} stages",
@@ -133,4 +134,5 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
 def _labelled(row: Row) -> set[str]:
     """Return a few occupations, spread over the range of shares, whose names are drawn."""
     ordered = sorted(row.original.items, key=lambda item: float(item["share"]))
-    return {str(item["word"]) for item in spread(ordered, MOST_LABELS)}
+    chosen = spread(ordered, MOST_LABELS)
+    return uncrowded({str(item["word"]): (float(item["share"]), float(item["value"])) for item in chosen})

@@ -12,11 +12,11 @@ from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
     PALETTE,
-    RULE,
     chart,
     nominal,
     number_axis,
     panels,
+    reference_line,
     shared_domain,
 )
 
@@ -49,7 +49,7 @@ def projection_density(audit: Audit, subject: str) -> Figure | None:
     ]
     legend = {"symbolOpacity": 1, "symbolType": "square"}
     layer = [
-        {"mark": {"type": "rule", "color": RULE}, "encoding": {"x": {"datum": 0}}},
+        reference_line("x", 0),
         {
             "mark": {"type": "area", "opacity": 0.18, "aria": False},
             "encoding": {

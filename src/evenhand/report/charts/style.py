@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from evenhand.printable import printable
 
@@ -59,6 +59,12 @@ def number_axis(field: str, title: str, **more: Any) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
+def reference_line(channel: Literal["x", "y"], value: float) -> dict[str, Any]:
+    """A layer with one line at a value; without the aggregate it would be drawn once for each row of the data."""
+    once = [{"aggregate": [{"op": "count", "as": "rows"}]}]
+    return {"transform": once, "mark": {"type": "rule", "color": RULE}, "encoding": {channel: {"datum": value}}}
+
+
 def shared_domain(values: Sequence[float], *, around: float | None = None) -> list[float]:
     """Return one range for all panels, with a margin; symmetric around a value if one is given."""
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -83,6 +89,22 @@ def spread(items: Sequence[Any], most: int = MOST_POINTS) -> list[Any]:
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def uncrowded(places: Mapping[str, tuple[float, float]], *, across: float = 0.25, along: float = 0.06) -> set[str]:
+    """Return names whose labels do not run into that of an earlier one.
+
+    Args:
+        places: where each name lies.
+        across: width of a label, as a share of the horizontal range.
+        along: height of a label, as a share of the vertical range.
+    """
+    ranges = [max(axis) - min(axis) or 1.0 for axis in zip(*places.values(), strict=True)]
+    kept: dict[str, tuple[float, float]] = {}
+    for name, (x, y) in places.items():
+        if not any(abs(x - u) < across * ranges[0] and abs(y - v) < along * ranges[1] for u, v in kept.values()):
+            kept[name] = (x, y)
+    return set(kept)
 
 
 def chart(description: str, **parts: Any) -> dict[str, Any]:

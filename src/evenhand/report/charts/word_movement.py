@@ -10,11 +10,12 @@ from evenhand.report.charts.style import (
     GREY,
     INK,
     PALETTE,
-    RULE,
     chart,
     number_axis,
     panels,
+    reference_line,
     shared_domain,
+    uncrowded,
 )
 
 COUNT = 14  # words whose arrows are drawn
@@ -30,6 +31,9 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
     before = {str(item["word"]): item for item in row.original.items}
     ordered = sorted(before, key=lambda word: float(before[word]["value"]))
     words = ordered[: COUNT // 2] + ordered[max(COUNT // 2, len(ordered) - COUNT // 2) :]
+    outer = [word for pair in zip(words, reversed(words), strict=True) for word in pair]  # the furthest first
+    places = {word: (float(before[word]["value"]), float(before[word]["across"])) for word in dict.fromkeys(outer)}
+    labelled = uncrowded(places)
     moves = [
         {
             "stage": stage,
@@ -38,6 +42,7 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
             "y": before[word]["across"],
             "x2": after[word]["value"],
             "y2": after[word]["across"],
+            "label": word if word in labelled else "",
         }
         for stage, cell in list(row.cells.items())[1:DISTINGUISHABLE]
         if cell.items
@@ -56,7 +61,7 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
     y = number_axis("y", titles[1], scale={"domain": shared_domain(across), "zero": False})
     ends = {"x": number_axis("x2", titles[0]), "y": number_axis("y2", titles[1])}
     layer = [
-        {"mark": {"type": "rule", "color": RULE}, "encoding": {"x": {"datum": 0}}},
+        reference_line("x", 0),
         {
             "mark": {"type": "rule", "color": GREY, "aria": False},
             "encoding": {"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}},
@@ -78,7 +83,7 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
         },
         {
             "mark": {"type": "text", "align": "left", "dx": 5, "dy": -5, "fontSize": 10, "color": INK},
-            "encoding": {"x": x, "y": y, "text": {"field": "word"}},
+            "encoding": {"x": x, "y": y, "text": {"field": "label"}},
         },
     ]
     spec = chart(

@@ -151,7 +151,7 @@ def _positive(section: Mapping[str, object], where: str, name: str) -> int:
 
 def _limit(section: Mapping[str, object], name: str) -> float:
     value = section.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
         raise FormatError(f"lstm.{name} is {shown(value)}, expected a positive number")
     return float(value)
 
