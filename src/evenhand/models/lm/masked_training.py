@@ -2,7 +2,7 @@
 
 The head is that of the model's class: a dense layer, LayerNorm, and a decoder whose matrix is the encoder's word table.
 The body is trained as well. Texts are joined and cut into blocks of equal length. Each time a block is used, another
-15 % of its tokens are chosen: 80 % of these are masked, 10 % replaced by a random token, 10 % kept (Devlin et al. 2019).
+15 % of its tokens are chosen: of these 80 % are masked, 10 % replaced at random, 10 % kept (Devlin et al. 2019).
 """
 
 from __future__ import annotations
