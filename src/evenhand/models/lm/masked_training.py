@@ -1,9 +1,8 @@
 """Train a masked language model on the body of an encoder that was published without one.
 
-The head is that of the model's class: a dense layer with activation and LayerNorm, and a decoder whose matrix is the
-encoder's own word table. The body is trained as well. Texts are joined and cut into blocks of equal length. Each time
-a block is used, another 15 % of its tokens are chosen: of these, 80 % are masked, 10 % replaced by a random token and
-10 % kept (Devlin et al. 2019). Logits are computed for the chosen tokens only.
+The head is that of the model's class: a dense layer, LayerNorm, and a decoder whose matrix is the encoder's word table.
+The body is trained as well. Texts are joined and cut into blocks of equal length. Each time a block is used, another
+15 % of its tokens are chosen: of these 80 % are masked, 10 % replaced at random, 10 % kept (Devlin et al. 2019).
 """
 
 from __future__ import annotations
