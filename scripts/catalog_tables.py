@@ -46,7 +46,8 @@ LANGUAGE_MODEL = (
     "honest:gap", "holistic-bias", "counterfactual-text:divergence", "seat:sent-weat6", "seat:sent-weat8",
 )  # fmt: skip
 LANGUAGE_MODEL_COSTS = (
-    "perplexity:wikitext-2-test", "perplexity", "stereoset-gender:intra-lms", "bbq:accuracy-disambiguated-sum",
+    "perplexity:wikitext-2-test", "perplexity", "perplexity:wikitext-2-test:pseudo", "perplexity:pseudo",
+    "stereoset-gender:intra-lms", "bbq:accuracy-disambiguated-sum",
     "sentence-retention",
 )  # fmt: skip
 UNTESTED = ("sentence-retention", "retention")  # 1 before by definition
@@ -234,7 +235,10 @@ def paired_change(
     weights = resampled_weights(first)
     changes = statistic(second, weights) - statistic(first, weights)
     changes = changes[np.isfinite(changes)]
-    change = float(after["value"] - before["value"])
+    once = np.ones((1, len(first)))
+    change = float(statistic(second, once)[0] - statistic(first, once)[0])  # SEAT: over words, not sentences
+    if not math.isfinite(change):
+        change = float(after["value"] - before["value"])
     error = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
     low, high = np.percentile(changes, [2.5, 97.5]).tolist() if len(changes) else (change, change)
     return Change(change, (low, high), two_sided_p(change / error) if error else float(not change), True)

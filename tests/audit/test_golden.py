@@ -25,19 +25,7 @@ import evenhand as eh
 GOLDEN = Path(__file__).with_name("golden.json")
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 ITERATED = ("clustering", "recoverability", "nli", "mab", "rnsb")
-QUICK = (
-    "weat",
-    "ect",
-    "mac",
-    "ripa",
-    "rnd",
-    "same",
-    "direct-bias",
-    "midb",
-    "occupation-share",
-    "sembias",
-    "similarity",
-)
+QUICK = ("weat", "ect", "mac", "ripa", "same", "direct-bias")
 
 
 def rows(audit: eh.Audit) -> dict[str, list[float | None]]:
@@ -71,7 +59,7 @@ def test_quick_rows_are_as_recorded() -> None:
         warnings.simplefilter("ignore")
         audit = eh.Audit.run("glove-embedded", methods=["linear"], measures=QUICK)
     found = rows(audit)
-    assert len(found) > 30
+    assert len(found) > 15
     assert differences(found) == []
 
 
