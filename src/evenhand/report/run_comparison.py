@@ -190,7 +190,8 @@ def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, 
     counts = ", ".join(f"{word} in {len(group)}" for word, group in groups.items() if group)
     unclear = len(changes) - len(sure)
     total = counted(len(changes), f"{what} score")
-    text = f"{run} against {first}, {total}: {counts}" + (f", no significant difference in {unclear}." if unclear else ".")
+    rest = f", no significant difference in {unclear}." if unclear else "."
+    text = f"{run} against {first}, {total}: {counts}{rest}"
     for word, group in groups.items():
         if group:
             text += f" {word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}."
