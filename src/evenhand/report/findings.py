@@ -18,11 +18,11 @@ from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.report import numbers
 from evenhand.report.significance import (
-    BY_CONSTRUCTION,
     MOVED,
     ONLY_LEFT,
     Changed,
     Tested,
+    is_changeable,
     run_change_tests,
     run_tests,
 )
@@ -206,11 +206,6 @@ def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Findin
         "change", text, subject, stage, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
         clearest.row.info.reading,
     )  # fmt: skip
-
-
-def is_changeable(row: Row) -> bool:
-    """Return whether a change of the score says something: not if a method brings it down by construction."""
-    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
 
 
 def _join(parts: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from evenhand.audit import Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
-from evenhand.report.significance import BY_CONSTRUCTION, LEVEL, MOVED, ONLY_LEFT, Changed, run_change_tests, run_tests
+from evenhand.report.significance import LEVEL, MOVED, ONLY_LEFT, Changed, is_changeable, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
 
 State = Literal[
@@ -72,23 +72,19 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     every = rows(audit, subject)
     quality = [row for row in every if row.info.family == "quality"]
     bias = [row for row in every if row.info.family != "quality"]
-    about = [  # the others are controls, or scores that a method brings to 0 by construction
-        row
-        for row in bias
-        if is_about_concept(row.question, audit.concept) and row.question.variant not in BY_CONSTRUCTION
-    ]
+    controls = [row for row in bias if not is_about_concept(row.question, audit.concept)]
+    about = [row for row in bias if row not in controls]
+    changeable = [row for row in about if is_changeable(row)]
     states: dict[tuple[str, str], State] = {}
     first, *later = audit.stage_names
-    for test in run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [first]):
+    for test in run_tests(changeable, [first]):
         states[test.row.label, first] = "bias" if test.sure else "no sure bias"
     left = [row for row in about if row.question.measure in ONLY_LEFT]
     for test in run_tests(left, later):  # after a method: can the words still be told apart?
         states[test.row.label, test.stage] = "bias" if test.sure else "no sure bias"
-    controls = [row for row in bias if not is_about_concept(row.question, audit.concept)]
     for stage, changes in run_change_tests(controls, later).items():
         for change in changes:
             states[change.row.label, stage] = "changed" if change.p_moved < LEVEL else _unsure(change)
-    changeable = [row for row in about if row not in left]
     for group in (changeable, [row for row in quality if row.question.measure not in MOVED]):
         for stage, changes in run_change_tests(group, later).items():
             for change in changes:

@@ -129,6 +129,11 @@ class Changed:
         return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
 
 
+def is_changeable(row: Row) -> bool:
+    """Return whether a change of the score says something: not if a method brings it down by construction."""
+    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
+
+
 def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
     """Test the change of every score from the first stage to each other, and correct the p-values over all of them."""
     pending: list[tuple[str, Row, Measurement, Measurement, float, float]] = []
