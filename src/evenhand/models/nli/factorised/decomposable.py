@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 PAIRS_IN_GRID = 32_768
+PHRASE_BLOCKS = 4  # blocks whose phrases are prepared together
+TILE_ROWS = 32
 
 
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
@@ -50,19 +53,27 @@ def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int
     phrases = shape.phrases[span]
     answers = np.empty((len(phrases), *sizes[1:], len(LABELS)), np.float32)
     backend = kernel.weights.backend
+    few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (sizes[1] * sizes[2]))
     with backend.worker():
-        tokens, workspace = backend.put(shape.tokens[span]), Workspace(backend)
-        premise, hypothesis = (
-            [(subjects.fillers, kernel.side(tokens, subjects, workspace)) for subjects in side]
-            for side in (shape.premise, shape.hypothesis)
-        )
-        for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
-            blocks = cut_blocks(len(phrases), len(p_fillers), each=len(h_fillers), most=backend.pairs_at_once)
-            for part, premises in blocks:
-                block = backend.get(kernel.pairs(p.part(part, premises), h.part(part, slice(None)), workspace))
-                cells = np.ix_(np.arange(len(phrases))[part], p_fillers[premises], h_fillers)
-                answers[cells] = block.transpose(1, 3, 2, 0)
+        for start in range(0, len(phrases), few):
+            part = slice(start, start + few)
+            _fill(answers[part], kernel, shape, backend.put(shape.tokens[span][part]))
     return Grid(phrases, answers)
+
+
+def _fill(answers: Matrix, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
+    """Write the probabilities of a few phrases, for every combination of subject lengths."""
+    backend = kernel.weights.backend
+    premise, hypothesis = (
+        [(subjects.fillers, kernel.side(tokens, subjects)) for subjects in side]
+        for side in (shape.premise, shape.hypothesis)
+    )
+    for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
+        rows = len(h_fillers) * (len(p.attend) + len(h.attend))
+        for part, premises in cut_blocks(len(tokens), len(p_fillers), each=rows, most=2 * backend.pairs_at_once):
+            block = backend.get(kernel.pairs(p.part(part, premises), h.part(part, slice(None))))
+            cells = np.ix_(np.arange(len(tokens))[part], p_fillers[premises], h_fillers)
+            answers[cells] = block.transpose(1, 3, 2, 0)
 
 
 def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Iterator[Grid]:
@@ -81,18 +92,30 @@ def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Itera
             yield waiting.popleft().result()
 
 
-class Workspace:
-    """Two arrays that the steps of a thread write to in turn, so that a block stays in the cache."""
+class Workspace(local):
+    """Two arrays for each thread, which its steps write to in turn: a block stays in the cache."""
 
-    def __init__(self, backend: ArrayBackend) -> None:
-        self.backend, self.arrays = backend, [backend.empty((0,)), backend.empty((0,))]
+    def __init__(self, weights: DecomposableWeights) -> None:
+        self.xp, self.backend = weights.xp, weights.backend
+        self.tile = TILE_ROWS * weights.hidden
+        self.arrays = [self.backend.empty((0,)), self.backend.empty((0,))]
 
     def array(self, index: int, shape: tuple[int, ...]) -> Array:
         """Return the first or second array in this shape; it holds what was written to it last."""
         size = prod(shape)
         if len(self.arrays[index]) < size:
-            self.arrays[index] = self.backend.empty((size,))
+            self.arrays[index] = self.backend.empty((-(-size // self.tile) * self.tile,))
+            self.arrays[index][:] = 0  # the last tile may reach beyond what is written
         return self.arrays[index][:size].reshape(shape)
+
+    def floor(self, index: int, rows: int, row: Array) -> None:
+        """Replace the first rows of an array by their maximum with `row`.
+
+        The row is repeated: numpy takes the maximum of two long rows several times faster than that of many short
+        ones, or of an array and a scalar.
+        """
+        tiles = self.arrays[index][: -(-rows // TILE_ROWS) * self.tile].reshape(-1, self.tile)
+        self.xp.maximum(tiles, self.xp.concatenate([row] * TILE_ROWS), out=tiles)
 
 
 @dataclass(frozen=True)
@@ -122,6 +145,7 @@ class Kernel:
 
     def __init__(self, weights: DecomposableWeights, table: WordTables) -> None:
         self.weights, self.table, self.xp = weights, table, weights.xp
+        self.workspace = Workspace(weights)
         hidden, put = weights.hidden, weights.backend.put
         _, (self.compare, bias) = weights.compare
         (self.first, first_bias), (self.second, second_bias) = weights.aggregate
@@ -135,17 +159,17 @@ class Kernel:
         self.output_terms = self.second_terms @ output
         self.output_terms[0] += output_bias
 
-    def side(self, phrase: Array, subjects: Subjects, workspace: Workspace) -> BlockSide:
+    def side(self, phrase: Array, subjects: Subjects) -> BlockSide:
         """Return what depends on the phrases and one side's subjects only."""
         tokens = self.weights.backend.put(subjects.tokens.T)
         subject = attend(self.weights, self.table, tokens.reshape(-1), phrase)
         shape = len(phrase), *tokens.shape
         attention = Attention(*(array.reshape(*shape, *array.shape[2:]) for array in subject.arrays))
         attended, other = self.table.attend[tokens], self.table.other[tokens]
-        shared = self._compare_shared(phrase, attended, other, workspace)
+        shared = self._compare_shared(phrase, attended, other)
         return BlockSide(attended, other, attention, shared, phrase.shape[1] + len(tokens))
 
-    def _compare_shared(self, phrase: Array, attended: Array, other: Array, workspace: Workspace) -> Array:
+    def _compare_shared(self, phrase: Array, attended: Array, other: Array) -> Array:
         """Return the sum of the compared rows of shared tokens, which attend to their phrase and one subject."""
         shared = attend(self.weights, self.table, phrase, phrase)
         base = Attention(*(array[:, :, None] for array in shared.arrays))
@@ -155,56 +179,38 @@ class Kernel:
         sums = self.weights.backend.empty((phrases, subjects, hidden))
         for part, cut in cut_blocks(phrases, subjects, each=length, most=most):
             keys = attended[:, cut].reshape(-1, hidden)
-            logits = (queries[part] @ keys.T).reshape(-1, length, count, keys.shape[0] // count)
+            logits = (queries[part] @ keys.T).reshape(-1, length, count, len(keys) // count)
             logits = self.xp.moveaxis(logits, 2, 0)
-            rows = workspace.array(0, (*logits.shape[1:], hidden))
+            rows = self.workspace.array(0, (*logits.shape[1:], hidden))
             self._mix(rows, Attention(*(array[part] for array in base.arrays)), logits, other[:, cut])
-            compared = workspace.array(1, tuple(rows.shape))
-            self._compare(rows, compared.reshape(-1, hidden))
-            sums[part, cut] = compared.sum(axis=1)
+            sums[part, cut] = self._compare(rows[None]).reshape(rows.shape).sum(axis=1)
         return sums
 
-    def pairs(self, premise: BlockSide, hypothesis: BlockSide, workspace: Workspace) -> Array:
+    def pairs(self, premise: BlockSide, hypothesis: BlockSide) -> Array:
         """Return (labels, phrases, hypotheses, premises) probabilities."""
-        xp, hidden = self.xp, self.weights.hidden
+        hidden = self.weights.hidden
         (p_count, premises), (h_count, hypotheses) = premise.attend.shape[:2], hypothesis.attend.shape[:2]
-        shape = premise.shared.shape[0], hypotheses, premises, hidden
-        pairs = prod(shape[:3])
-        rows = workspace.array(0, shape)
-        sums = workspace.array(1, (pairs, 2, hidden))
+        pairs = premise.shared.shape[0], hypotheses, premises
+        rows = self.workspace.array(0, (p_count + h_count, *pairs, hidden))
         scores = hypothesis.attend.reshape(-1, hidden) @ premise.attend.reshape(-1, hidden).T
         scores = scores.reshape(h_count, hypotheses, p_count, premises)
         for k in range(p_count):
             base = Attention(*(array[:, None, k] for array in premise.subject.arrays))
-            self._mix(rows, base, scores[:, None, :, k], hypothesis.other[:, None, :, None])
-            self._compare(rows, sums[:, 0], add=k > 0)
+            self._mix(rows[k], base, scores[:, None, :, k], hypothesis.other[:, None, :, None])
         for k in range(h_count):
             base = Attention(*(array[:, k, :, None] for array in hypothesis.subject.arrays))
-            self._mix(rows, base, scores[k].swapaxes(0, 1)[:, None], premise.other[:, None, None])
-            self._compare(rows, sums[:, 1], add=k > 0)
-        both = sums.reshape(*shape[:3], 2, hidden)
+            self._mix(rows[p_count + k], base, scores[k].swapaxes(0, 1)[:, None], premise.other[:, None, None])
+        compared = self._compare(rows)
+        sums = compared
+        if len(rows) > 2:
+            sums = self.xp.stack([compared[:, :p_count].sum(axis=1), compared[:, p_count:].sum(axis=1)], 1)
+        both = sums.reshape(*pairs, 2, hidden)
         both[..., 0, :] += hypothesis.shared[:, :, None]
         both[..., 1, :] += premise.shared[:, None]
-        return self._classify(sums, workspace, lengths=(premise.length, hypothesis.length)).reshape(-1, *shape[:3])
-
-    def _classify(self, sums: Array, workspace: Workspace, *, lengths: tuple[int, int]) -> Array:
-        """Return (labels, pairs) probabilities from the sums of compare's rows over both sentences."""
-        xp, hidden = self.xp, self.weights.hidden
-        pairs = len(sums)
-        factors = self.weights.backend.put(np.array([1, *lengths], np.float32))
-        top = workspace.array(0, (pairs, hidden))
-        xp.matmul(sums.reshape(pairs, -1), self.first, out=top)
-        xp.maximum(top, -(factors @ self.first_terms), out=top)
-        last = workspace.array(1, (pairs, hidden))
-        xp.matmul(top, self.second, out=last)
-        xp.maximum(last, -(factors @ self.second_terms), out=last)
-        logits = self.output @ last.T
-        logits += (factors @ self.output_terms)[:, None]
-        powers = xp.exp(logits - xp.amax(logits, axis=0))
-        return powers / powers.sum(axis=0)
+        return self._classify(sums, lengths=(premise.length, hypothesis.length)).reshape(-1, *pairs)
 
     def _mix(self, rows: Array, base: Attention, logits: Array, others: Array) -> None:
-        """Write max(0, own + mixture of the phrase and of further tokens) into `rows`.
+        """Write own + mixture of the phrase and of further tokens into `rows`.
 
         With the phrase's log sum L and shares s_k = exp(e_k - L) / (1 + sum exp(e - L)) the row is
         own + mixture + sum_k s_k (other_k - mixture). The largest exponent is subtracted first, as in any softmax. The
@@ -220,17 +226,35 @@ class Kernel:
         xp.add(rows, base.with_own, out=rows)
         for k in range(1, len(shares)):
             rows += (others[k] - base.mixture) * shares[k, ..., None]
-        # A row of zeros, not a scalar: numpy has no vector instructions for the maximum of an array and a scalar.
-        xp.maximum(rows, self.zero, out=rows)
 
-    def _compare(self, rows: Array, out: Array, *, add: bool = False) -> None:
-        """Write the second layer of compare without its bias to (rows, hidden) `out`, or add it."""
-        xp = self.xp
-        flat = rows.reshape(-1, self.weights.hidden)
-        compared = xp.matmul(flat, self.compare) if add else xp.matmul(flat, self.compare, out=out)
-        xp.maximum(compared, self.compare_floor, out=compared)
-        if add:
-            out += compared
+    def _compare(self, rows: Array) -> Array:
+        """Return max(0, rows), (tokens, ..., hidden), after compare's second layer without its bias.
+
+        The rows are those of the workspace, and the result is (pairs, tokens, hidden).
+        """
+        hidden = self.weights.hidden
+        flat = rows.reshape(len(rows), -1, hidden)
+        compared = self.workspace.array(1, (flat.shape[1], flat.shape[0], hidden))
+        self.workspace.floor(0, prod(flat.shape[:2]), self.zero)
+        for token in range(len(flat)):
+            self.xp.matmul(flat[token], self.compare, out=compared[:, token])
+        self.workspace.floor(1, prod(flat.shape[:2]), self.compare_floor)
+        return compared
+
+    def _classify(self, sums: Array, *, lengths: tuple[int, int]) -> Array:
+        """Return (labels, pairs) probabilities from the sums of compare's rows over both sentences."""
+        xp, pairs, hidden = self.xp, len(sums), self.weights.hidden
+        factors = self.weights.backend.put(np.array([1, *lengths], np.float32))
+        top = self.workspace.array(0, (pairs, hidden))
+        xp.matmul(sums.reshape(pairs, -1), self.first, out=top)
+        self.workspace.floor(0, pairs, -(factors @ self.first_terms))
+        last = self.workspace.array(1, (pairs, hidden))
+        xp.matmul(top, self.second, out=last)
+        self.workspace.floor(1, pairs, -(factors @ self.second_terms))
+        logits = self.output @ last.T
+        logits += (factors @ self.output_terms)[:, None]
+        powers = xp.exp(logits - xp.amax(logits, axis=0))
+        return powers / powers.sum(axis=0)
 
 
 @dataclass(frozen=True)
@@ -267,8 +291,13 @@ class Attention:
 
 def attend(weights: DecomposableWeights, table: WordTables, queries: Array, phrase: Array) -> Attention:
     """Return how `queries` (tokens, or phrases x tokens) attend to the tokens of each phrase."""
-    xp = weights.xp
-    logits = table.attend[queries] @ table.attend[phrase].swapaxes(1, 2)
+    xp, (phrases, length) = weights.xp, phrase.shape
+    keys = table.attend[phrase]
+    if queries.ndim == 1:
+        logits = table.attend[queries] @ keys.reshape(phrases * length, -1).T
+        logits = logits.reshape(-1, phrases, length).swapaxes(0, 1)
+    else:
+        logits = table.attend[queries] @ keys.swapaxes(1, 2)
     top = xp.amax(logits, axis=-1, keepdims=True)
     powers = xp.exp(logits - top)
     total = powers.sum(axis=-1, keepdims=True)
