@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.decomposable import DecomposableWeights, apply_layers
 from evenhand.models.nli.factorised.layout import PhraseShape, Subjects, cut_blocks, is_separable, phrase_shapes, renumber
+from evenhand.models.nli.factorised.pair_layers import PairLayers
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PAIRS_IN_GRID = 32_768
 PHRASE_BLOCKS = 4  # blocks whose phrases are prepared together
-TILE_ROWS = 32
 
 
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
@@ -92,32 +91,6 @@ def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Itera
             yield waiting.popleft().result()
 
 
-class Workspace(local):
-    """Two arrays for each thread, which its steps write to in turn: a block stays in the cache."""
-
-    def __init__(self, weights: DecomposableWeights) -> None:
-        self.xp, self.backend = weights.xp, weights.backend
-        self.tile = TILE_ROWS * weights.hidden
-        self.arrays = [self.backend.empty((0,)), self.backend.empty((0,))]
-
-    def array(self, index: int, shape: tuple[int, ...]) -> Array:
-        """Return the first or second array in this shape; it holds what was written to it last."""
-        size = prod(shape)
-        if len(self.arrays[index]) < size:
-            self.arrays[index] = self.backend.empty((-(-size // self.tile) * self.tile,))
-            self.arrays[index][:] = 0  # the last tile may reach beyond what is written
-        return self.arrays[index][:size].reshape(shape)
-
-    def floor(self, index: int, rows: int, row: Array) -> None:
-        """Replace the first rows of an array by their maximum with `row`.
-
-        The row is repeated: numpy takes the maximum of two long rows several times faster than that of many short
-        ones, or of an array and a scalar.
-        """
-        tiles = self.arrays[index][: -(-rows // TILE_ROWS) * self.tile].reshape(-1, self.tile)
-        self.xp.maximum(tiles, self.xp.concatenate([row] * TILE_ROWS), out=tiles)
-
-
 @dataclass(frozen=True)
 class BlockSide:
     """The subjects of one side within some phrases, and the shared rows that attend to them."""
@@ -136,28 +109,12 @@ class BlockSide:
 
 
 class Kernel:
-    """The formulas, with biases folded into constants.
-
-    max(0, x + b) = max(x, -b) + b, and what follows is linear: the bias is added once at the end instead of to every
-    row. It is the sum of three terms, of which two are multiplied by the lengths of the sentences, because each row of
-    compare adds its bias. Every step writes into an array of the workspace.
-    """
+    """The formulas for blocks of pairs."""
 
     def __init__(self, weights: DecomposableWeights, table: WordTables) -> None:
         self.weights, self.table, self.xp = weights, table, weights.xp
-        self.workspace = Workspace(weights)
-        hidden, put = weights.hidden, weights.backend.put
-        _, (self.compare, bias) = weights.compare
-        (self.first, first_bias), (self.second, second_bias) = weights.aggregate
-        output, output_bias = weights.output
-        self.output = put(weights.backend.get(output).T)
-        self.zero, self.compare_floor = put(np.zeros(hidden)), -bias
-        terms = self.xp.stack([first_bias, bias @ self.first[:hidden], bias @ self.first[hidden:]])
-        self.first_terms = terms
-        self.second_terms = terms @ self.second
-        self.second_terms[0] += second_bias
-        self.output_terms = self.second_terms @ output
-        self.output_terms[0] += output_bias
+        _, compare = weights.compare
+        self.layers = PairLayers(weights.backend, compare, weights.aggregate, weights.output, weights.hidden)
 
     def side(self, phrase: Array, subjects: Subjects) -> BlockSide:
         """Return what depends on the phrases and one side's subjects only."""
@@ -181,9 +138,10 @@ class Kernel:
             keys = attended[:, cut].reshape(-1, hidden)
             logits = (queries[part] @ keys.T).reshape(-1, length, count, len(keys) // count)
             logits = self.xp.moveaxis(logits, 2, 0)
-            rows = self.workspace.array(0, (*logits.shape[1:], hidden))
+            rows = self.layers.rows((*logits.shape[1:], hidden))
             self._mix(rows, Attention(*(array[part] for array in base.arrays)), logits, other[:, cut])
-            sums[part, cut] = self._compare(rows[None]).reshape(rows.shape).sum(axis=1)
+            compared = self.layers.compare(1, prod(rows.shape[:-1]))
+            sums[part, cut] = compared.reshape(rows.shape).sum(axis=1)
         return sums
 
     def pairs(self, premise: BlockSide, hypothesis: BlockSide) -> Array:
@@ -191,7 +149,7 @@ class Kernel:
         hidden = self.weights.hidden
         (p_count, premises), (h_count, hypotheses) = premise.attend.shape[:2], hypothesis.attend.shape[:2]
         pairs = premise.shared.shape[0], hypotheses, premises
-        rows = self.workspace.array(0, (p_count + h_count, *pairs, hidden))
+        rows = self.layers.rows((p_count + h_count, *pairs, hidden))
         scores = hypothesis.attend.reshape(-1, hidden) @ premise.attend.reshape(-1, hidden).T
         scores = scores.reshape(h_count, hypotheses, p_count, premises)
         for k in range(p_count):
@@ -200,14 +158,13 @@ class Kernel:
         for k in range(h_count):
             base = Attention(*(array[:, k, :, None] for array in hypothesis.subject.arrays))
             self._mix(rows[p_count + k], base, scores[k].swapaxes(0, 1)[:, None], premise.other[:, None, None])
-        compared = self._compare(rows)
-        sums = compared
+        sums = compared = self.layers.compare(len(rows), prod(pairs))
         if len(rows) > 2:
             sums = self.xp.stack([compared[:, :p_count].sum(axis=1), compared[:, p_count:].sum(axis=1)], 1)
         both = sums.reshape(*pairs, 2, hidden)
         both[..., 0, :] += hypothesis.shared[:, :, None]
         both[..., 1, :] += premise.shared[:, None]
-        return self._classify(sums, lengths=(premise.length, hypothesis.length)).reshape(-1, *pairs)
+        return self.layers.classify(sums, (premise.length, hypothesis.length)).reshape(-1, *pairs)
 
     def _mix(self, rows: Array, base: Attention, logits: Array, others: Array) -> None:
         """Write own + mixture of the phrase and of further tokens into `rows`.
@@ -226,35 +183,6 @@ class Kernel:
         xp.add(rows, base.with_own, out=rows)
         for k in range(1, len(shares)):
             rows += (others[k] - base.mixture) * shares[k, ..., None]
-
-    def _compare(self, rows: Array) -> Array:
-        """Return max(0, rows), (tokens, ..., hidden), after compare's second layer without its bias.
-
-        The rows are those of the workspace, and the result is (pairs, tokens, hidden).
-        """
-        hidden = self.weights.hidden
-        flat = rows.reshape(len(rows), -1, hidden)
-        compared = self.workspace.array(1, (flat.shape[1], flat.shape[0], hidden))
-        self.workspace.floor(0, prod(flat.shape[:2]), self.zero)
-        for token in range(len(flat)):
-            self.xp.matmul(flat[token], self.compare, out=compared[:, token])
-        self.workspace.floor(1, prod(flat.shape[:2]), self.compare_floor)
-        return compared
-
-    def _classify(self, sums: Array, *, lengths: tuple[int, int]) -> Array:
-        """Return (labels, pairs) probabilities from the sums of compare's rows over both sentences."""
-        xp, pairs, hidden = self.xp, len(sums), self.weights.hidden
-        factors = self.weights.backend.put(np.array([1, *lengths], np.float32))
-        top = self.workspace.array(0, (pairs, hidden))
-        xp.matmul(sums.reshape(pairs, -1), self.first, out=top)
-        self.workspace.floor(0, pairs, -(factors @ self.first_terms))
-        last = self.workspace.array(1, (pairs, hidden))
-        xp.matmul(top, self.second, out=last)
-        self.workspace.floor(1, pairs, -(factors @ self.second_terms))
-        logits = self.output @ last.T
-        logits += (factors @ self.output_terms)[:, None]
-        powers = xp.exp(logits - xp.amax(logits, axis=0))
-        return powers / powers.sum(axis=0)
 
 
 @dataclass(frozen=True)
