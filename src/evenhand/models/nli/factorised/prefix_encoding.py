@@ -154,10 +154,14 @@ class DirectionReader:
         sums = self.inputs.new_zeros(1, 1, 4 * self.half)
         reached: list[Branching | None] = [None, None]
         parts = ((0, frame.before), (1, frame.subject), (0, frame.after))
-        for axis, branching in ((axis, branching) for axis, part in parts for branching in part):
+        steps = [(axis, branching) for axis, part in parts for branching in part]
+        for step, (axis, branching) in enumerate(steps, start=1):
             if branching.parent is not None:
                 sums, cell = (state.index_select(axis, branching.parent) for state in (sums, cell))
             hidden, cell = lstm_step(sums + self.inputs[branching.word].unsqueeze(1 - axis), cell)
-            sums, own, other = (hidden @ self.projection).split(self.widths, -1)
+            if step < len(steps):
+                sums, own, other = (hidden @ self.projection).split(self.widths, -1)
+            else:  # no gates follow
+                own, other = (hidden @ self.projection[:, self.widths[0] :]).split(self.widths[1:], -1)
             reached[axis] = branching
             yield Level(hidden, own, other, (reached[0], reached[1]))
