@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fuzz_pages
 import fuzz_seeds as seeds
 
 from evenhand.errors import EvenhandError
@@ -500,3 +501,12 @@ def _zip(path: Path) -> object:
 @target("archive-tar", "a.tar", seeds.tars)
 def _tar(path: Path) -> object:
     return seeds.unpack(path)
+
+
+for _name, _requests in (
+    ("pages-explore", fuzz_pages.explore_requests),
+    ("pages-runs", fuzz_pages.run_requests),
+    ("pages-audits", fuzz_pages.audit_requests),
+    ("pages-guard", fuzz_pages.guarded_requests),
+):
+    target(_name, "request.txt", _requests, tokens=fuzz_pages.TOKENS, needs=("starlette",))(fuzz_pages.ask)
