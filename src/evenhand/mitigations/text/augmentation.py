@@ -185,7 +185,7 @@ class _FinishedFiles:
         try:
             record = json.loads((out / RECORD).read_text(encoding="utf-8"))
             about, self.files = {name: record[name] for name in self._about}, dict(record["files"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             if any(not entry.name.endswith(".partial") for entry in out.iterdir()):
                 raise OutputError(f"{out} is not empty", hint="choose a new folder") from None
             return
@@ -198,8 +198,11 @@ class _FinishedFiles:
     def find(self, file: str, target: Path) -> SwapCounts | None:
         """Return the counts of a file that is done; None if it is not, or if the original has changed."""
         entry = self.files.get(self._key(target))
-        done = entry is not None and entry["source"] == _mark(file) and target.is_file()
-        return SwapCounts.from_dict(entry["counts"]) if entry and done else None
+        try:
+            done = entry is not None and entry["source"] == _mark(file) and target.is_file()
+            return SwapCounts.from_dict(entry["counts"]) if entry and done else None
+        except (LookupError, TypeError, ValueError, AttributeError):  # a damaged record: the file is written again
+            return None
 
     def add(self, file: str, target: Path, counts: SwapCounts) -> None:
         """Record that a file is done."""
