@@ -294,6 +294,14 @@ def require_folder(path: Path) -> None:
             raise PermissionError(errno.EACCES, f"no permission to write into {parent}")
 
 
+def require_inside(path: Path, folder: Path) -> Path:
+    """Return the path of an output in a folder; raise `OutputError` if a link there leads out of the folder."""
+    target = os.path.realpath(path)
+    if not Path(target).is_relative_to(os.path.realpath(folder)):
+        raise OutputError(f"{path}: a link leads to {target!r}, outside of the folder", hint="remove the link")
+    return path
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for atomic writing, compressed by suffix and synced to disk before the rename."""

@@ -18,7 +18,7 @@ from evenhand.corpus.readers.records import json_record
 from evenhand.corpus.readers.source import SUFFIXES, Corpus
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
-from evenhand.files import bare_name, write_text, writing
+from evenhand.files import bare_name, require_inside, write_text, writing
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.progress import Progress
 from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
@@ -101,6 +101,8 @@ def write_augmented(
     files, target, report = expand(paths), Path(out), progress or (lambda done, total, what: None)
     single = _is_single(files, target)
     targets = _targets(change, files, paths, target, options, single=single)
+    for path in () if single else (target / RECORD, *targets.values()):
+        require_inside(path, target)
     record = _FinishedFiles(target, change, options, single=single)
     started, total, log, words = time.perf_counter(), SwapCounts(), ReadLog(skip_bad=skip_bad), 0
     finished = 0
