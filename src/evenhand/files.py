@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
 SKIPPABLE_FRAME = 0x184D2A5  # a zstd magic number without its last four bits
+MAX_EXPANSION, LEAST_EXPANSION = 200, 32 << 20  # of a compressed text read whole: a factor, or bytes if they are more
 OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
 
 
@@ -204,6 +205,22 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         ) from error
 
 
+def read_utf8(path: Path) -> str:
+    """Return the text of a file, decompressed; one that is not UTF-8 or expands implausibly raises `FormatError`."""
+    with open_bytes(path) as stream:
+        packed = compression_of(path)
+        limit = max(MAX_EXPANSION * path.stat().st_size, LEAST_EXPANSION) if packed else -1
+        raw = stream.read(limit + 1) if packed else stream.read()
+    if packed and len(raw) > limit:
+        raise FormatError(
+            f"{path}: expands to more than {limit:,} bytes", hint="check the file; if it is valid, decompress it first"
+        )
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not UTF-8 text (byte {error.start:,})", hint="convert the file first") from error
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside the target; rename it to the target on success, remove it on failure.
@@ -275,6 +292,14 @@ def require_folder(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{parent} is not a folder")
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write into {parent}")
+
+
+def require_inside(path: Path, folder: Path) -> Path:
+    """Return the path of an output in a folder; raise `OutputError` if a link there leads out of the folder."""
+    target = os.path.realpath(path)
+    if not Path(target).is_relative_to(os.path.realpath(folder)):
+        raise OutputError(f"{path}: a link leads to {target!r}, outside of the folder", hint="remove the link")
+    return path
 
 
 @contextlib.contextmanager
