@@ -27,7 +27,10 @@ Tries = tuple[tuple[Branching, ...], tuple[Branching, ...]]  # read forward and 
 
 @dataclass(frozen=True)
 class EncodedSentences:
-    """States (phrases, subjects, tokens, width) and their products (phrases, subjects, tokens, hidden)."""
+    """States (phrases, tokens, subjects, width) and their products (phrases, tokens, subjects, hidden).
+
+    Tokens come before subjects, so that a sum over tokens adds long rows.
+    """
 
     states: Array
     own: Array  # compare's first matrix applied to the states, with its bias
@@ -35,7 +38,7 @@ class EncodedSentences:
 
     def part(self, phrases: slice, subjects: slice) -> EncodedSentences:
         """Return some phrases with some subjects."""
-        return EncodedSentences(*(array[phrases, subjects] for array in (self.states, self.own, self.other)))
+        return EncodedSentences(*(array[phrases, :, subjects] for array in (self.states, self.own, self.other)))
 
 
 class SentenceEncoding:
@@ -65,18 +68,18 @@ class SentenceEncoding:
         half = self.weights.half
         for token, level in enumerate(self.readers[FORWARD].read(forward)):
             states, own, other = _expand_level(level)
-            encoded.states[:, :, token, :half] = states
-            encoded.own[:, :, token] = own + self.bias
-            encoded.other[:, :, token] = other
+            encoded.states[:, token, :, :half] = states
+            encoded.own[:, token] = own + self.bias
+            encoded.other[:, token] = other
         for token, level in enumerate(self.readers[BACKWARD].read(backward), start=1):
             states, own, other = _expand_level(level)
-            encoded.states[:, :, -token, half:] = states
-            encoded.own[:, :, -token] += own
-            encoded.other[:, :, -token] += other
+            encoded.states[:, -token, :, half:] = states
+            encoded.own[:, -token] += own
+            encoded.other[:, -token] += other
         return encoded
 
     def _empty(self, around: tuple[Branching, ...], subjects: Rows) -> EncodedSentences:
-        shape = len(around[0].reached), len(subjects), len(around) + subjects.shape[1], self.weights.hidden
+        shape = len(around[0].reached), len(around) + subjects.shape[1], len(subjects), self.weights.hidden
         return EncodedSentences(*(self.weights.backend.empty(shape) for _ in range(3)))
 
 
