@@ -43,7 +43,7 @@ faults: $(VENV)/.dev
 TIME ?= 60
 fuzz:
 	$(PYTHON) -m venv $(VENV)-fuzz
-	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo]" atheris
+	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo,web]" atheris
 	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
 
 # The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.

@@ -14,8 +14,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from evenhand.errors import FormatError
 WORKER = Path(__file__).with_name("columnar_worker.py")
 REQUEST = struct.Struct("<QQ")  # bytes of the JSON object and of the Arrow stream
 ANSWER = struct.Struct("<cQ")  # kind of message and its length in bytes
+ROWS = struct.Struct("<II")  # bytes of a JSON object and number of rows
 KEPT = 64 << 20  # bytes of answers after which a process is not used again
 
 
@@ -33,6 +36,21 @@ class TableRows(NamedTuple):
     texts: list[str | None]
     others: dict[int, str]
     """What stands in place of a text, by its place in the list; empty for a text that is too long."""
+
+    @classmethod
+    def unpack(cls, content: bytes) -> TableRows:
+        """Read a message, see `columnar_worker.py`."""
+        size, rows = ROWS.unpack_from(content)
+        start = ROWS.size + size
+        others = {int(place): kind for place, kind in json.loads(content[ROWS.size : start]).items()}
+        lengths = array("I")
+        lengths.frombytes(content[start : start + rows * lengths.itemsize])
+        text = content[start + rows * lengths.itemsize :].decode()
+        ends = list(accumulate(lengths, initial=0))
+        texts: list[str | None] = [text[begin:end] for begin, end in pairwise(ends)]
+        for place in others:
+            texts[place] = None
+        return cls(texts, others)
 
 
 class MissingColumnError(Exception):
@@ -132,8 +150,7 @@ class _Reader:
         try:
             self._send(json.dumps(about).encode(), data)
             while (message := self._receive())[0] == b"R":
-                texts, others = json.loads(message[1])
-                yield TableRows(texts, {int(place): what for place, what in others.items()})
+                yield TableRows.unpack(message[1])
         except (BrokenPipeError, EOFError):
             raise _StoppedError(self._failure(request)) from None
         kind, content = message[0], json.loads(message[1])

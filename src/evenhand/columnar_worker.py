@@ -1,10 +1,12 @@
 """The child process of `columnar.py`: reads tables that stdin names or holds, writes the texts of a column.
 
 A request is two lengths, a JSON object and an Arrow stream, which is empty if the object names a Parquet file. The
-answers are messages of a letter, a length and JSON: R rows, C the columns if the requested one is missing, F a failure,
-P a panic, after which the process should not be used again, and E the end of the table. Rows are a list of texts, with
-null in place of other values, and an object that holds the kind of each such value by its place; the kind of a text
-that is too long is empty.
+answers are messages of a letter, a length and a content, in JSON unless it is R: C the columns if the requested one is
+missing, F a failure, P a panic, after which the process should not be used again, and E the end of the table.
+
+R are rows: the size of a JSON object and the number of rows, as 32-bit integers; the object, which holds the kind of
+each value that is not a text, by its place, with an empty kind for a text that is too long; the length of each text in
+characters; and the texts as UTF-8, one after the other.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import signal
 import struct
 import sys
+from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 REQUEST = struct.Struct("<QQ")
 ANSWER = struct.Struct("<cQ")
+ROWS_HEADER = struct.Struct("<II")
 KINDS = {type(None): "null", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 SLICE = 1 << 24  # bytes of text that become Python objects at a time
 ROWS = 1 << 14  # of a table that become Python objects at a time
@@ -29,8 +33,9 @@ OWN = 512 << 20  # bytes that Python and polars need for themselves
 
 def send(kind: bytes, content: object = None) -> None:
     """Write one message."""
-    data = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-    sys.stdout.buffer.write(ANSWER.pack(kind, len(data)) + data)
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    sys.stdout.buffer.write(ANSWER.pack(kind, len(data)))
+    sys.stdout.buffer.write(data)
 
 
 def limit_memory(most: int) -> None:
@@ -70,31 +75,44 @@ def chosen(column: str | None, schema: Any) -> str | None:
     return texts[0] if len(texts) == 1 else None
 
 
-def rows(column: pl.Series, longest: int) -> Iterator[tuple[list[str | None], dict[int, str]]]:
-    """Yield texts and other values. Many rows may share one long text, so few are converted at a time."""
+def slices(column: pl.Series) -> Iterator[pl.Series]:
+    """Yield parts of a column of texts. Many rows may share one long text, so the parts are limited in bytes."""
     import polars as pl
 
-    step, sizes = ROWS, None
-    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-        sizes = column.str.len_bytes() if column.dtype == pl.String else column.cat.len_bytes()
-        step = min(max(SLICE // max(int(sizes.max() or 1), 1), 1), ROWS)
-    for start in range(0, len(column), step):
-        if sizes is not None and (sizes[start : start + step].max() or 0) > longest:
-            for row in range(start, min(start + step, len(column))):
-                is_long = (sizes[row] or 0) > longest
-                yield ([None], {0: ""}) if is_long else described([column[row]])
-        else:
-            yield described(column[start : start + step].to_list())
+    sizes = column.str.len_bytes() if column.dtype == pl.String else column.cat.len_bytes()
+    ends = sizes.fill_null(0).cast(int).cum_sum()
+    start = 0
+    while start < len(column):
+        full = int(ends.search_sorted((ends[start - 1] if start else 0) + SLICE, side="right"))
+        stop = min(max(full, start + 1), start + ROWS)
+        yield column[start:stop].cast(pl.String)
+        start = stop
 
 
-def described(values: list[object]) -> tuple[list[str | None], dict[int, str]]:
-    """Return the texts, and the kinds of the other values by place."""
-    others = {
-        place: KINDS.get(type(value), f"a value of type {type(value).__name__}")
-        for place, value in enumerate(values)
-        if not isinstance(value, str)
-    }
-    return [value if isinstance(value, str) else None for value in values], others
+def rows(column: pl.Series, longest: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of characters and the message of parts of a column."""
+    import polars as pl
+
+    if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        for start in range(0, len(column), ROWS):
+            values = column[start : start + ROWS].to_list()
+            kinds = [KINDS.get(type(value), f"a value of type {type(value).__name__}") for value in values]
+            yield 0, packed(dict(enumerate(kinds)), [0] * len(values), "")
+        return
+    for part in slices(column):
+        others: dict[int, str] = {}
+        if part.null_count() or (part.str.len_bytes().max() or 0) > longest:
+            others = dict.fromkeys(part.is_null().arg_true().to_list(), KINDS[type(None)])
+            others |= dict.fromkeys((part.str.len_bytes() > longest).arg_true().to_list(), "")
+            part = pl.Series(["" if place in others else part[place] for place in range(len(part))], dtype=pl.String)
+        lengths = part.str.len_chars().to_list()
+        yield sum(lengths), packed(others, lengths, part.str.join("").item())
+
+
+def packed(others: dict[int, str], lengths: list[int], texts: str) -> bytes:
+    """Return the content of a message of rows."""
+    about = json.dumps(others).encode()
+    return b"".join([ROWS_HEADER.pack(len(about), len(lengths)), about, array("I", lengths).tobytes(), texts.encode()])
 
 
 def answer(request: dict[str, Any], data: bytes) -> None:
@@ -106,12 +124,12 @@ def answer(request: dict[str, Any], data: bytes) -> None:
         if name is None:
             send(b"C", [[column, str(kind)] for column, kind in table.schema.items()])
             return
-        for texts, others in rows(table[name], request["longest"]):
-            sent += sum(len(text) for text in texts if text is not None)
+        for characters, message in rows(table[name], request["longest"]):
+            sent += characters
             if request["total"] is not None and sent > request["total"]:
                 send(b"F", f"its texts have more than {request['total']:,} characters")
                 return
-            send(b"R", [texts, others])
+            send(b"R", message)
     send(b"E")
 
 

@@ -66,7 +66,7 @@ class SentenceCorpus:
             words: number the words by this list.
             most: read at most this many sentences.
         """
-        with open_bytes(path) as stream:
+        with open_bytes(path, kept=True) as stream:
             kept = islice(limited_lines(stream, MAX_RECORD), most or None)
             lines = (_words_of(line, f"{path}, line {number}") for number, line in enumerate(kept, start=1))
             return cls.of(lines, words=words, name=path.name)

@@ -38,7 +38,7 @@ WRITE_ROWS = 20_000
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read any of the three layouts, detected from the first lines."""
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         header, body = split_header(_first_lines(stream, path, options.max_record))
         layout = infer(path, body, header, options.encoding_errors)
         words, matrix = _read_rows(stream, body, layout, options, 2 if header else 1)

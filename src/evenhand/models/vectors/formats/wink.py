@@ -29,7 +29,7 @@ EXTRA = 2  # each entry ends with its norm and its rank
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the vectors in file order."""
     words: list[str] = []
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         layout, start = _layout(stream, path, options)
         matrix = GrowingMatrix(layout.dim)
         for entries in _entries(stream, start, path, options.max_record):
