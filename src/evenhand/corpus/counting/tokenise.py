@@ -9,18 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from evenhand.corpus.counting.text_stream import END
+from evenhand.corpus.counting.word_spans import WORD, WordSpans, split_at_whitespace, split_into_words
 from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Letters, marks, digits and _ of any script; an apostrophe joins what stands on both its sides (don't).
-WORD = r"\w+(?:['’]\w+)*"
-# The characters at which str.split() splits, except the space itself.
-ASCII_WHITESPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-OTHER_WHITESPACE = (
-    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
 FILE = "tokenizer.json"
 
 
@@ -47,20 +41,21 @@ class FastTokenizer(Protocol):
 
 
 Split: TypeAlias = Callable[[str], Iterable[str]]
+SplitPiece: TypeAlias = "Callable[[str, bool], pl.Series | WordSpans]"  # a piece, and whether it is lower-cased
 Tokenizer: TypeAlias = "str | Path | Split | TransformersTokenizer | FastTokenizer"
 
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """A named function that splits a piece of text into a polars Series of words, with `END` after each document."""
+    """A named function that splits a piece of text into words, with `END` after each document."""
 
     name: str
     lower: bool
-    split: Callable[[str], pl.Series]
+    split: SplitPiece
 
-    def __call__(self, piece: str) -> pl.Series:
+    def __call__(self, piece: str) -> pl.Series | WordSpans:
         """Return the words of a piece."""
-        return self.split(piece.lower() if self.lower else piece)
+        return self.split(piece, self.lower)
 
 
 def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None) -> Tokeniser:
@@ -113,26 +108,23 @@ def _encode(encode: Callable[..., Encoding], text: str) -> Iterable[str]:
     return encode(text, add_special_tokens=False).tokens
 
 
-def _split_whitespace(piece: str) -> pl.Series:
+def _split_whitespace(piece: str, lower: bool) -> WordSpans:
+    return split_at_whitespace(piece.lower() if lower else piece)
+
+
+def _split_words(piece: str, lower: bool) -> pl.Series | WordSpans:
     import polars as pl
 
-    for character in ASCII_WHITESPACE if piece.isascii() else ASCII_WHITESPACE + OTHER_WHITESPACE:
-        if character in piece:
-            piece = piece.replace(character, " ")
-    # Splitting at each single space leaves empty words between two of them; `Vocabulary.ids` drops these.
-    return pl.Series([piece.replace(END, f" {END} ")]).str.split(" ").explode()
+    spans = split_into_words(piece, lower=lower)
+    if spans is None:
+        return pl.Series([piece.lower() if lower else piece]).str.extract_all(rf"\x00|{WORD}").explode()
+    return spans
 
 
-def _split_words(piece: str) -> pl.Series:
+def _split_documents(split: Split, name: str, piece: str, lower: bool) -> pl.Series:
     import polars as pl
 
-    return pl.Series([piece]).str.extract_all(rf"\x00|{WORD}").explode()
-
-
-def _split_documents(split: Split, name: str, piece: str) -> pl.Series:
-    import polars as pl
-
-    *documents, rest = piece.split(END)
+    *documents, rest = (piece.lower() if lower else piece).split(END)
     words: list[str] = []
     for text in documents:
         words += [word for word in split(text) if word != END]
@@ -144,4 +136,4 @@ def _split_documents(split: Split, name: str, piece: str) -> pl.Series:
         raise UsageError(f"tokenizer {name!r} returned something that is not text ({error})") from error
 
 
-NAMED: dict[str, Callable[[str], pl.Series]] = {"words": _split_words, "whitespace": _split_whitespace}
+NAMED: dict[str, SplitPiece] = {"words": _split_words, "whitespace": _split_whitespace}
