@@ -4,13 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers unit slow floors clean
+.PHONY: run test lint types layers docs unit slow faults fuzz floors release clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
 	@echo "Call the command as $(BIN)/evenhand, or activate the environment first: . $(BIN)/activate"
 
-test: lint types layers unit
+test: lint types layers docs unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -22,6 +22,11 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# The documentation as a site, in site/. A broken link or anchor, and a page that loads anything from elsewhere, is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py site
+
 # One thread in each of the two processes: small products of several threads on shared cores wait for each other.
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -30,9 +35,24 @@ unit: $(VENV)/.dev
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
+# Commands that write, killed 100 times each, on full and read-only disks, side by side; FAULT_TRIALS changes the number.
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/faults
+
+# Fuzz every reader for TIME seconds each; TARGET=gguf for one. Results: tests/fuzz/results.json and tests/fuzz/found.
+TIME ?= 60
+fuzz:
+	$(PYTHON) -m venv $(VENV)-fuzz
+	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo]" atheris
+	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
+
 # The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.
 floors:
 	PYTHON=$(PYTHON) .ci/floors
+
+# Wheel and sdist, installed and used without the repository; bill of materials and licences in dist/.
+release:
+	PYTHON=$(PYTHON) .ci/release
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,8 +60,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,models,gensim,ray]"
+	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

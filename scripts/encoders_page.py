@@ -1,11 +1,12 @@
 """Keep the results on encoders beside the page that shows them, and fill the tables of the page.
 
     python scripts/encoders_page.py [--bert NLI_JSON...] [--mlm MLM_JSON] [--elmo ELMO_JSON] [--audit FOLDER...]
+                                    [--catalog MODEL_JSON...]
 
 NLI_JSON and MLM_JSON are of scripts/bert_experiment.py, ELMO_JSON is of scripts/elmo_experiment.py, a FOLDER is that of
-`evenhand audit`. What is given replaces what reproductions/encoders.json has of the same kind, and ELMO_JSON replaces
-reproductions/elmo.json. Then every table between `<!-- table NAME -->` and `<!-- end -->` in reproductions/encoders.md
-is written anew from them.
+`evenhand audit`, MODEL_JSON is of scripts/catalog_audits.py, with its stages beside it. What is given replaces what
+reproductions/encoders.json has of the same kind, and ELMO_JSON replaces reproductions/elmo.json. Then every table
+between `<!-- table NAME -->` and `<!-- end -->` in reproductions/encoders.md is written anew from them.
 """
 
 import argparse
@@ -13,11 +14,16 @@ import json
 import math
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from catalog_tables import catalog_changes, catalog_models, catalog_results, catalog_table
 
 from evenhand.stats import holm
 
@@ -355,6 +361,8 @@ def merged(kept: Row, given: argparse.Namespace) -> Row:
         new = rounded(audited(given.audit))
         subjects = {row["subject"] for row in new}
         result["audits"] = [row for row in result.get("audits", []) if row["subject"] not in subjects] + new
+    if given.catalog:
+        result["catalog"] = {**result.get("catalog", {}), **catalog_results(given.catalog)}
     return result
 
 
@@ -370,6 +378,9 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "elmo-gaps": elmo_gaps,
     "elmo-directions": elmo_directions,
     "audit": audit_table,
+    "catalog-models": catalog_models,
+    "catalog": catalog_table,
+    "catalog-changes": catalog_changes,
 }
 
 
@@ -388,6 +399,7 @@ def skeleton(kept: Row) -> str:
     names = [f"{name} {data}" for data in kept.get("bert", {}) for name in TABLES if name.startswith("bert-")]
     names += ["masked-model"] if "mlm" in kept else []
     names += [name for name in TABLES if name.startswith("elmo")] if "elmo" in kept else []
+    names += [f"{name} {model}" for model in kept.get("catalog", {}) for name in ("catalog", "catalog-changes")]
     names += [f"audit {subject}" for subject in dict.fromkeys(row["subject"] for row in kept.get("audits", []))]
     return "# Encoders\n\n" + "\n\n".join(f"<!-- table {name} -->\n<!-- end -->" for name in names) + "\n"
 
@@ -416,6 +428,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mlm", type=Path)
     parser.add_argument("--elmo", type=Path)
     parser.add_argument("--audit", type=Path, nargs="+", default=[])
+    parser.add_argument("--catalog", type=Path, nargs="+", default=[])
     return parser.parse_args(given)
 
 

@@ -17,8 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.models.lm.awd_lstm.corpus import LMCorpus
-from evenhand.models.lm.awd_lstm.vocabulary import EOS, TokenVocabulary
+from evenhand.models.lm.awd_lstm.corpus import EOS, LMCorpus, TokenVocabulary
 
 RARE = 3  # of the CNN/Daily Mail subset: words of fewer occurrences are <unk>; the paper gives no limit
 NUMBER = "<num>"

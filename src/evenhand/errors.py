@@ -97,6 +97,10 @@ class UsageError(EvenhandError, ValueError):
     exit_code = 2
 
 
+class TextTooLongError(UsageError):
+    """A text has more tokens than a model reads at once, and cannot be read in windows."""
+
+
 class DegenerateError(EvenhandError, ArithmeticError):
     """The quantity is undefined for these data (zero direction, a single class, no variance)."""
 

@@ -122,7 +122,7 @@ DECOMPRESSORS: dict[str, Opener] = {
     ".bz2": lambda raw: cast(IO[bytes], bz2.BZ2File(raw)),
 }
 COMPRESSORS: dict[str, Opener] = {
-    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0)),
+    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile("", fileobj=raw, mode="wb", compresslevel=6, mtime=0)),
     ".zst": _zstd_writer,
     ".xz": lambda raw: cast(IO[bytes], lzma.LZMAFile(raw, "wb", preset=1)),
     ".bz2": lambda raw: cast(IO[bytes], bz2.BZ2File(raw, "wb")),

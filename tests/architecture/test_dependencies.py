@@ -12,7 +12,7 @@ import evenhand
 
 SOURCE = Path(evenhand.__file__).parent
 PROJECT = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MODULES = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert"}
+MODULES = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert", "unidic-lite": "unidic_lite"}
 # Brought by a declared package, or used only where they are installed.
 BESIDE = {"huggingface_hub", "markupsafe", "pandas", "pip", "tokenizers", "typing_extensions"}
 # Imported by a declared package for what evenhand offers: transformers.Trainer, which our callback is for.
@@ -36,7 +36,9 @@ def declared(requirements: list[str]) -> set[str]:
     return {MODULES.get(name, name) for name in names if name != "evenhand"}
 
 
-EXTRAS = {name: declared(wanted) for name, wanted in PROJECT["optional-dependencies"].items() if name != "dev"}
+EXTRAS = {
+    name: declared(wanted) for name, wanted in PROJECT["optional-dependencies"].items() if name not in ("dev", "docs")
+}
 
 
 @pytest.mark.parametrize("module", sorted(declared(PROJECT["dependencies"]).union(*EXTRAS.values()) - INDIRECT))

@@ -62,10 +62,12 @@ def test_json_is_one_document(own_folders: Path) -> None:
 
 def test_the_list_says_what_is_here_and_what_needs_a_folder(own_folders: Path) -> None:
     put(own_folders, SHARES, b"{}")
-    lines = {line.split()[0]: line for line in run("--list").stdout.splitlines()}
+    result = run("--list")
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if not line.startswith(" ")}
     assert set(lines) == set(data.catalog())
     assert "EVENHAND_DATA" in lines[SHARES]
-    assert "needs EVENHAND_DATA" in lines["hans"]
+    assert "by hand" in lines["hans"]
+    assert "by hand: cannot be downloaded; put it into the folder EVENHAND_DATA" in result.stderr
     assert " 347.1 MB  - " in lines["glove-6b-100d"]
 
 

@@ -60,10 +60,10 @@ def test_own_groups_and_decay(text):
 
 def test_groups_of_a_file_are_pairs_or_a_concept(text, tmp_path):
     lists = tmp_path / "own.toml"
-    lists.write_text('[concept.jobs]\ngroups = { care = ["nurse"], cure = ["doctor"] }\n')
+    lists.write_text('[concept.jobs]\ngroups = { care = ["nurse", "carer"], cure = ["doctor", "medic"] }\n')
     record = json.loads(run("bias", text, "--groups", lists, "--json").stdout)
-    assert record["groups"] == {"care": ["nurse"], "cure": ["doctor"]}
-    lists.write_text('[pairs.jobs]\npoles = ["care", "cure"]\npairs = [["nurse", "doctor"]]\n')
+    assert record["groups"] == {"care": ["nurse", "carer"], "cure": ["doctor", "medic"]}
+    lists.write_text('[pairs.jobs]\npoles = ["care", "cure"]\npairs = [["nurse", "doctor"], ["carer", "medic"]]\n')
     assert json.loads(run("bias", text, "--groups", lists, "--json").stdout)["groups"] == record["groups"]
     lists.write_text('[wordset.jobs]\nwords = ["nurse"]\n')
     refused = run("bias", text, "--groups", lists)

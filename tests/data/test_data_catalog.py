@@ -11,7 +11,7 @@ from evenhand.data.local_copies import is_intact
 from evenhand.errors import FormatError, UnknownNameError
 
 ENTRIES = list(data.catalog().values())
-FORMATS = {"glove", "word2vec-bin", "wink", "parquet-npy", "gensim-kv"}
+FORMATS = {"glove", "word2vec-bin", "wink", "parquet-npy", "gensim-kv", "spacy-vocab", "navec"}
 GOOD = '[x]\ntitle = "t"\nkind = "corpus"\nlicence = "l"\ncitation = "c"\n'
 SHA = "0" * 64
 

@@ -59,6 +59,15 @@ def test_a_package_name_never_becomes_an_option(text: str) -> None:
     assert not set(source.where) & set(" \t\n=;[]@/")
 
 
+def test_joined_parts_survive_the_round_trip() -> None:
+    spec = "npm:a@1!x.part + pypi:b==2!b/y.part"
+    source = parse(spec)
+    assert str(source) == spec
+    assert [part.where for part in source.continued] == ["b"]
+    with pytest.raises(FormatError, match="joins something else"):
+        parse("https://example.org/a + npm:a@1!x")
+
+
 def test_web_addresses_with_and_without_a_member() -> None:
     assert parse("https://host/a.txt") == DownloadSource("web", "https://host/a.txt")
     assert parse("https://host/a.zip!in/b.txt") == DownloadSource("web", "https://host/a.zip", "", "in/b.txt")

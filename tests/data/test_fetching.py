@@ -151,6 +151,26 @@ def test_the_main_file_of_several_is_the_path(
     assert obtain(entry).copy.path.name == "b.txt"
 
 
+def test_a_file_in_parts_is_joined_from_its_packages(
+    make_entry: MakeEntry, make_file: MakeFile, commands: list[Sequence[str]]
+) -> None:
+    parts = "npm:some-set@1!package/a.txt + pypi:some-set==1!some_set/b.txt"
+    fetched = obtain(make_entry(make_file("whole.txt", TEXT * 2), sources=(parts,)))
+    assert fetched.source == parts
+    assert fetched.copy.path.read_bytes() == TEXT * 2
+    assert [path.name for path in fetched.copy.path.parent.iterdir()] == ["whole.txt"]
+    assert len(commands) == 2
+
+
+def test_parts_that_make_another_file_are_refused(
+    make_entry: MakeEntry, make_file: MakeFile, commands: list[Sequence[str]], cache: Path
+) -> None:
+    parts = "npm:some-set@1!package/a.txt + npm:some-set@1!package/a.txt"
+    with pytest.raises(FetchError, match="sha256"):
+        obtain(make_entry(make_file("whole.txt", TEXT + TEXT[::-1]), sources=(parts,)))
+    assert not [path for path in (cache / "data" / "a-set").rglob("*") if path.is_file()]
+
+
 def test_a_member_of_an_archive_on_the_web(web: Any, a_file: File, make_entry: MakeEntry) -> None:
     web.serve("/some.zip", wheel("in/a.txt"))
     fetched = obtain(make_entry(a_file, sources=(web.url("/some.zip") + "!in/a.txt",)))

@@ -22,19 +22,3 @@ def test_examples_run(page: str) -> None:
     assert examples
     for example in examples:
         exec(compile(example, page, "exec"), {})
-
-
-ROOT = DOCS.parent
-LINKED = [
-    *ROOT.glob("*.md"),
-    *DOCS.rglob("*.md"),
-    *(ROOT / "reproductions").glob("*.md"),
-    *(ROOT / "benchmarks").glob("*.md"),
-]
-
-
-@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT).as_posix() for path in LINKED))
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
-        assert ((ROOT / page).parent / target).exists(), target

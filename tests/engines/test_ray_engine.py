@@ -6,10 +6,11 @@ import subprocess
 import sys
 from itertools import count, islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from evenhand.engines import RayEngine
+from evenhand.engines import KeptFunction, RayEngine
 from evenhand.errors import FormatError, UsageError, WorkerError
 
 pytest.importorskip("ray")
@@ -67,6 +68,35 @@ def test_a_job_that_always_kills_its_worker_is_an_error(ray_engine, tmp_path):
     with pytest.raises(WorkerError, match=r"after 4 attempts.*\n.*memory"):
         list(ray_engine.map(dying(99, tmp_path), range(2)))
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_workers_keep_a_function_between_two_calls(ray_engine, tmp_path):
+    class Loaded:
+        """Leaves a file whenever a process receives it."""
+
+        def __setstate__(self, state):
+            vars(self).update(state)
+            (Path(self.folder) / os.urandom(8).hex()).touch()
+
+        def __call__(self, number):
+            return number + self.added
+
+    loaded = Loaded()
+    loaded.folder, loaded.added = str(tmp_path), 3
+    kept = KeptFunction(loaded)
+    for _ in range(3):
+        assert list(ray_engine.map(kept, range(4))) == [3, 4, 5, 6]
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2  # at most once for each of the two workers
+
+
+def test_a_gpu_is_reserved_where_the_cluster_has_one():
+    resources = {"CPU": 8.0, "GPU": 2.0}
+    cluster = SimpleNamespace(cluster_resources=lambda: resources)
+    engine = RayEngine(gpus="auto")
+    assert (engine._gpus(cluster), engine._at_once(cluster)) == (1, 2 * 2)
+    resources["GPU"] = 0.0
+    assert (engine._gpus(cluster), engine._at_once(cluster)) == (0, 2 * 8)
+    assert RayEngine(gpus=0.5)._gpus(cluster) == 0.5
 
 
 def test_what_a_worker_cannot_import_is_named(ray_engine):
@@ -159,10 +189,12 @@ def run_script(mode: str, mark: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_stdout_holds_nothing_but_the_document_when_a_worker_dies(tmp_path):
     assert run_script("dies", tmp_path / "mark") == "[1, 2]\n"
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_killed_is_an_error_at_once(tmp_path):
     """Ray itself would retry for minutes."""
     pytest.importorskip("psutil")

@@ -23,7 +23,10 @@ CITIES = Concept(
     language="fr",
 )
 CONCEPTS = [eh.concept(name) for name in ("gender", "nationality", "religion", "race", "age")] + [COLOURS, CITIES]
-VECTOR_MEASURES = [name for name in measures.ids() if measures.info(name).view == "vectors"]
+# Measures of intersections have no answer for any of these concepts; test_interaction.py asks them.
+VECTOR_MEASURES = [
+    name for name in measures.ids() if measures.info(name).view == "vectors" and not measures.info(name).crossed
+]
 SMALL = {
     "clustering": {"per_side": 50, "runs": 1, "starts": 1},
     "recoverability": {"per_side": 50, "classifiers": (), "repeats": 1},
@@ -82,6 +85,7 @@ def measure(name: str, vectors: Vectors, concept: Concept) -> tuple[Measurement,
         return as_measurements(function(vectors, query, **options))
     query_argument = {
         "indirect-bias": [("nurse", "teacher"), ("doctor", "engineer")],
+        "mweat": [("actress", "actor"), ("queen", "king"), ("mother", "father")],
         "sembias": "sembias",
         "occupation-share": "occupations-share-of-women",
     }.get(name, (*info.queries, "vocabulary")[0])

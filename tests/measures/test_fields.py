@@ -12,11 +12,13 @@ from evenhand.measures.fields import ListCoverage, MeasurementFields, collapse_p
 from evenhand.measures.quality.rated_sets import Questions, RatedPairs
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage, Vectors
+from evenhand.words import concept_query
 
 NAMES = [name for name in measures.ids() if measures.info(name).view == "vectors"]
 ARGUMENTS = {
     "indirect-bias": [("nurse", "teacher"), ("doctor", "engineer")],
     "generalised-weat": "weat-6",
+    "interaction": concept_query("gender x age/career-family", eh.concept("gender x age")),
     "analogy": Questions("mine", (("man", "woman", "king", "queen"),), ("all",)),
     "similarity": RatedPairs("mine", (("cat", "dog"), ("cup", "mug"), ("sun", "tax")), np.array([8.0, 9.0, 1.0])),
 }

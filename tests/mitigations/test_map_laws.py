@@ -14,6 +14,7 @@ from evenhand.mitigations.maps import (
     Affine,
     DropCoordinates,
     Encoder,
+    ExceptLongVectors,
     ExceptWords,
     LowRank,
     PlaneRotation,
@@ -47,6 +48,7 @@ KINDS = {
     "normalise": lambda s: RowNormalise(),
     "table": lambda s: WordTable({"w1": numbers(s, DIM), "w4": numbers(s + 1, DIM)}),
     "except": lambda s: ExceptWords(SoftProjection(orthonormal(s, 1)), ["w0", "w5"]),
+    "except-long": lambda s: ExceptLongVectors(SoftProjection(orthonormal(s, 1)), 2.0),
     "drop": lambda s: DropCoordinates([s % DIM], DIM),
 }
 maps = st.builds(lambda kind, seed: KINDS[kind](seed), st.sampled_from(sorted(KINDS)), seeds)

@@ -1,6 +1,7 @@
 """Methods at sites of a transformer: what they are fitted on, what every view of the changed model shows, and laws."""
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,9 @@ def test_every_view_of_a_changed_masked_model_shows_the_change(bert: Any) -> Non
     assert np.array_equal(encoded(bert), before)  # the original stays as it was
     assert bert.view("vectors") is table
     assert changed.describe()["changes"][0]["sites"] == ["embeddings"]
-    with pytest.raises(UsageError, match="only in memory"):
-        changed.__reduce__()
+    again = pickle.loads(pickle.dumps(changed))  # as a worker receives it: opened again, and changed again
+    assert again.digest == changed.digest
+    assert np.array_equal(encoded(again), encoded(changed))
 
 
 def test_every_view_of_a_changed_causal_model_shows_the_change(gpt: Any) -> None:
@@ -351,3 +353,46 @@ def test_pooled_vectors_of_sentences(nli: Any) -> None:
     with torch.inference_mode():
         expected = nli.transformer.model.bert(**ids).pooler_output[0]
     assert np.allclose(rows[1], expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def sink(tiny_folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A model whose first token has a vector a thousand times longer than the others, as many language models have."""
+    folder = tiny_folder("GPT2LMHeadModel")
+    model = transformers.GPT2LMHeadModel.from_pretrained(folder)
+    model.transformer.wpe.weight.data[0] *= 1000
+    copy = tmp_path_factory.mktemp("sink")
+    model.save_pretrained(copy)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(copy)
+    return eh.open(f"hf:{copy}", device="cpu", samples=2, tokens=5)
+
+
+@pytest.mark.parametrize("id", ["linear", "leace"])
+def test_tokens_with_massive_activations_keep_their_vectors(sink: Any, tmp_path: Path, id: str) -> None:
+    settings = {"labels": "groups"} if id == "leace" else {}
+    change = get(id)(site="layer:1", **settings).fit(sink, GENDER)
+    report = change.report["massive_activations"]
+    assert report["longest"] > 50 * report["median_length"]
+    assert 0 < report["share_of_tokens"] < 0.3
+    changed, map = change(sink), change.steps[0][1]
+    before, after = (states_at(subject, "layer:1") for subject in (sink, changed))
+    is_first = np.linalg.norm(before, axis=1) > report["limit"]
+    assert np.array_equal(after[is_first], before[is_first])
+    assert np.allclose(after[~is_first], map.within_limit(before[~is_first]), atol=1e-4)
+    with pytest.raises(UsageError):
+        changed.save(tmp_path / "folded")
+    changed.save(tmp_path / "hook", hook=True)
+    again = eh.open(f"hf:{tmp_path / 'hook'}", device="cpu")
+    assert np.allclose(states_at(again, "layer:1"), after, atol=1e-4)
+
+
+def test_ordinary_models_have_no_limit(bert: Any) -> None:
+    change = get("linear")(site="layer:1").fit(bert, GENDER)
+    assert "massive_activations" not in change.report
+    assert change.steps[0][1].norm_limit is None
+
+
+def states_at(subject: Any, site: str) -> np.ndarray:
+    found: list[np.ndarray] = []
+    read_tokens(subject.transformer, site, TEXTS, lambda texts, vectors: found.append(vectors))
+    return np.concatenate(found)

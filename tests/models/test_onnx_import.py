@@ -145,3 +145,45 @@ def test_an_onnx_model_is_named_where_it_cannot_be_opened(tmp_path: Path) -> Non
     for address in (tmp_path, tmp_path / "model.onnx"):
         with pytest.raises(UsageError, match="must be converted first"):
             eh.open(str(address))
+
+
+def llama_file(path: Path, weights: dict[str, np.ndarray]) -> Path:
+    """Write a Llama model as an exporter does: layers keep their dots, and linear layers are renamed and transposed."""
+    graph = b""
+    for number, (name, array) in enumerate(weights.items()):
+        linear = array.ndim == 2 and "embed_tokens" not in name
+        label = f"onnx::MatMul_{number}" if linear else name
+        graph += part(5, tensor(label, np.ascontiguousarray(array.T if linear else array)))
+        if linear:
+            module = name.removesuffix(".weight").replace("layers.", "layers@").replace(".", "/").replace("@", ".")
+            graph += part(1, node("MatMul", f"/{module}/MatMul", ["x", label], ["y"]))
+    path.write_bytes(part(1, 8) + part(7, graph))
+    return path
+
+
+def test_a_llama_model_predicts_what_the_original_does(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    from evenhand.models.huggingface import load_model
+
+    folder = tiny_folder("LlamaForCausalLM")
+    weights = numpy_files.load_file(folder / "model.safetensors")
+    source = beside(folder, tmp_path / "source")
+    path = llama_file(source / "model.onnx", weights)
+    with pytest.raises(InputMissingError, match=r"no config\.json"):
+        import_onnx(path, tmp_path / "out")
+    (source / "config.json").write_bytes((folder / "config.json").read_bytes())
+    out = import_onnx(source, tmp_path / "out")
+    ids = torch.tensor([[1, 5, 7, 2, 9, 3]])
+    with torch.no_grad():
+        before, after = (load_model(place, "causal-lm").model(ids).logits for place in (folder, out))
+    torch.testing.assert_close(after, before)
+    with pytest.raises(UsageError, match="labels apply to classifiers"):
+        import_onnx(source, tmp_path / "labelled", labels=["no", "yes"])
+    lost = {name: array for name, array in weights.items() if "down_proj" not in name}
+    llama_file(path, lost)
+    with pytest.raises(FormatError, match=r"no weights for model\.layers\.0\.mlp\.down_proj"):
+        import_onnx(source, tmp_path / "lost")
+    (source / "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 0}')
+    with pytest.raises(FormatError, match="not the configuration of a Llama model"):
+        import_onnx(source, tmp_path / "odd")

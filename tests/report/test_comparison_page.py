@@ -1,6 +1,7 @@
 """The page about two texts, and its scatter."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from typer.testing import CliRunner
 from evenhand.cli.verbs.corpus import sub_app
 from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
+from evenhand.measures.text.corpus_bias import comparison_measurements
 from evenhand.report import charts
-from evenhand.report.comparison_page import bias_scatter, comparison_page, shown_points
+from evenhand.report.comparison_page import bias_scatter, comparison_page, text_findings
 
 GROUPS = {"female": ["she"], "male": ["he"]}
 
@@ -29,18 +31,37 @@ def test_the_scatter_has_every_word_and_the_fitted_line(comparison) -> None:
     spec = bias_scatter(comparison, ("one", "other"))
     dots, lines = spec["layer"]
     assert {p["word"] for p in dots["data"]["values"]} == set(comparison.first.scores) & set(comparison.second.scores)
-    fitted = [p for p in lines["data"]["values"] if p["line"].startswith("beta")]
+    fitted = [p for p in lines["data"]["values"] if "beta" in p["line"]]
     slope = (fitted[1]["y"] - fitted[0]["y"]) / (fitted[1]["x"] - fitted[0]["x"])
     assert slope == pytest.approx(comparison.beta.trimmed)
     assert "<svg" in charts.svg(spec)
     json.dumps(spec)
 
 
-def test_many_points_are_sampled_the_same_way_each_time(comparison) -> None:
-    few = shown_points(comparison, 5)
-    assert len(few) == 5
-    assert few == shown_points(comparison, 5)
-    assert all(point in comparison.points() for point in few)
+def test_the_record_keeps_the_points_of_the_regression(comparison) -> None:
+    *_, beta = comparison_measurements(comparison, {"query": "words", "model": "text", "seed": 0})
+    assert {item["word"] for item in beta.items} == {point["word"] for point in comparison.points()}
+    assert beta.details["intercept"] == comparison.beta.intercept
+    first = beta.items[0]
+    assert first["first"] == pytest.approx(comparison.first.scores[first["word"]], abs=1e-4)
+    assert first["value"] == pytest.approx(comparison.second.scores[first["word"]], abs=1e-4)
+
+
+def test_the_findings_are_decided_by_the_corrected_tests(comparison) -> None:
+    found = text_findings({"fixed": comparison}, ("one", "other"))
+    assert len(found) == 2
+    assert comparison.text("mu") in found[0]
+    surely = replace(comparison, errors={"mu": 1e-9, "first_mu": 1e-9, "beta": 1e-9})
+    word = "less" if comparison.value("mu") < comparison.value("first_mu") else "more"
+    assert text_findings({"fixed": surely}, ("one", "other"))[0].startswith(f"other is {word} biased than one")
+    unsure = replace(comparison, errors={"mu": 1e3, "first_mu": 1e3, "beta": 1e3})
+    texts = text_findings({"fixed": unsure}, ("one", "other"))
+    assert texts[0].startswith("The texts do not differ significantly in mean bias")
+    assert texts[1].startswith("No sure relation")
+    short = replace(comparison, second=replace(comparison.second, hits={"female": 1, "male": 1}))
+    assert text_findings({"fixed": short}, ("one", "other"))[0].startswith("Compare means with care")
+    unknown = replace(comparison, errors={"mu": None, "first_mu": None, "beta": None})
+    assert text_findings({"fixed": unknown}, ("one", "other"))[0].startswith("Not tested")
 
 
 def test_the_page_has_numbers_intervals_and_words_and_escapes_them(comparison) -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evenhand.models.vectors import Vectors
-from evenhand.subspaces import Subspace, names, pair, pairs, span, two_means, words
+from evenhand.subspaces import Subspace, group_means, names, pair, pairs, span, two_means, words
 
 N, DIM = 12, 8
 WORDS = [f"w{i}" for i in range(N)]
@@ -21,6 +21,7 @@ ESTIMATORS = {
     "pairs-centred": lambda v: pairs(v, COUPLES, 2, centre=True),
     "span": lambda v: span(v, COUPLES),
     "two-means": lambda v: two_means(v, FIRST, SECOND),
+    "group-means": lambda v: group_means(v, {"a": WORDS[:6], "b": WORDS[6:9], "c": WORDS[9:]}, 2),
     "words": lambda v: words(v, WORDS, 2),
     "names": lambda v: names(v, FIRST, SECOND, 2, centre=False),
     "names-centred": lambda v: names(v, FIRST, SECOND, 2),

@@ -49,7 +49,7 @@ def test_records_pass_through_and_other_things_do_not():
 def test_the_listing_shows_everything():
     everything = words.listing()
     assert {line.kind for line in everything} == set(words.KINDS)
-    assert [line.id for line in words.listing("concept")] == ["age", "gender", "nationality", "race", "religion"]
+    assert {"age", "gender", "nationality", "race", "religion"} <= {line.id for line in words.listing("concept")}
     assert all(line.size > 0 and line.source for line in everything)
     with pytest.raises(UnknownNameError, match="kind of record"):
         words.listing("poem")

@@ -21,13 +21,15 @@ from evenhand.words.source import digest_of
 CELLS, STAGES = "cells", "stages"
 
 
-def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordSet | words.Table | str:
+def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordSet | words.Pairs | words.Table | str:
     """Return what a measure is asked: the record behind the id of a question, or the id itself."""
     takes = question.info.takes
     if takes == "query":
         return question.info.query(question.query, concept)
     if takes == "probe":
         return probe(question.query)
+    if takes == "pairs":
+        return words.pairs(question.query)
     if takes == "table":
         return words.table(question.query)
     if takes == "words" and question.query == NEUTRAL:

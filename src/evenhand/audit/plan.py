@@ -12,7 +12,7 @@ from evenhand import measures, mitigations, words
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
-from evenhand.words import Concept
+from evenhand.words import Concept, Intersection
 from evenhand.words.catalog import SEPARATOR
 from evenhand.words.document import TomlTable, read_document
 from evenhand.words.probes import probe
@@ -229,6 +229,8 @@ def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
     """Return what a measure asks about a concept: its own questions, else generic ones, and untagged controls."""
     if info.concepts and concept.name not in info.concepts:
         return ()
+    if info.crossed and not isinstance(concept, Intersection):
+        return ()
     if info.takes == "query":
         return _query_ids(info, concept)
     if info.takes == "words":
@@ -245,6 +247,8 @@ def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
     tagged = [id for id, query in shipped.items() if query.concept == concept.name]
     controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
     own = [query.name for query in concept.queries]
+    if concept.language != "en" and not own:  # the queries that a measure names are English
+        own = [id for id in words.ids("query") if words.query(id).concept == concept.name]
     if not own and not _has_shipped_queries(concept):
         own = [id for id in words.generic_ids(concept) if _is_asked(info, id, concept)]
     fitting = [id for id in own if _fits(info, words.concept_query(id, concept).arity)]
@@ -257,7 +261,14 @@ def _is_asked(info: Info, id: str, concept: Concept) -> bool:
     single = prefix != concept.name
     if single:
         return info.one_against_rest and attributes == info.generic[0]
+    if len(concept.groups) > 2 and _is_tabulated(info):
+        return attributes == info.generic[0]
     return attributes in info.generic and not (info.one_against_rest and len(concept.groups) > 2)
+
+
+def _is_tabulated(info: Info) -> bool:
+    """Return whether a measure of two groups is asked about every two of many; encoders would read texts too often."""
+    return info.arity[0] == 2 and info.view == "vectors"
 
 
 def _has_shipped_queries(concept: Concept) -> bool:
@@ -267,6 +278,8 @@ def _has_shipped_queries(concept: Concept) -> bool:
 def _fits(info: Info, arity: tuple[int, int]) -> bool:
     if info.matched_sets and arity[0] != arity[1]:
         return False
+    if _is_tabulated(info) and arity[0] > 2:
+        return info.arity[1] in (None, arity[1])
     return all(wanted in (None, given) for wanted, given in zip(info.arity, arity, strict=True))
 
 

@@ -6,13 +6,13 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
@@ -20,16 +20,28 @@ from evenhand.audit.manifest import manifest
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
-from evenhand.errors import DegenerateError, EvenhandError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandError,
+    EvenhandWarning,
+    TextTooLongError,
+    UsageError,
+    VocabularyError,
+    WorkerError,
+)
+from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import as_measurements
-from evenhand.models.vectors import Coverage
+from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress
 from evenhand.subjects import Subject
-from evenhand.words import Concept
+from evenhand.subjects.subject import ViewName
+from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
+CellListener: TypeAlias = Callable[[str, str, Question, Cell], None]
+"""Called with subject, stage, question and cell when a cell is finished."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,7 @@ def run(
     jobs: int = 1,
     memory: float | None = None,
     progress: Progress | None = None,
+    arrived: CellListener | None = None,
 ) -> Audit:
     """Ask every question on every stage of every subject.
 
@@ -83,14 +96,19 @@ def run(
         jobs: number of processes.
         memory: gigabytes that the processes may use together; None for four fifths of what is free.
         progress: called with (cells done, all cells, what is being measured).
+        arrived: called with each cell that this process measures, once it is stored; needs one job.
     """
+    if arrived and jobs > 1:
+        raise UsageError("cells can be followed one by one with a single job only", hint="use jobs=1")
     started = time.perf_counter()
     about = concept or words.concept(plan.concept)
     store, outcome = CellStore(folder), Outcome()
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
     report = progress or (lambda done, total, what: None)
     try:
-        _compute(tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report)
+        _compute(
+            tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report, arrived=arrived
+        )
     except KeyboardInterrupt:
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
@@ -157,6 +175,7 @@ def _compute(
     *,
     jobs: int,
     report: Progress,
+    arrived: CellListener | None = None,
 ) -> None:
     """Measure what is missing, here or in several processes."""
     total = sum(len(task.cells) for task in tasks)
@@ -174,13 +193,15 @@ def _compute(
                 store.put_cell(key, cell)
                 outcome.computed += 1
                 done += 1
+                if arrived:
+                    arrived(task.subject.name, task.name, task.cells[key], cell)
         except EvenhandError as error:
             _skip_or_raise(task, plan, outcome, error)
     report(total, total, "done")
 
 
 def _skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
-    if not plan.skip_failing or not task.chain:
+    if not plan.skip_failing or not task.chain or isinstance(error, WorkerError):
         raise error
     outcome.skipped[task.subject.name, task.name] = error.message
 
@@ -218,6 +239,12 @@ def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0
     return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
 
 
+def _view(subject: Subject, name: ViewName, concept: Concept) -> Any:
+    """Return a view; words of vectors are looked up by the rules of the concept's language unless theirs is known."""
+    view = subject.view(name)
+    return view.in_language(concept.language) if isinstance(view, Vectors) else view
+
+
 def ask(
     question: Question, subject: Subject, concept: Concept, *, reference: Subject | None = None, seed: int = 0
 ) -> measures.registry.Measured:
@@ -230,10 +257,14 @@ def ask(
     if "concept" in accepted:
         arguments["concept"] = concept
     if "reference" in accepted:
-        arguments["reference"] = (reference or subject).view(info.view)
+        arguments["reference"] = _view(reference or subject, info.view, concept)
+    view = _view(subject, info.view, concept)
+    asked = resolve_query(question, concept)
     try:
-        return function(subject.view(info.view), resolve_query(question, concept), **arguments)
-    except (VocabularyError, DegenerateError) as error:
+        if isinstance(asked, Query) and needs_table(info, asked):
+            return measure_groups(function, view, asked, **arguments)
+        return function(view, asked, **arguments)
+    except (VocabularyError, DegenerateError, TextTooLongError) as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit.record import Audit, Result, Stage
+from evenhand.audit.validation import require_valid
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import write_text
 
 SCHEMA = 2
 FILE = "audit.json"
+# What records of schema 1 may lack.
+OLD_MANIFEST = {
+    "run": "", "created": "", "evenhand": "0.1", "python": "", "packages": {}, "status": "done", "seconds": 0,
+    "warnings": [], "skipped": {}, "cells_computed": 0,
+}  # fmt: skip
 
 
 def save(audit: Audit, folder: Path) -> Path:
@@ -28,20 +34,25 @@ def load(path: Path) -> Audit:
     if not file.is_file():
         raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
     try:
-        return from_dict(json.loads(file.read_text(encoding="utf-8")))
+        return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, EvenhandError):
             raise
         raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 def from_dict(record: Mapping[str, Any]) -> Audit:
-    """Build the record from plain data."""
+    """Build the record from plain data; raise `FormatError` if it does not follow the schema."""
     schema = record.get("schema", record["manifest"].get("schema"))
     if schema == 1:
         record = _from_schema_1(record)
     elif schema != SCHEMA:
         raise FormatError(f"the audit has schema {schema!r}; this version reads 1 to {SCHEMA}", hint="update evenhand")
+    require_valid(record)
     stages = tuple(Stage(stage["name"], stage["subject"], stage["report"]) for stage in record["stages"])
     return Audit(record["manifest"], stages, tuple(Result.from_dict(result) for result in record["results"]))
 
@@ -54,8 +65,11 @@ def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
     effective = dict(manifest["arguments"]["effective"])
     manifest["subjects"] = [{**vectors, "kind": "vectors", "address": name, "offers": ["vectors"]}]
     manifest["concept"] = {"name": effective["concept"], "digest": ""}
+    manifest["arguments"] = {"given": {}, **manifest["arguments"]}
+    manifest = {**OLD_MANIFEST, **manifest}
     stages = [{"name": stage["name"], "subject": name, "report": stage["report"]} for stage in record["stages"]]
-    return {"manifest": manifest, "stages": stages, "results": [_row_1(row, name) for row in record["results"]]}
+    rows = [_row_1(row, name) for row in record["results"]]
+    return {"schema": SCHEMA, "manifest": manifest, "stages": stages, "results": rows}
 
 
 def _row_1(row: Mapping[str, Any], subject: str) -> dict[str, Any]:
@@ -65,6 +79,7 @@ def _row_1(row: Mapping[str, Any], subject: str) -> dict[str, Any]:
     return {
         **row,
         "subject": subject,
+        "label": str(row["label"]).replace(", ", ":").replace(" ", "-"),
         "score": variant if scored else "",
         "variant": "" if scored else variant,
         "only_query": short,

@@ -17,9 +17,11 @@ import typer
 from typer.models import OptionInfo
 
 from evenhand import __version__
+from evenhand.cli.options import warnings_as_notes
 from evenhand.cli.verbs.audit import audit
 from evenhand.cli.verbs.check import check
 from evenhand.cli.verbs.compare import compare
+from evenhand.cli.verbs.concept import sub_app as concept
 from evenhand.cli.verbs.convert import convert
 from evenhand.cli.verbs.corpus import sub_app as corpus
 from evenhand.cli.verbs.debias import debias
@@ -31,11 +33,13 @@ from evenhand.cli.verbs.nli import sub_app as nli
 from evenhand.cli.verbs.probe import probe
 from evenhand.cli.verbs.report import report
 from evenhand.cli.verbs.reproduce import reproduce
+from evenhand.cli.verbs.serve import serve
 from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal
 _is_whole_process = False  # whether `main` was called
+_is_terminated = False  # whether SIGTERM arrived
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 QUOTED = re.compile(r"`[^`]*`")  # a command of its own
 OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
@@ -46,6 +50,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "probe": probe,
     "report": report,
+    "serve": serve,
     "check": check,
     "list": listing,
     "show": show,
@@ -71,7 +76,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            verb(*args, **kwargs)
+            with warnings_as_notes():
+                verb(*args, **kwargs)
             sys.stdout.flush()  # here, so that its errors are handled below
         except EvenhandError as error:
             if os.environ.get("EVENHAND_DEBUG"):
@@ -80,8 +86,9 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
             _ignore_interrupts()
-            typer.echo(f"{stopped}\ninterrupted" if str(stopped) else "interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+            what = "terminated" if _is_terminated else "interrupted"
+            typer.echo(f"{stopped}\n{what}" if str(stopped) else what, err=True)
+            raise typer.Exit(TERMINATED if _is_terminated else INTERRUPTED) from None
         except BrokenPipeError:  # the reader of our output went away, as `| head` does
             _discard_stdout()
             raise typer.Exit(0) from None
@@ -122,6 +129,7 @@ def _ignore_interrupts() -> None:
     """
     if _is_whole_process and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _discard_stdout() -> None:
@@ -131,6 +139,7 @@ def _discard_stdout() -> None:
 
 for _name, _verb in VERBS.items():
     app.command(_name)(_guarded(_verb))
+app.add_typer(concept(_guarded), name="concept")
 app.add_typer(corpus(_guarded), name="corpus")
 app.add_typer(lm(_guarded), name="lm")
 app.add_typer(nli(_guarded), name="nli")
@@ -151,10 +160,18 @@ def _root(
     """The command without a verb."""
 
 
+def _terminate(number: int, frame: object) -> None:
+    """Stop as Ctrl-C does, so that temporary files are removed and the message says how to go on."""
+    global _is_terminated
+    _is_terminated = True
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Entry point of the installed command."""
     global _is_whole_process
     _is_whole_process = True
+    signal.signal(signal.SIGTERM, _terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     app()

@@ -14,6 +14,7 @@ from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.printable import printable
 
 if TYPE_CHECKING:
+    from evenhand.engines.ray import Gpus
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 
@@ -47,6 +48,14 @@ Labels = Annotated[
     str | None,
     typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
 ]
+VectorsForModel = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        help="What an NLI model file reads: word vectors, or the folder of an ELMo model.",
+        show_default="the embedded vectors, or the ELMo model beside the file",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
 EngineOption = Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")]
@@ -58,7 +67,9 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", help="Parts worked on at a time.", show_default="local 1; ray all cores"),
 ]
-ConceptOption = Annotated[str, typer.Option("--concept", help="What is measured or removed: an id or a file.")]
+ConceptOption = Annotated[
+    str, typer.Option("--concept", help='What is measured or removed: an id, a file, or "gender x race".')
+]
 Case = Annotated[
     str | None,
     typer.Option("--case", help="How list words are looked up: auto, exact, lower, any.", show_default="auto"),
@@ -91,6 +102,26 @@ def notes_on_stderr() -> Iterator[None]:
         typer.echo(printable(f"note: {warning}"), err=True)
 
 
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print each of our warnings once, as a one-line note, when it occurs; leave all others to Python."""
+    seen: set[str] = set()
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, EvenhandWarning):
+                usual(message, category, *place, **more)
+            elif str(message) not in seen:
+                seen.add(str(message))
+                typer.echo(printable(f"note: {message}"), err=True)
+
+        warnings.simplefilter("always", EvenhandWarning)
+        warnings.showwarning = show
+        yield
+
+
 def load(source: str, **options: Any) -> Vectors:
     """Load vectors for a verb, with our warnings as notes."""
     from evenhand.models.vectors import Vectors
@@ -105,7 +136,7 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
 
     given = {name: value for name, value in options.items() if value is not None}
     with notes_on_stderr():
-        kinds = [kind_of_address(parse_address(address)) for address in addresses]
+        kinds = [kind_of_address(parse_address(address), labels="labels" in given) for address in addresses]
         for name in given:
             if not any(name in kind.options for kind in kinds):
                 titles = ", ".join(dict.fromkeys(kind.title for kind in kinds))
@@ -114,6 +145,33 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
             open_subject(address, **{name: value for name, value in given.items() if name in kind.options})
             for address, kind in zip(addresses, kinds, strict=True)
         ]
+
+
+@contextmanager
+def on_engine(
+    subjects: list[Subject], engine: str, *, workers: int | None, address: str | None, device: str | None
+) -> Iterator[None]:
+    """Compute the views of subjects on an engine while a verb measures them; `local` is this process."""
+    from evenhand.engines import open_engine
+
+    if engine == "local":
+        if workers is not None or address is not None:
+            raise UsageError("--workers and --address are for --engine ray", hint="add --engine ray")
+        yield
+        return
+    fitting = [subject for subject in subjects if any(view in subject.on_engine for view in subject.offers)]
+    if not fitting:
+        titles = ", ".join(dict.fromkeys(subject.title for subject in subjects))
+        raise UsageError(f"--engine {engine} is for models; {titles}: measured by this process", hint="leave it out")
+    gpus: Gpus = 0 if device == "cpu" else "auto"
+    with open_engine(engine, workers=workers, address=address, gpus=gpus, protect_stdout=True) as where:
+        for subject in fitting:
+            subject.run_on(where)
+        try:
+            yield
+        finally:
+            for subject in fitting:
+                subject.run_on(None)
 
 
 Files = Annotated[list[str], typer.Argument(help="Files, folders, globs or addresses.", show_default=False)]

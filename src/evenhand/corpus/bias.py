@@ -67,7 +67,8 @@ def bias(
         lists: id or file of pairs or of a concept, instead of groups; the default is the corrected CNN/Daily Mail list.
         window: number of words on each side.
         decay: weight of one step of distance, for an unlimited window; the paper uses 0.95.
-        tokenizer: `words` (Unicode words), `whitespace` (as in the paper), a function, or a Hugging Face tokenizer.
+        tokenizer: `words` (Unicode words), `whitespace` (as in the paper), `language:CODE` (by the rules of a
+            language), a function, or a Hugging Face tokenizer.
         lower: lower-case text and lists; the default is True for `words` and False otherwise.
         stop_words: words that are not scored: a list, a file, or `english`.
         special_tokens: `drop` does not score <unk>, <eos>, N, other <...> and tokens without a letter or digit;
@@ -108,18 +109,21 @@ def score_corpus(
         if not counts.occurrences[1:].any():
             raise no_words_error(source, counts.read_log)
         scorer = Scorer(counts, plan, chosen, params=params, name=source.name)
-        first = scorer.result(0)
-        notes = _notes(first, options, chosen)
+        results = [scorer.result(index) for index in range(len(plan.groups))]
+        notes = _notes(results[0], options, chosen)
         if chosen.permutations:
             try:
                 means = permuted_means(source, scorer, engine=workers, progress=progress)
-                first = replace(first, baseline=_baseline(first.mu, means, scorer))
+                results = [
+                    replace(result, baseline=_baseline(result.mu, means[:, index], scorer))
+                    for index, result in enumerate(results)
+                ]
             except DegenerateError as error:
                 if options.permutations is not None:
                     raise
                 notes.append(error.message)
-    others = {name: scorer.result(index) for index, name in enumerate(plan.groups) if index}
-    return replace(first, against=FrozenMap(others), notes=tuple(notes))
+    others = dict(zip(list(plan.groups)[1:], results[1:], strict=True))
+    return replace(results[0], against=FrozenMap(others), notes=tuple(notes))
 
 
 def _choose_draws(source: TextSource, options: CorpusOptions) -> CorpusOptions:

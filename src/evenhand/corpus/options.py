@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,7 +92,7 @@ class CorpusOptions:
     def stop_list(self) -> tuple[str, ...]:
         """The stop words, lower-cased if the text is, each once."""
         words = load_stop_words(self.stop_words)
-        return tuple(dict.fromkeys(word.lower() if self.tokeniser.lower else word for word in words))
+        return tuple(dict.fromkeys(map(self.tokeniser.fold, words)))
 
     @property
     def group_words(self) -> dict[str, tuple[str, ...]]:
@@ -106,7 +106,7 @@ class CorpusOptions:
 
     @cached_property
     def _named_groups(self) -> tuple[dict[str, tuple[str, ...]], str]:
-        return resolve_groups(self.groups, self.lists, lower=self.tokeniser.lower)
+        return resolve_groups(self.groups, self.lists, fold=self.tokeniser.fold)
 
     def plan(self, *, folds: int = 0, unit: int | None = None) -> CountingPlan:
         """Return what to count; with `folds`, also separately for each fold of the text."""
@@ -133,7 +133,9 @@ class CorpusOptions:
         }
 
 
-def resolve_groups(groups: Groups, lists: str | Path | None, *, lower: bool) -> tuple[dict[str, tuple[str, ...]], str]:
+def resolve_groups(
+    groups: Groups, lists: str | Path | None, *, fold: Callable[[str], str]
+) -> tuple[dict[str, tuple[str, ...]], str]:
     """Return the distinct words of each group, the positive group first, and the name of the lists."""
     if groups is not None and lists is not None:
         raise UsageError(
@@ -141,7 +143,7 @@ def resolve_groups(groups: Groups, lists: str | Path | None, *, lower: bool) -> 
         )
     source = _load_lists(lists or LISTS) if groups is None else groups
     name = str(lists or LISTS) if groups is None else getattr(source, "name", "own words")
-    distinct = {group: _distinct_words(words, group, lower) for group, words in _sides(source).items()}
+    distinct = {group: _distinct_words(words, group, fold) for group, words in _sides(source).items()}
     _check_groups(distinct)
     return distinct, name
 
@@ -173,9 +175,9 @@ def _sides(groups: Groups) -> Mapping[str, WordSet | Iterable[str]]:
     )
 
 
-def _distinct_words(words: WordSet | Iterable[str], group: str, lower: bool) -> tuple[str, ...]:
+def _distinct_words(words: WordSet | Iterable[str], group: str, fold: Callable[[str], str]) -> tuple[str, ...]:
     checked = checked_words(words, what=f"group {group!r}")
-    return tuple(dict.fromkeys(word.lower() if lower else word for word in checked))
+    return tuple(dict.fromkeys(map(fold, checked)))
 
 
 def _check_groups(groups: Mapping[str, tuple[str, ...]]) -> None:

@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +41,7 @@ class CatalogEntry:
         main: the file to open, if there are several and one refers to the others.
         data_path: path inside an `EVENHAND_DATA` folder, of the file or of the folder with its files.
         format: id of the vector format.
+        language: ISO code of the language of vectors; empty for English and for what has no single language.
         unverified: the sha256 of some file is unknown, so a download warns.
     """
 
@@ -54,6 +55,7 @@ class CatalogEntry:
     main: str = ""
     data_path: str = ""
     format: str = ""
+    language: str = ""
     note: str = ""
     unverified: bool = False
 
@@ -128,6 +130,8 @@ def _fault(entry: CatalogEntry) -> str:
         return "has neither a source nor a data_path"
     if entry.sources and not entry.files:
         return "has sources but names no file"
+    if len(names) != 1 and any(source.continued for source in entry.sources):
+        return "only a single file can be joined from several packages"
     if entry.unverified == all(file.sha256 for file in entry.files) and entry.files:
         return "'unverified' must be true exactly when a file has no sha256"
     return ""
@@ -142,6 +146,7 @@ _FORMS: dict[Kind, re.Pattern[str]] = {
     "pypi": re.compile(rf"pypi:(?P<where>[A-Za-z0-9][A-Za-z0-9._-]*)=={_VERSION}{_MEMBER}"),
     "npm": re.compile(rf"npm:(?P<where>(?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)@{_VERSION}{_MEMBER}"),
 }
+_JOIN = " + "
 _SPELLING = {"web": "{where}", "pypi": "pypi:{where}=={version}", "npm": "npm:{where}@{version}"}
 
 
@@ -153,10 +158,13 @@ class DownloadSource:
     where: str
     version: str = ""
     member: str = ""
+    continued: tuple[DownloadSource, ...] = ()
+    """Further packages that hold the rest of the file, where it is too large for one."""
 
     def __str__(self) -> str:
         package = _SPELLING[self.kind].replace("{where}", self.where).replace("{version}", self.version)
-        return f"{package}!{self.member}" if self.member else package
+        first = f"{package}!{self.member}" if self.member else package
+        return _JOIN.join([first, *map(str, self.continued)])
 
     def address_of(self, file: File) -> str:
         """Return the address of a file."""
@@ -168,7 +176,12 @@ class DownloadSource:
 
 
 def parse(spec: str) -> DownloadSource:
-    """Parse the text form of a source."""
+    """Parse the text form of a source; " + " joins the packages of a file that is cut into several."""
+    if _JOIN in spec:
+        first, *rest = map(parse, spec.split(_JOIN))
+        if not all(part.member for part in (first, *rest)):
+            raise FormatError(f"source {spec!r} joins something else than members of archives")
+        return replace(first, continued=tuple(rest))
     for kind, form in _FORMS.items():
         if match := form.fullmatch(spec):
             parts = {key: value or "" for key, value in match.groupdict().items()}
@@ -176,7 +189,7 @@ def parse(spec: str) -> DownloadSource:
                 raise FormatError(
                     f"source {spec!r} points outside its archive", hint="the path after '!' has no '..' and no root"
                 )
-            return DownloadSource(kind, **parts)
+            return DownloadSource(kind, parts["where"], parts.get("version", ""), parts["member"])
     raise FormatError(
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",

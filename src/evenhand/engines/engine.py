@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Protocol, TypeVar
 
 from evenhand.engines.local import LocalEngine
-from evenhand.engines.ray import RayEngine
+from evenhand.engines.ray import Gpus, RayEngine
 from evenhand.errors import UsageError, unknown_name
 
 Job = TypeVar("Job")
@@ -28,19 +28,22 @@ class Engine(Protocol):
         """Yield the results in the order of the jobs; a bounded number of jobs and results is held at a time.
 
         The function is sent to each worker once, the jobs one by one: data shared by all jobs belongs in the function.
-        Closing the iterator early cancels the remaining jobs.
+        Workers keep a `KeptFunction` between two calls. Closing the iterator early cancels the remaining jobs.
         """
 
     def close(self) -> None:
         """End the workers that this engine started."""
 
 
-def engine(name: str = "local", *, workers: int | None = None, address: str | None = None) -> Engine:
-    """Return the engine `local` (this process, or `workers` processes) or `ray` (an existing cluster, or a new one)."""
+def engine(name: str = "local", *, workers: int | None = None, address: str | None = None, gpus: Gpus = 0) -> Engine:
+    """Return the engine `local` (this process, or `workers` processes) or `ray` (an existing cluster, or a new one).
+
+    `gpus` are what a Ray engine reserves for one job; `auto` is one where the cluster has any.
+    """
     if name not in NAMES:
         raise unknown_name("engine", name, NAMES)
     if name == "ray":
-        return RayEngine(address, workers=workers)
+        return RayEngine(address, workers=workers, gpus=gpus)
     if address is not None:
         raise UsageError(f"the local engine has no address, got {address!r}", hint="choose the engine ray (--engine)")
     return LocalEngine(1 if workers is None else workers)
@@ -48,7 +51,12 @@ def engine(name: str = "local", *, workers: int | None = None, address: str | No
 
 @contextmanager
 def open_engine(
-    chosen: str | Engine, *, workers: int | None = None, address: str | None = None, protect_stdout: bool = False
+    chosen: str | Engine,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    gpus: Gpus = 0,
+    protect_stdout: bool = False,
 ) -> Iterator[Engine]:
     """Open an engine by name and close it at the end; an engine object is left open for its owner.
 
@@ -58,7 +66,7 @@ def open_engine(
     if not isinstance(chosen, str):
         yield chosen
         return
-    opened = engine(chosen, workers=workers, address=address)
+    opened = engine(chosen, workers=workers, address=address, gpus=gpus)
     with _stdout_to_stderr() if protect_stdout and chosen == "ray" else nullcontext():
         try:
             yield opened

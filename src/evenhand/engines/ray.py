@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
+from evenhand.engines.kept_function import KeptFunction
 from evenhand.engines.local import limit_threads
 from evenhand.errors import UsageError, WorkerError, require
 
@@ -22,7 +24,12 @@ AHEAD = 2  # jobs submitted per core of the cluster
 TIMEOUT = 10.0  # seconds to reach the cluster
 POLL = 1.0  # seconds between checks that the cluster still answers
 
-_function: tuple[str, Callable[[Any], object]] = ("", repr)  # in a worker: the last function it received, with its key
+KEPT = 4  # functions that a worker keeps: a subject and its changed form, with two views each
+
+Gpus = float | Literal["auto"]
+# In a worker, by key: the last function it received, and the last few that it keeps.
+_last: dict[str, Callable[[Any], object]] = {}
+_kept: OrderedDict[str, Callable[[Any], object]] = OrderedDict()
 
 
 class RayEngine:
@@ -31,17 +38,18 @@ class RayEngine:
     `address` names a cluster ("auto", "10.0.0.1:6379", "ray://head:10001"); the default is RAY_ADDRESS. Without either,
     a cluster with `workers` cores (or all) starts on this machine and ends with `close`. On an existing cluster
     `workers` limits how many jobs run at a time. The workers need the same version of this package. `cpus` and `gpus`
-    are what Ray reserves for one job.
+    are what Ray reserves for one job; `gpus="auto"` is one where the cluster has any.
     """
 
     def __init__(
-        self, address: str | None = None, *, workers: int | None = None, cpus: float = 1, gpus: float = 0
+        self, address: str | None = None, *, workers: int | None = None, cpus: float = 1, gpus: Gpus = 0
     ) -> None:
         if workers is not None and workers < 1:
             raise UsageError(f"workers must be at least 1, got {workers}")
         self.address, self.workers, self.cpus, self.gpus = address, workers, cpus, gpus
         self._joined = False
         self._existing: bool | None = None  # True if the cluster was running before
+        self._kept: WeakKeyDictionary[KeptFunction[Any, Any], ObjectRef[object]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"RayEngine({self.address or 'own cluster'!r})"
@@ -54,15 +62,16 @@ class RayEngine:
     def map(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Yield the results in the order of the jobs."""
         ray = self._connect()
+        key, reference = self._send(ray, function)
         # Inside a list Ray passes the reference itself to the task, which then fetches the function once per process.
-        sent = [ray.put(function)]
-        key, version = os.urandom(8).hex(), _version()
-        task = ray.remote(_run_job).options(max_retries=RETRIES, num_cpus=self.cpus, num_gpus=self.gpus)
+        sent, version, keep = [reference], _version(), isinstance(function, KeptFunction)
+        # By default a worker with a GPU ends after each job, and would load its model again for the next one.
+        task = ray.remote(max_calls=0, max_retries=RETRIES, num_cpus=self.cpus, num_gpus=self._gpus(ray))(_run_job)
         pending: deque[ObjectRef[object]] = deque()
         alive = True
         try:
             for job in jobs:
-                pending.append(task.remote(key, sent, version, job))
+                pending.append(task.remote(key, sent, version, keep, job))
                 if len(pending) >= self._at_once(ray):
                     yield _result(ray, pending.popleft())
             while pending:
@@ -80,6 +89,7 @@ class RayEngine:
         if self._joined:
             _module().shutdown()
             self._joined = False
+        self._kept.clear()
 
     def _connect(self) -> ModuleType:
         ray = _module()
@@ -103,10 +113,27 @@ class RayEngine:
         self._joined, self._existing = True, bool(address)
         return ray
 
+    def _send(self, ray: ModuleType, function: Callable[[Job], Result]) -> tuple[str, ObjectRef[object]]:
+        """Return the key and the reference of a function; a `KeptFunction` is sent once."""
+        if not isinstance(function, KeptFunction):
+            return os.urandom(8).hex(), ray.put(function)
+        if function not in self._kept:
+            self._kept[function] = ray.put(function.function)
+        return function.key, self._kept[function]
+
+    def _gpus(self, ray: ModuleType) -> float:
+        """Return the number of GPUs to reserve for a job."""
+        if self.gpus == "auto":
+            return 1 if ray.cluster_resources().get("GPU", 0) >= 1 else 0
+        return self.gpus
+
     def _at_once(self, ray: ModuleType) -> int:
         """Return how many jobs to submit; computed each time because a cluster may grow."""
-        cores = int(ray.cluster_resources().get("CPU", 1) / max(self.cpus, 1e-3))
-        at_once = AHEAD * max(cores, 1)
+        resources, gpus = ray.cluster_resources(), self._gpus(ray)
+        slots = int(resources.get("CPU", 1) / max(self.cpus, 1e-3))
+        if gpus:
+            slots = min(slots, int(resources.get("GPU", 1) / gpus))
+        at_once = AHEAD * max(slots, 1)
         return min(at_once, self.workers) if self.workers and self._existing else at_once
 
 
@@ -165,14 +192,18 @@ def _version() -> str:
     return version("evenhand")
 
 
-def _run_job(key: str, sent: list[ObjectRef[object]], wanted: str, job: Any) -> object:
+def _run_job(key: str, sent: list[ObjectRef[object]], wanted: str, keep: bool, job: Any) -> object:
     """Run a job in a worker, which keeps the function for the following jobs."""
-    global _function
-    if _function[0] != key:
+    held = _kept if keep else _last
+    if key not in held:
         if wanted != _version():
             raise UsageError(
                 f"the worker has evenhand {_version()}, the caller {wanted}", hint="install one version everywhere"
             )
         limit_threads()
-        _function = key, _module().get(sent[0])
-    return _function[1](job)
+        while len(held) >= (KEPT if keep else 1):
+            del held[next(iter(held))]
+        held[key] = _module().get(sent[0])
+    if keep:
+        _kept.move_to_end(key)
+    return held[key](job)

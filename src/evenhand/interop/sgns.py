@@ -17,6 +17,7 @@ from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
+from evenhand.folders import replacing_folder
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 
@@ -49,8 +50,9 @@ class SGNS:
     def save(self, folder: str | Path) -> Path:
         """Write words.safetensors and contexts.safetensors, each with the options of the training."""
         path = Path(folder)
-        self.contexts.save(path / CONTEXTS)
-        self.words.save(path / WORDS)
+        with replacing_folder(path, keep_others=True) as partial:
+            self.contexts.save(partial / CONTEXTS)
+            self.words.save(partial / WORDS)
         return path
 
     @classmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from evenhand.measures.group_tables import GroupRow, GroupTable, one_against_rest, pairwise
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import MEASURES, Info, get, ids, info
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from evenhand.measures.association.bat import bat
     from evenhand.measures.association.ect import ect
     from evenhand.measures.association.generalised_weat import generalised_weat
+    from evenhand.measures.association.interaction import interaction
     from evenhand.measures.association.mac import mac
+    from evenhand.measures.association.mweat import mweat
     from evenhand.measures.association.ripa import ripa
     from evenhand.measures.association.rnd import rnd
     from evenhand.measures.association.rnsb import rnsb
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from evenhand.measures.geometry.sembias import sembias
     from evenhand.measures.inference.mab import mab
     from evenhand.measures.inference.nli_gap import nli_gap
+    from evenhand.measures.inference.nli_groups import nli_groups
     from evenhand.measures.inference.nli_neutrality import nli_neutrality
     from evenhand.measures.labels.counterfactual import counterfactual
     from evenhand.measures.likelihood.aul import aul, aula
@@ -54,10 +58,13 @@ if TYPE_CHECKING:
     from evenhand.measures.sentences.layer_bias import layer_bias
     from evenhand.measures.sentences.retrieval_skew import retrieval_skew
     from evenhand.measures.sentences.seat import seat
+    from evenhand.measures.sentences.sentence_interaction import sentence_interaction
     from evenhand.measures.text.corpus_bias import corpus_bias
     from evenhand.measures.text.counterfactual_text import counterfactual_text
 
 __all__ = [
+    "GroupRow",
+    "GroupTable",
     "Info",
     "Measurement",
     "analogy",
@@ -83,15 +90,20 @@ __all__ = [
     "ids",
     "indirect_bias",
     "info",
+    "interaction",
     "layer_bias",
     "log_probability",
     "mab",
     "mac",
     "midb",
+    "mweat",
     "neighbours",
     "nli_gap",
+    "nli_groups",
     "nli_neutrality",
     "occupation_share",
+    "one_against_rest",
+    "pairwise",
     "perplexity",
     "pronoun_share",
     "proximity_bias",
@@ -104,6 +116,7 @@ __all__ = [
     "same",
     "seat",
     "sembias",
+    "sentence_interaction",
     "sentence_retention",
     "similarity",
     "stereoset",

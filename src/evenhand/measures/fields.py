@@ -100,6 +100,12 @@ class MeasurementFields:
     score: str = ""
     reference: Vectors | None = field(default=None, repr=False)
 
+    @property
+    def recorded_params(self) -> Mapping[str, object]:
+        """The parameters, with the language of the vectors where it is not English."""
+        language = self.vectors.language
+        return self.params if language in ("", "en") else {"language": language, **self.params}
+
     def problem(self, lists: Iterable[ListCoverage] = (), min_share: float = MIN_SHARE) -> str:
         """Return why there is no value by the rules that hold for every measure; "" when there is one."""
         return collapse_problem(self.vectors, self.reference) or coverage_problem(lists, min_share)
@@ -118,7 +124,7 @@ class MeasurementFields:
             model=self.vectors.name,
             positive=self.positive,
             items=items,
-            params=self.params,
+            params=self.recorded_params,
             seed=self.seed,
             definition=info(self.measure).definition,
         )
@@ -150,7 +156,7 @@ class MeasurementFields:
             reading=reading,
             items=items,
             details=details or {},
-            params=self.params,
+            params=self.recorded_params,
             seed=self.seed,
             definition=info(self.measure).definition,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -117,7 +118,7 @@ class Measurement:
         lost = record["coverage"]
         words = tuple(str(item["word"]) for item in record["items"] if "word" in item)
         coverage = Coverage(
-            words if len(words) == lost["found"] else ("",) * lost["found"], tuple(lost["missing"]), lost["respelt"]
+            words if len(words) == lost["found"] else _unnamed(lost["found"]), tuple(lost["missing"]), lost["respelt"]
         )
         plain = {key: value for key, value in record.items() if key not in ("coverage", "interval", "items")}
         interval = record["interval"]
@@ -129,11 +130,20 @@ class Measurement:
         )
 
 
+@functools.lru_cache(maxsize=8)
+def _unnamed(count: int) -> tuple[str, ...]:
+    """Return a place for each word that was found and is not named; measurements of one size share it."""
+    if count > LARGEST_VOCABULARY:
+        raise ValueError(f"{count:,} words found, more than any vocabulary has")
+    return ("",) * count
+
+
 def undefined(measure: str, reason: str, coverage: Coverage, **fields: Any) -> Measurement:
     """A measurement that says why there is no number."""
     return Measurement(measure, None, 0, coverage, status="undefined", reason=reason, **fields)
 
 
+LARGEST_VOCABULARY = 10_000_000  # words; a record that claims more is damaged
 MOST = 400  # every list we ship stays whole; a vocabulary of tens of thousands would only fill the record
 
 

@@ -33,7 +33,9 @@ class Info:
         title: name for headings.
         takes: what the second argument of the function is.
         better: which way is better; "fifty" is a percentage of which 50 is ideal.
-        formula, reading, limits: the definition, how to read a value, what it does not tell.
+        formula: the definition, in one line.
+        reading: how to read a value.
+        limits: what a value does not tell.
         cites: keys of `data/references.bib`.
         queries: what an audit asks unless told otherwise; those about another concept are left out.
         view: the view of a subject that the function takes as its first argument.
@@ -56,11 +58,13 @@ class Info:
         find_query: for `takes="query"`, finds queries that are in no word list, such as those of a data set.
         null: the value expected without bias, against which a value can be tested; by score where there are several.
             None where the value is above its ideal by construction, as a mean of absolute values is.
+        two_groups: for measures that take words, whether they compare the positive group with all others together.
+        crossed: whether the measure is about intersections, and is asked of nothing else.
     """
 
     id: str
     title: str
-    takes: Literal["query", "words", "table", "dataset", "probe", "text"]
+    takes: Literal["query", "words", "pairs", "table", "dataset", "probe", "text"]
     better: Better
     formula: str
     reading: str
@@ -87,6 +91,19 @@ class Info:
     whole: str = ""
     find_query: Callable[[str], Query | None] | None = None
     null: float | Mapping[str, float] | None = None
+    two_groups: bool = False
+    crossed: bool = False
+
+    @property
+    def groups(self) -> str:
+        """How many groups the measure compares, and what to do about more."""
+        if self.crossed:
+            return "the cells of two concepts"
+        if self.arity[0] == 2 and self.takes == "query":
+            return "two; more groups by `measures.pairwise` and `measures.one_against_rest`"
+        if self.two_groups:
+            return "the positive group against all others; every two groups by `measures.pairwise`"
+        return "any number"
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""

@@ -80,30 +80,30 @@ def _docs(method: type[Mitigation]) -> dict[str, str]:
     return docs
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def _members(hint: object) -> tuple[Any, ...]:
     """Return the members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def _choices(hint: Any) -> tuple[str, ...]:
+def _choices(hint: object) -> tuple[str, ...]:
     """Return the words that a `Literal` in the type accepts."""
     return tuple(choice for one in _members(hint) if get_origin(one) is Literal for choice in get_args(one))
 
 
-def _item(hint: Any) -> Any:
+def _item(hint: object) -> object:
     """Return the type of the items where the type accepts a list, or None."""
     return next((get_args(one)[0] for one in _members(hint) if _is_list(one)), None)
 
 
-def _is_list(hint: Any) -> bool:
+def _is_list(hint: object) -> bool:
     return get_origin(hint) in (Iterable, Sequence, tuple)
 
 
-def _is_selector(hint: Any) -> bool:
+def _is_selector(hint: object) -> bool:
     return any(isinstance(one, type) and issubclass(one, Selector) for one in _members(hint))
 
 
-def _parse(text: str, hint: Any, what: str) -> object:
+def _parse(text: str, hint: object, what: str) -> object:
     """Return the first reading of the text that the type accepts."""
     members, item = _members(hint), _item(hint)
     if types.NoneType in members and text.lower() == "none":
@@ -127,7 +127,7 @@ def _parse(text: str, hint: Any, what: str) -> object:
     raise _wrong(text, hint, what)
 
 
-def _parse_item(text: str, item: Any, hint: Any, what: str) -> object:
+def _parse_item(text: str, item: object, hint: object, what: str) -> object:
     if item is float:
         try:
             return float(text)
@@ -153,11 +153,11 @@ def _selector(text: str, what: str) -> Selector:
     return ExceptListed(tuple(words.split(",")) if "," in words else words)
 
 
-def _wrong(text: str, hint: Any, what: str) -> UsageError:
+def _wrong(text: str, hint: object, what: str) -> UsageError:
     return UsageError(f"{what} takes {_describe(hint)}, got {shown(text)}")
 
 
-def _describe(hint: Any) -> str:
+def _describe(hint: object) -> str:
     """Return a type in words."""
     names = {bool: "true or false", int: "an integer", float: "a number", str: "a name", types.NoneType: "none"}
     parts = list(_choices(hint))

@@ -150,10 +150,10 @@ class SiteChange:
                 (Site.parse(step["site"]), build_map(step["map"], tensors, f"{number}."))
                 for number, step in enumerate(about["steps"])
             )
-            change = cls(steps, about["report"], about["when"])
-        except (SafetensorError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            change, expected = cls(steps, about["report"], about["when"]), about["sha256"]
+        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise FormatError(f"{where}: damaged change ({error})", hint="fit and save it again") from error
-        if change.digest != about["sha256"]:
+        if change.digest != expected:
             raise FormatError(f"{where}: the numbers do not match their checksum", hint="fit and save it again")
         return change
 

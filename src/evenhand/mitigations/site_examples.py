@@ -16,6 +16,7 @@ from evenhand.models.encoders.activations import (
     CONTEXTS,
     ContextVectors,
     sentences_at,
+    token_lengths,
     words_in_context,
     words_of_table,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from evenhand.models.transformer import Transformer
 
 VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
+MASSIVE = 10.0  # times the median length of a token's vector; the massive ones are 50 to 500 times as long
 NEUTRAL_WORDS = (
     "person", "child", "friend", "neighbor", "student", "guest", "crowd", "team", "city", "river", "house", "window",
     "bread", "paper", "music", "winter", "garden", "letter", "road", "kitchen",
@@ -64,6 +66,28 @@ def words_at(transformer: Transformer, table: Vectors, site: Site, concept: Conc
         return words_of_table(transformer, table, words)
     plain = [table.words[row] for row in plain_rows(table, len(table)) if len(table.words[row]) > 1][:VOCABULARY]
     return words_in_context(transformer, site, [*words, *plain])
+
+
+def massive_activations(transformer: Transformer, site: Site) -> tuple[float | None, dict[str, object]]:
+    """Return the length above which a token's vector at a site is no ordinary one, and an account for a record.
+
+    The length is None where every token of plain sentences is shorter than `MASSIVE` times their median.
+    """
+    if site.kind != "layer":  # the inputs of attention and of the feed-forward layers are normalised
+        return None, {}
+    texts = [template.replace("{word}", word) for word in NEUTRAL_WORDS for template in SENTENCES]
+    lengths = token_lengths(transformer, site, texts)
+    limit = MASSIVE * float(np.median(lengths))
+    massive = int(np.count_nonzero(lengths > limit))
+    if not massive:
+        return None, {}
+    report = {
+        "median_length": float(np.median(lengths)),
+        "longest": float(lengths.max()),
+        "limit": limit,
+        "share_of_tokens": massive / len(lengths),
+    }
+    return limit, {"massive_activations": report}
 
 
 @dataclass(frozen=True)

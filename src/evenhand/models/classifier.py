@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
-from evenhand.errors import DegenerateError, FormatError, UsageError, few, require, unknown_name
+from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, few, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import check_texts
 from evenhand.models.transformer import Transformer
@@ -71,7 +71,7 @@ class TextClassifier:
         lengths = [len(row) for row in ids]
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > self.transformer.window:
-            raise UsageError(
+            raise TextTooLongError(
                 f"text {longest} has {lengths[longest]:,} tokens, and the model reads {self.transformer.window:,}",
                 hint="split the text, or shorten it",
             )

@@ -16,16 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError
-from evenhand.models.huggingface import (
-    Config,
-    load_model,
-    load_tokenizer,
-    read_config,
-    read_weight_headers,
-    resolve_folder,
-)
+from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.huggingface_folder import Config, read_config, read_weight_headers, resolve_folder
+from evenhand.models.lm.awd_lstm.corpus import EOS, UNK
 from evenhand.models.lm.awd_lstm.model_folder import WEIGHTS, is_saved, read_vocabulary
-from evenhand.models.lm.awd_lstm.vocabulary import EOS, UNK
 from evenhand.models.lm.gguf import NORMAL, TABLE, USER_DEFINED, open_gguf
 from evenhand.models.model_files import TensorInfo, read_header, read_json, read_tensor
 from evenhand.models.vectors import Case, Vectors

@@ -1,4 +1,4 @@
-"""Convert ONNX files of BERT encoders and classifiers into Hugging Face folders.
+"""Convert ONNX files of BERT encoders and classifiers and of Llama models into Hugging Face folders.
 
 An exported graph keeps the module path in the names of its nodes, although it renames the weights of linear layers.
 Each weight is found by the node that uses it, 8-bit weights are converted to numbers, and the result is saved with
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
+from evenhand.folders import replacing_folder
 from evenhand.models.model_files import read_json
 
 Array = NDArray[np.generic]
@@ -29,6 +30,12 @@ EXTERNAL = 1  # data_location of weights in another file
 LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 DROPPED = ("embeddings.position_ids",)
+LLAMA_TABLE = "model.embed_tokens.weight"
+LLAMA_PARTS = (
+    "input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+)  # fmt: skip
+MOST_LAYERS = 1_000
 
 
 class Field(NamedTuple):
@@ -59,16 +66,16 @@ class Graph:
 
 
 def import_onnx(source: str | Path, out: str | Path, *, labels: Sequence[str] = ()) -> Path:
-    """Write the Hugging Face folder of a BERT model from its ONNX file.
+    """Write the Hugging Face folder of a BERT or Llama model from its ONNX file.
 
     Args:
         source: an .onnx file, or a folder that holds one, with vocab.txt or tokenizer.json in the same or in the
-            folder above.
+            folder above; a Llama model needs config.json and tokenizer.json.
         out: the folder to write; it must not exist or be empty.
         labels: names of the outputs of a classifier, in order; LABEL_0 and so on by default.
 
     Raises:
-        FormatError: If the file is damaged, or not a BERT encoder or classifier.
+        FormatError: If the file is damaged, or holds another model.
         InputMissingError: If there is no .onnx file or no vocabulary.
     """
     from safetensors.numpy import save_file
@@ -78,18 +85,21 @@ def import_onnx(source: str | Path, out: str | Path, *, labels: Sequence[str] = 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OutputError(f"{target} exists and is not empty", hint="name another folder")
     graph = read_graph(path)
-    weights = bert_weights(graph, path)
-    config = _config(graph, weights, path, labels)
+    if any(name.startswith(LLAMA_TABLE) for name in graph.weights):
+        weights, config = llama_model(graph, path, labels)
+    else:
+        weights = bert_weights(graph, path)
+        config = _config(graph, weights, path, labels)
     tokenizer = _tokenizer_files(path)
-    target.mkdir(parents=True, exist_ok=True)
-    for file in tokenizer:
-        shutil.copyfile(file, target / file.name)
-    if not (target / "tokenizer_config.json").exists():
-        lower = not any(word != word.lower() for word in _vocabulary(tokenizer) if not word.startswith("["))
-        settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 512}
-        (target / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    (target / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    with replacing_folder(target) as partial:
+        for file in tokenizer:
+            shutil.copyfile(file, partial / file.name)
+        if not (partial / "tokenizer_config.json").exists():
+            lower = not any(word != word.lower() for word in _vocabulary(tokenizer) if not word.startswith("["))
+            settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower, "model_max_length": 512}
+            (partial / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (partial / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save_file(weights, partial / "model.safetensors", metadata={"format": "pt"})
     return target
 
 
@@ -111,6 +121,49 @@ def bert_weights(graph: Graph, path: Path) -> dict[str, NDArray[np.float32]]:
         plain = name.removesuffix("_quantized")
         if plain.endswith((".bias", "LayerNorm.weight", "_embeddings.weight")) and plain not in DROPPED:
             found[plain] = _dequantised(graph, name, array)
+    found |= _linear_weights(graph)
+    table = [name for name in found if name.endswith("embeddings.word_embeddings.weight")]
+    lost = [f"{name[: -len('bias')]}weight" for name in found if name.endswith("bias")]
+    lost = [name for name in lost if name not in found]
+    if len(table) != 1 or lost:
+        what = f"no weights for {lost[0]}" if lost else "no table embeddings.word_embeddings"
+        raise FormatError(
+            f"{path}: {what}, so it is not an exported BERT model",
+            hint="only BERT encoders and classifiers and Llama models, of 32 or 8 bits, are converted",
+        )
+    return found
+
+
+def llama_model(
+    graph: Graph, path: Path, labels: Sequence[str]
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, object]]:
+    """Return weights and configuration of a Llama model; an output layer that the graph holds stays separate."""
+    if labels:
+        raise UsageError("labels apply to classifiers, and the file holds a language model", hint="leave them out")
+    stored = next((p for p in (path.parent, path.parent.parent) if (p / "config.json").is_file()), None)
+    if stored is None:
+        raise InputMissingError(f"{path}: no config.json beside it", hint="fetch the whole package")
+    config = dict(read_json(stored / "config.json"))
+    layers = config.get("num_hidden_layers")
+    if config.get("model_type") != "llama" or not isinstance(layers, int) or not 0 < layers <= MOST_LAYERS:
+        raise FormatError(f"{stored / 'config.json'}: not the configuration of a Llama model with its number of layers")
+    weights = {
+        name.removesuffix("_quantized"): _dequantised(graph, name, array)
+        for name, array in graph.weights.items()
+        if name.removesuffix("_quantized").endswith(("norm.weight", LLAMA_TABLE))
+    } | _linear_weights(graph)
+    wanted = [f"model.layers.{layer}.{part}.weight" for layer in range(layers) for part in LLAMA_PARTS]
+    lost = [name for name in ("model.norm.weight", *wanted) if name not in weights]
+    if lost or len(weights[LLAMA_TABLE]) != config.get("vocab_size"):
+        what = f"no weights for {lost[0]}" if lost else f"{len(weights[LLAMA_TABLE]):,} rows in the word table"
+        raise FormatError(f"{path}: {what}, so it does not fit {stored / 'config.json'}", hint="fetch it again")
+    tied = "lm_head.weight" not in weights
+    return weights, config | {"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": tied, "dtype": "float32"}
+
+
+def _linear_weights(graph: Graph) -> dict[str, NDArray[np.float32]]:
+    """Return the matrices of linear layers, by the nodes that use them."""
+    found = {}
     for node in graph.nodes:
         if node.op not in ("MatMul", "MatMulInteger", "Gemm"):
             continue
@@ -121,15 +174,6 @@ def bert_weights(graph: Graph, path: Path) -> dict[str, NDArray[np.float32]]:
         matrix = _dequantised(graph, matrices[0], graph.weights[matrices[0]])
         kept = node.op == "Gemm" and node.integers.get("transB", 0) == 1
         found[f"{module}.weight"] = np.ascontiguousarray(matrix if kept else matrix.T)
-    table = [name for name in found if name.endswith("embeddings.word_embeddings.weight")]
-    lost = [f"{name[: -len('bias')]}weight" for name in found if name.endswith("bias")]
-    lost = [name for name in lost if name not in found]
-    if len(table) != 1 or lost:
-        what = f"no weights for {lost[0]}" if lost else "no table embeddings.word_embeddings"
-        raise FormatError(
-            f"{path}: {what}, so it is not an exported BERT model",
-            hint="only BERT encoders and classifiers, of 32 or 8 bits, are converted",
-        )
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError, require
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import Kind, load_model, load_tokenizer, model_kind, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import Kind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -74,7 +75,9 @@ class Transformer:
     @property
     def window(self) -> int:
         """The largest number of tokens that the model can read, special tokens included."""
-        sizes = [getattr(self.model.config, name, None) for name in WINDOW_NAMES]
+        config = self.model.config
+        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        sizes = [getattr(text_config, name, None) for name in WINDOW_NAMES]
         sizes.append(getattr(self.tokenizer, "model_max_length", None))
         limits = [int(size) for size in sizes if isinstance(size, int) and 0 < size < UNLIMITED]
         padding = getattr(self.model.config, "pad_token_id", None) or 0

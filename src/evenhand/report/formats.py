@@ -1,4 +1,4 @@
-"""The formats of a report, by id."""
+"""The formats of a report by id, and those of single figures by the ending of their file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenhand.audit import Audit
-from evenhand.errors import unknown_name
-from evenhand.files import write_text
-from evenhand.report.html import page
-from evenhand.report.markdown import markdown
+from evenhand.errors import UsageError, unknown_name
+from evenhand.files import write_text, writing
+from evenhand.report import charts
+from evenhand.report.html import page, runs_page
+from evenhand.report.markdown import markdown, runs_markdown
 from evenhand.report.model_card import model_card
+from evenhand.report.run_comparison import RunComparison
 
 
 class ReportFormat(NamedTuple):
@@ -39,4 +41,37 @@ def write_report(audit: Audit, format: str, path: Path) -> Path:
     if format not in FORMATS:
         raise unknown_name("report format", format, FORMATS)
     write_text(path, FORMATS[format].render(audit))
+    return path
+
+
+COMPARISON_FORMATS: dict[str, tuple[Callable[[RunComparison], str], str]] = {
+    "html": (runs_page, "comparison.html"),
+    "markdown": (runs_markdown, "comparison.md"),
+}
+
+
+def write_comparison_report(comparison: RunComparison, format: str, path: Path) -> Path:
+    """Write the report of a comparison of runs."""
+    if format not in COMPARISON_FORMATS:
+        raise unknown_name("format of a comparison", format, COMPARISON_FORMATS)
+    write_text(path, COMPARISON_FORMATS[format][0](comparison))
+    return path
+
+
+FIGURE_FORMATS: dict[str, Callable[[charts.Figure], bytes]] = {
+    ".svg": lambda figure: charts.svg(figure.spec).encode(),
+    ".png": lambda figure: charts.png(figure.spec),
+    ".pdf": lambda figure: charts.pdf(figure.spec),
+    ".json": lambda figure: (json.dumps(figure.spec, indent=1, allow_nan=False) + "\n").encode(),
+}
+
+
+def write_figure(figure: charts.Figure, path: Path) -> Path:
+    """Write one figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
+    ending = path.suffix.lower()
+    if ending not in FIGURE_FORMATS:
+        raise UsageError(f"{path.name!r} has no ending of a picture", hint=f"use one of {', '.join(FIGURE_FORMATS)}")
+    drawn = FIGURE_FORMATS[ending](figure)
+    with writing(path) as file:
+        file.write(drawn)
     return path

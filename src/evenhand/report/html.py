@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import zlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,12 @@ from evenhand.audit import rank
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.files import write_text
 from evenhand.printable import printable
-from evenhand.report import charts, numbers
-from evenhand.report.findings import CORRECTION, HEADINGS, findings
-from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
-from evenhand.report.tables import by_family
+from evenhand.report import charts, numbers, run_comparison
+from evenhand.report.charts.style import dark_rules
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
+from evenhand.report.run_comparison import RunComparison, described
+from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card
+from evenhand.report.tables import FAMILIES, by_family
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
@@ -37,6 +40,28 @@ def write(audit: Audit, path: Path) -> Path:
 
 def page(audit: Audit) -> str:
     """Return the page as text."""
+    return render("report.html", **_content(audit))
+
+
+def runs_page(comparison: RunComparison) -> str:
+    """Return the page of several runs side by side."""
+    record = comparison.record
+    return render(
+        "runs.html",
+        **shared_content(record),
+        runs=[described(name, audit) for name, audit in comparison.runs.items()],
+        first=comparison.names[0],
+        findings=grouped_findings(comparison.findings(), record.subjects, run_comparison.HEADINGS),
+        correction=f"{_capital(run_comparison.CORRECTION)}.",
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill one of our templates; every page has the same style sheet and script."""
     environment = page_environment()
     environment.filters.update(
         number=numbers.number,
@@ -46,8 +71,17 @@ def page(audit: Audit) -> str:
         mark=numbers.mark,
         anchor=lambda row, subject: anchor(row.label, subject),
     )
-    style, script = (Markup(_static(name)) for name in ("report.css", "report.js"))
-    return environment.get_template("report.html").render(**_content(audit), style=style, script=script)
+    return environment.get_template(template).render(**content, style=page_style(), script=page_script())
+
+
+def page_style() -> Markup:
+    """Return the style sheet of our pages, with the colours of charts on a dark page."""
+    return Markup(_static("report.css") + dark_rules(".picture"))
+
+
+def page_script() -> Markup:
+    """Return the script of our pages, which sorts and filters tables; they are complete without it."""
+    return Markup(_static("report.js"))
 
 
 def _static(name: str) -> str:
@@ -90,35 +124,45 @@ class Notes:
 
 
 def _content(audit: Audit) -> dict[str, Any]:
-    used = dict.fromkeys(result.question.measure for result in audit.results)
-    keys = list(dict.fromkeys(key for name in used for key in measures.info(name).cites))
-    keys += [key for key in _method_citations(audit) if key not in keys]
     return {
-        "manifest": audit.manifest,
-        "stages": audit.stage_names,
+        **shared_content(audit),
         "mitigated": audit.mitigated,
-        "findings": _findings(audit),
-        "correction": CORRECTION[0].upper() + CORRECTION[1:],
-        "subjects": [_subject(audit, record, number) for number, record in enumerate(audit.manifest["subjects"])],
-        "signs": SIGNS,
-        "meanings": MEANINGS,
+        "compared": [
+            record["compared_with"]["name"] for record in audit.manifest["subjects"] if "compared_with" in record
+        ],
+        "findings": grouped_findings(findings(audit), audit.subjects),
+        "correction": _capital(CORRECTION),
         "ranking": rank(audit) if len(audit.subjects) > 1 else None,
-        "infos": [measures.info(name) for name in used],
-        "concept": audit.manifest["concept"],
-        "papers": [short_citation(key) for key in keys],
-        "bibtex": "\n\n".join(bibtex(key) for key in keys),
         "command": _command(audit),
         "record": json.dumps(audit.manifest, indent=1),
     }
 
 
-def _findings(audit: Audit) -> list[dict[str, Any]]:
-    """Return the findings under their headings, each with the id of its row."""
+def shared_content(audit: Audit) -> dict[str, Any]:
+    """Return what the page of a run and the page of several runs both show."""
+    used = dict.fromkeys(result.question.measure for result in audit.results)
+    keys = list(dict.fromkeys(key for name in used for key in measures.info(name).cites))
+    keys += [key for key in _method_citations(audit) if key not in keys]
+    return {
+        "manifest": audit.manifest,
+        "concept": audit.manifest["concept"],
+        "subjects": [_subject(audit, record, number) for number, record in enumerate(audit.manifest["subjects"])],
+        "signs": SIGNS,
+        "meanings": MEANINGS,
+        "infos": [measures.info(name) for name in used],
+        "papers": [short_citation(key) for key in keys],
+        "bibtex": "\n\n".join(bibtex(key) for key in keys),
+    }
+
+
+def grouped_findings(
+    found: Sequence[Finding], subjects: Sequence[str], headings: Mapping[Kind, str] = HEADINGS
+) -> list[dict[str, Any]]:
+    """Return findings under their headings, each with the id of its row."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for finding in findings(audit):
-        place = audit.subjects.index(finding.subject)
-        title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
-        link = anchor(finding.label, place) if finding.label else ""
+    for finding in found:
+        title = headings[finding.kind] + (f": {finding.subject}" if len(subjects) > 1 and finding.subject else "")
+        link = anchor(finding.label, list(subjects).index(finding.subject)) if finding.label else ""
         groups.setdefault(title, []).append({**finding.to_dict(), "anchor": link})
     return [{"title": title, "findings": group} for title, group in groups.items()]
 
@@ -145,25 +189,40 @@ def _command(audit: Audit) -> str:
 def _subject(audit: Audit, record: dict[str, Any], number: int) -> dict[str, Any]:
     """Return what the page shows of one subject."""
     name = record["name"]
-    drawn = [
-        {
-            "title": f.title,
-            "svg": picture(f.spec),
-            "alt": f.alt,
-            "caption": f.caption,
-            "columns": f.columns,
-            "table": f.table,
-        }
-        for f in charts.figures(audit, name)
+    drawn = charts.figures(audit, name)
+    overview = [figure for figure in drawn if figure.place == "bias"] or drawn[:1]
+    left = [figure for figure in drawn if figure.place == "left" and figure not in overview]
+    others = [figure for figure in drawn if figure not in overview and figure not in left]
+    families = [
+        {"title": title, "rows": rows, "figures": [draw(f, number) for f in others if FAMILIES.get(f.family) == title]}
+        for title, rows in by_family(audit, name).items()
     ]
+    placed = {family["title"] for family in families}
+    across = [draw(figure, number) for figure in others if FAMILIES.get(figure.family) not in placed]
     stages = [stage for stage in audit.stages if stage.subject == name]
     card = score_card(audit, name)
     used = {cell.state for line in card for cell in line.cells.values()}
     return {
         "name": name, "number": number, "about": _about(record), "sha256": record["sha256"],
-        "families": by_family(audit, name), "figures": drawn, "stages": stages, "notes": Notes(), "card": card,
+        "families": families, "overview": [draw(figure, number) for figure in overview],
+        "left": [draw(figure, number) for figure in left], "across": across, "stages": stages, "notes": Notes(),
+        "card": [{"title": title, "lines": lines} for title, lines in _by_family(card).items()],
         "stage_names": [stage.name for stage in stages], "states": [state for state in SIGNS if state in used],
     }  # fmt: skip
+
+
+CONTROLS = "Controls: not about the concept, so a method should not change them"
+
+
+def _by_family(card: list[ScoreRow]) -> dict[str, list[ScoreRow]]:
+    """Return the rows of a score card under the first words of their families."""
+    groups: dict[str, list[ScoreRow]] = {}
+    for family, title in FAMILIES.items():
+        lines = [line for line in card if line.row.info.family == family and not line.is_control]
+        if lines:
+            groups[title] = lines
+    controls = [line for line in card if line.is_control]
+    return groups | ({CONTROLS: controls} if controls else {})
 
 
 def _about(record: dict[str, Any]) -> str:
@@ -173,9 +232,28 @@ def _about(record: dict[str, Any]) -> str:
     return f"{KINDS.get(record['kind'], record['kind'])}, offers {', '.join(record['offers'])}"
 
 
-def picture(spec: dict[str, Any]) -> Markup:
-    """The SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions."""
+def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:
+    """Return a figure as the template shows it; `number` tells figures of several subjects apart."""
+    return {
+        "id": f"figure-{number}-{figure.id}",
+        "title": figure.title,
+        "svg": picture(figure.spec, f"{figure.id}-{number}-"),
+        "alt": figure.alt,
+        "caption": figure.caption,
+        "columns": figure.columns,
+        "table": figure.table,
+    }
+
+
+def picture(spec: dict[str, Any], prefix: str = "") -> Markup:
+    """Return the SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions.
+
+    The page names the whole picture, so that the roles of single marks are left out. Ids get the prefix, because a page
+    has several pictures.
+    """
     opening, _, rest = charts.svg(spec).partition(">")
     width = re.search(r' width="([\d.]+)"', opening)
     bare = re.sub(r' (?:width|height)="[\d.]+"', "", opening)
+    rest = re.sub(r' (?:role|aria-roledescription)="[^"]*"', "", rest)
+    rest = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", rest)
     return Markup(f'{bare} style="max-width:{width[1] if width else 700}px">{rest}')

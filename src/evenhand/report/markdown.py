@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from evenhand.audit import Audit
 from evenhand.printable import printable
-from evenhand.report import numbers
+from evenhand.report import numbers, run_comparison
 from evenhand.report.findings import CORRECTION, HEADINGS, findings
+from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
 from evenhand.report.tables import by_family
 
@@ -28,27 +29,53 @@ def markdown(audit: Audit) -> str:
     for subject in audit.subjects:
         suffix = f": {plain(subject)}" if len(audit.subjects) > 1 else ""
         lines += [f"## Score card{suffix}", "", *card_lines(audit, subject)]
-        for title, rows in by_family(audit, subject).items():
-            stages = list(rows[0].cells)
-            body = (
-                [
-                    row.label,
-                    row.arrow,
-                    *(numbers.cell(cell) for cell in row.cells.values()),
-                    numbers.words(row.original),
-                ]
-                for row in rows
-            )
-            lines += [f"## {title}{suffix}", "", *table(["measure", "better", *stages, "words"], body), ""]
-        reasons = dict.fromkeys(
-            f"{label}, {stage}: {cell.reason or cell.note}"
-            for label, cells in audit.rows(subject).items()
-            for stage, cell in cells.items()
-            if cell.reason or cell.note
-        )
-        lines += ["## Notes" + suffix, "", *(f"- {plain(reason)}" for reason in reasons), ""] if reasons else []
+        lines += row_tables(audit, subject, suffix)
     lines += [f"Written by evenhand {audit.manifest['evenhand']} on {audit.manifest['created']}.", ""]
     return "\n".join(lines)
+
+
+def runs_markdown(comparison: RunComparison) -> str:
+    """Return the report of several runs side by side."""
+    record = comparison.record
+    lines = [f"# Comparison of {plain(', '.join(comparison.names))}", ""]
+    lines += [f"Concept {plain(record.concept)}. The others are compared with {plain(comparison.names[0])}.", ""]
+    lines += ["## Findings", ""]
+    heading = ""
+    for finding in comparison.findings():
+        several = len(record.subjects) > 1 and finding.subject
+        title = run_comparison.HEADINGS[finding.kind] + (f": {finding.subject}" if several else "")
+        if title != heading:
+            lines += [*([""] if heading else []), f"### {plain(title)}", ""]
+            heading = title
+        lines.append(f"- {plain(finding.text)}")
+    correction = run_comparison.CORRECTION
+    lines += ["", f"{correction[0].upper()}{correction[1:]}.", "", "## Runs", ""]
+    columns = ["run", "subject", "written", "evenhand", "seed"]
+    runs = [described(name, audit) for name, audit in comparison.runs.items()]
+    lines += [*table(columns, ([run[column] for column in columns] for run in runs)), ""]
+    for subject in record.subjects:
+        suffix = f": {plain(subject)}" if len(record.subjects) > 1 else ""
+        lines += [f"## Score card{suffix}", "", *card_lines(record, subject), *row_tables(record, subject, suffix)]
+    return "\n".join(lines)
+
+
+def row_tables(audit: Audit, subject: str, suffix: str = "") -> list[str]:
+    """Return the tables of one subject under the headings of their families, and the notes."""
+    lines: list[str] = []
+    for title, rows in by_family(audit, subject).items():
+        stages = list(rows[0].cells)
+        body = (
+            [row.label, row.arrow, *(numbers.cell(cell) for cell in row.cells.values()), numbers.words(row.original)]
+            for row in rows
+        )
+        lines += [f"## {title}{suffix}", "", *table(["measure", "better", *stages, "words"], body), ""]
+    reasons = dict.fromkeys(
+        f"{label}, {stage}: {cell.reason or cell.note}"
+        for label, cells in audit.rows(subject).items()
+        for stage, cell in cells.items()
+        if cell.reason or cell.note
+    )
+    return [*lines, "## Notes" + suffix, "", *(f"- {plain(reason)}" for reason in reasons), ""] if reasons else lines
 
 
 def finding_lines(audit: Audit, *, level: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
@@ -11,7 +11,10 @@ from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
 from evenhand.printable import escape_markup as escape
 from evenhand.report import numbers
-from evenhand.report.findings import CORRECTION, HEADINGS, findings
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
+from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
+from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
+from evenhand.report.run_comparison import RunComparison
 from evenhand.report.tables import Row, by_family
 
 if TYPE_CHECKING:
@@ -46,19 +49,31 @@ def audit_group(audit: Audit) -> Group:
 
 def findings_lines(audit: Audit) -> Iterator[RenderableType]:
     """Yield the findings under their headings."""
+    yield from _finding_lines(findings(audit), HEADINGS, several=len(audit.subjects) > 1)
+    yield f"[dim]{CORRECTION}.[/]"
+
+
+def comparison_findings(comparison: RunComparison) -> Iterator[RenderableType]:
+    """Yield what differs between runs, under headings."""
+    several = len(comparison.record.subjects) > 1
+    yield from _finding_lines(comparison.findings(), COMPARISON_HEADINGS, several=several)
+    yield f"[dim]{DIFFERENCES_CORRECTION}.[/]\n"
+
+
+def _finding_lines(
+    found: Iterable[Finding], headings: Mapping[Kind, str], *, several: bool
+) -> Iterator[RenderableType]:
     from rich.table import Table
 
     heading = ""
-    several = len(audit.subjects) > 1
-    for finding in findings(audit):
-        title = HEADINGS[finding.kind] + (f": {finding.subject}" if several else "")
+    for finding in found:
+        title = headings[finding.kind] + (f": {finding.subject}" if several and finding.subject else "")
         if title != heading:
             yield f"[bold]{escape(title)}[/]"
             heading = title
         line = Table.grid(padding=(0, 1))
         line.add_row(" -", escape(finding.text))
         yield line
-    yield f"[dim]{CORRECTION}.[/]"
 
 
 def audit_tables(audit: Audit) -> Iterator[RenderableType]:

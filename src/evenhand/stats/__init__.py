@@ -6,9 +6,11 @@ from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
+from evenhand.stats.two_way import InteractionTest, interaction_test, interactions
 
 __all__ = [
     "Correlation",
+    "InteractionTest",
     "PermutationTest",
     "Slope",
     "bca_interval",
@@ -17,6 +19,8 @@ __all__ = [
     "clustered_means",
     "clustered_sums",
     "holm",
+    "interaction_test",
+    "interactions",
     "interval",
     "pearson",
     "percentile_interval",

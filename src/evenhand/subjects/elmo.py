@@ -33,6 +33,7 @@ class ElmoSubject(Subject):
     kind = "elmo"
     title = "an ELMo model"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "vocabulary")
+    on_engine: ClassVar[tuple[ViewName, ...]] = ("sentences",)
 
     def __init__(
         self,
@@ -92,14 +93,14 @@ class ElmoSubject(Subject):
             vocabulary=self._vocabulary,
             maps=self.maps | added,
         )
+        after.opened_with, after.engine = self.opened_with, self.engine
         vars(after)["elmo"] = self.elmo.with_maps(after.maps)  # refuses unknown sites; the weights are shared
         return after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same address; a changed model has none."""
-        if self.maps:
-            raise UsageError(f"{self.name} was changed and is only in memory", hint="use one job")
-        return super().__reduce__()
+        """Another process opens the same address, and puts the maps in again."""
+        reopen, arguments = super().__reduce__()
+        return (_change_again, (arguments, self.maps)) if self.maps else (reopen, arguments)
 
     def _content_digest(self) -> str:
         paths = [*self.files, *([self._vocabulary] if self._vocabulary else [])]
@@ -134,6 +135,12 @@ class ElmoSubject(Subject):
                 hint=f"a folder holds options.json and weights, or NAME{PUBLISHED[0]} and NAME{PUBLISHED[1]}",
             )
         return cls(files, address.text, **options)
+
+
+def _change_again(arguments: tuple[Any, ...], maps: Mapping[str, RowMap]) -> Subject:
+    from evenhand.subjects.opening import reopen
+
+    return reopen(*arguments).changed(maps)
 
 
 def _digest(change: RowMap, site: str) -> str:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Literal, get_args
 
 import numpy as np
 
+from evenhand.errors import unknown_name
 from evenhand.models.nli import NLIEnsemble
-from evenhand.models.nli.embedded import Condition, read
-from evenhand.models.nli.over_vectors import ModelOverVectors
+from evenhand.models.nli.model_file import read as read_file
+from evenhand.models.nli.over_vectors import ModelOverVectors, load
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import learn
 from evenhand.words import concept
 
+Condition = Literal["original", "projected"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+SEEDS = (0, 1, 2)
+CARD = "model-card.md"
 TRAINED_ON: dict[Condition, str] = {
     "original": "the embedded vectors",
     "projected": "the embedded vectors without the he-she direction",
@@ -20,6 +28,44 @@ TRAINED_ON: dict[Condition, str] = {
 AT_TEST_TIME = "applied at test time; the model was not retrained"
 RETRAINED = "the model was retrained on these vectors"
 ROUNDING = 1e-5  # of single precision, in coordinates of size 1
+
+
+def read(condition: Condition, vectors: Vectors, *, device: str = "auto") -> tuple[ModelOverVectors, ...]:
+    """Load the models of a condition, one for each training seed, over the given vectors.
+
+    The vectors must fit the condition: models trained on projected vectors give meaningless answers over others.
+    `embedded` uses the right ones.
+    """
+    return tuple(_model(condition, seed, vectors, device) for seed in SEEDS)
+
+
+def settings(condition: Condition) -> tuple[dict[str, object], ...]:
+    """Return the settings stored in each file: seed, training vectors, accuracy."""
+    configs = []
+    for seed in SEEDS:
+        with resources.as_file(_file(condition, seed)) as path:
+            configs.append(read_file(path).config)
+    return tuple(configs)
+
+
+def card() -> str:
+    """Return the model card: training data and its licence, accuracy, limits."""
+    return (_folder() / CARD).read_text(encoding="utf-8")
+
+
+def _model(condition: Condition, seed: int, vectors: Vectors, device: str) -> ModelOverVectors:
+    with resources.as_file(_file(condition, seed)) as path:
+        return load(path, vectors, device=device, name=f"{condition}-{seed}")
+
+
+def _file(condition: str, seed: int) -> Traversable:
+    if condition not in CONDITIONS:
+        raise unknown_name("embedded NLI model", condition, CONDITIONS)
+    return _folder() / f"{condition}-{seed}.safetensors"
+
+
+def _folder() -> Traversable:
+    return resources.files("evenhand.data") / "embedded" / "nli"
 
 
 def projected(vectors: Vectors) -> Vectors:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evenhand.errors import EvenhandWarning
 from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.huggingface import Kind, model_kind
+from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
@@ -78,4 +80,11 @@ class EncoderSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> EncoderSubject:
         """Open the folder; weights are read when a view needs them."""
+        if names := unnamed_labels(address.path):
+            warnings.warn(
+                f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
+                "for an NLI model name their order: --labels c,n,e",
+                EvenhandWarning,
+                stacklevel=3,
+            )
         return cls(address.path, address.text, model_kind=model_kind(address.path), **options)

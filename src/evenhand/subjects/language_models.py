@@ -100,7 +100,7 @@ class WordLevelModel:
     def perplexity(self, path: str | Path) -> dict[str, Any]:
         """By word, which is the token of this model."""
         from evenhand.models import lm
-        from evenhand.models.lm.awd_lstm.vocabulary import tokens_of
+        from evenhand.models.lm.awd_lstm.corpus import tokens_of
 
         ids = self.vocabulary.encode(tokens_of(Path(path)))
         return {"word": lm.perplexity(self.model, ids), "tokens": len(ids) - 1}  # the first token is not predicted

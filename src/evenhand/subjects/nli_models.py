@@ -5,19 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from evenhand.errors import EvenhandError, UsageError
+from evenhand import data
+from evenhand.engines import Engine
+from evenhand.errors import EvenhandError, InputMissingError, UsageError
+from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
-from evenhand.models.nli.model_file import is_model_file
+from evenhand.models.nli.elmo import KIND as ELMO_KIND
+from evenhand.models.nli.model_file import ModelFile, is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
 from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
+
+if TYPE_CHECKING:
+    from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
+    from evenhand.models.nli.elmo import ElmoNLI
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
 DEFAULT_VECTORS = "glove-embedded"
@@ -110,6 +119,9 @@ class NLISubject(TransformerSubject):
         vectors = self._vectors() if name == "vectors" else None
         return self.ensemble if vectors is None else vectors
 
+    def _view_on(self, engine: Engine, name: ViewName) -> object:
+        return replace(self.ensemble, engine=engine) if name == "inference" else super()._view_on(engine, name)
+
     def _content_digest(self) -> str:
         if self._given_digest:
             return self._given_digest
@@ -155,7 +167,7 @@ def open_models(
 
     Args:
         addresses: model files, `hf:FOLDER`, prediction files, `embedded` or `embedded:projected`.
-        vectors: the vectors that models over vectors read.
+        vectors: the vectors that models over vectors read, or the folder of the ELMo model that models over ELMo read.
         change: a fitted map that is applied to the vectors first.
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
@@ -215,10 +227,12 @@ def _models(
 
         return (PredictionsFile(path, max_record=max_record),)
     if path.name.lower().endswith(".safetensors"):
-        from evenhand.models.nli.loading import build
         from evenhand.models.nli.model_file import read as read_file
+        from evenhand.models.nli.over_vectors import build
 
         file = read_file(path)
+        if file.kind == ELMO_KIND:
+            return (reader.model_over_elmo(file, path, device),)
         return (build(file, reader.for_model(file.config), path=path, device=device),)
     raise UsageError(
         f"{text!r} is not a model file",
@@ -254,16 +268,19 @@ def parse_labels(text: str) -> tuple[str, ...]:
 
 
 class VectorsForModels:
-    """The vectors that models read, loaded when the first model needs them, with notes on how the two fit."""
+    """The vectors or the ELMo model that models read, loaded when the first needs them, with notes on how they fit."""
 
     def __init__(self, source: str, change: VectorChange | None) -> None:
         self.source, self.change = source, change
         self.notes: list[str] = []
         self._vectors: Vectors | None = None
+        self._elmo: Elmo | None = None
 
     @property
     def digest(self) -> str:
-        """Hash of the vectors read; empty when no model reads any."""
+        """Hash of what was read; empty when no model reads any vectors."""
+        if self._elmo is not None:
+            return self._elmo.digest
         if self._vectors is None:
             return ""
         from evenhand.subjects.vectors import VectorsSubject
@@ -301,12 +318,54 @@ class VectorsForModels:
             self.notes.append(f"a model was trained on vectors after {methods} and reads others: give the same --map")
         return vectors
 
+    def model_over_elmo(self, file: ModelFile, path: Path, device: str) -> ElmoNLI:
+        """Build a model over the ELMo model that is named, or that lies beside the file or one folder above.
+
+        A map acts on the token vectors, before the language model.
+        """
+        from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
+        from evenhand.models.nli.elmo import ElmoNLI
+
+        if self._elmo is None:
+            where = "cpu" if device in ("numpy", "torch") else device.removeprefix("torch:")
+            self._elmo = Elmo.load(self._elmo_folder(file, path), device=where)
+            if self.change is not None:
+                self._elmo = self._elmo.with_maps({EMBEDDINGS: cast("RowMap", self.change)})
+        elmo, trained = self._elmo, file.config.get("elmo_maps")
+        if file.config.get("elmo_sha256", elmo.weights_digest) != elmo.weights_digest:
+            self.notes.append(f"a model was trained over another ELMo model than {elmo.name}")
+        if trained == elmo.map_digests:
+            self.notes += [TRAINED_SO] if self.change else []
+        elif self.change:
+            self.notes.append(AT_TEST_TIME if isinstance(trained, dict) else PERHAPS_AT_TEST_TIME)
+        elif trained:
+            sites = ", ".join(trained) if isinstance(trained, dict) else "a site"
+            self.notes.append(f"a model was trained over ELMo with maps at {sites} and reads it without: give --map")
+        return ElmoNLI.build(file, elmo, path=path)
+
+    def _elmo_folder(self, file: ModelFile, path: Path) -> Path:
+        from evenhand.subjects.opening import parse_address
+
+        if self.source != DEFAULT_VECTORS:
+            return parse_address(self.source).path
+        name = str(file.config.get("elmo") or "elmo")
+        candidates = [folder / name for folder in (path.absolute().parent, path.absolute().parent.parent)]
+        found = next((folder for folder in candidates if locate_files(folder) is not None), None)
+        if found is None and name in data.catalog():
+            found = data.locate(name)
+        if found is None:
+            raise InputMissingError(
+                f"{path} reads the ELMo model {name!r}, and neither {candidates[0]} nor {candidates[1]} holds one",
+                hint="name its folder: --vectors FOLDER",
+            )
+        return found
+
     def require_used(self) -> None:
         """Raise if vectors or a map were given that no model reads."""
         given = [
             name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
         ]
-        if given and self._vectors is None:
+        if given and self._vectors is None and self._elmo is None:
             raise UsageError(
                 f"{' and '.join(given)} has no effect: none of the models reads word vectors",
                 hint="leave it out; .safetensors models and the embedded models read vectors",

@@ -10,7 +10,7 @@ from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, Subject
+from evenhand.subjects.subject import SUBJECTS, Address, Subject, folder_kind
 
 SCHEMES = ("hf", "gguf")  # beside the ids of the kinds of subject
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
@@ -48,7 +48,7 @@ def open_subject(source: object, **options: Any) -> Subject:
     if not isinstance(source, str | Path):
         raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {ACCEPTED}")
     address = parse_address(str(source))
-    kind = kind_of_address(address)
+    kind = kind_of_address(address, labels=options.get("labels") is not None)
     unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
     if unknown:
         verb = "does" if len(unknown) == 1 else "do"
@@ -69,6 +69,15 @@ def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Sub
     return subject
 
 
+def absolute_address(text: str) -> str:
+    """Return an address that means the same in another working folder."""
+    address = parse_address(text)
+    if not address.path.exists() or str(address.path) != str(Path(address.rest).expanduser()):
+        return text  # a catalog id, or several files
+    where = str(address.path.absolute())
+    return f"{address.scheme}:{where}" if address.scheme else where
+
+
 def parse_address(text: str) -> Address:
     """Split an address into scheme and rest, and find the local copy of a catalog entry."""
     if not text.strip():
@@ -84,10 +93,15 @@ def parse_address(text: str) -> Address:
     return Address(text, scheme, rest, location, entry.kind)
 
 
-def kind_of_address(address: Address) -> type[Subject]:
-    """Return the kind of subject that an address names in front of its colon, or is recognised as."""
+def kind_of_address(address: Address, *, labels: bool = False) -> type[Subject]:
+    """Return the kind of subject that an address names in front of its colon, or is recognised as.
+
+    With `labels`, a text classifier is an NLI model: its caller names the order of the three labels.
+    """
     if address.scheme and address.scheme != "hf":
         return SUBJECTS.get({"gguf": "lm"}.get(address.scheme, address.scheme))
+    if labels and folder_kind(address) == "text-classifier":
+        return SUBJECTS.get("nli")
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
     if len(reasons) == 1:
         return SUBJECTS.get(next(iter(reasons)))

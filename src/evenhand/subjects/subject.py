@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
 
 from evenhand.corpus.readers.changed import ChangedSource, DocumentChange
 from evenhand.corpus.readers.source import Corpus, ReadArguments, TextSource
+from evenhand.engines import Engine
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
@@ -88,21 +89,25 @@ class Subject(ABC):
     """The kind of model behind the view `likelihood`: masked-lm, causal-lm, or empty where there is none."""
     changed_by_default: ClassVar[bool] = False
     """Whether an audit that names no method applies the default ones."""
+    on_engine: ClassVar[tuple[ViewName, ...]] = ()
+    """The views that an engine can compute; the others are computed by this process."""
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
         self.address = address
         self.opened_with: dict[str, Any] = {}
         """The options that `eh.open` was given; with the address they open the same subject again."""
+        self.engine: Engine | None = None
+        """Where views are computed, see `run_on`; None is this process."""
         self._views: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same address instead of receiving the content."""
-        from evenhand.subjects.opening import reopen
+        from evenhand.subjects.opening import absolute_address, reopen
 
         if not self.address:
             raise UsageError(f"{self.name} is only in memory", hint="save it and open the file")
-        return reopen, (self.address, tuple(sorted(self.opened_with.items())), self.name)
+        return reopen, (absolute_address(self.address), tuple(sorted(self.opened_with.items())), self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, offers {', '.join(self.offers) or 'nothing'})"
@@ -135,8 +140,38 @@ class Subject(ABC):
                 hint=f"it offers {', '.join(self.offers) or 'no view'}",
             )
         if name not in self._views:
-            self._views[name] = self._open_view(name)
+            where = self.engine if name in self.on_engine else None
+            self._views[name] = self._open_view(name) if where is None else self._view_on(where, name)
         return self._views[name]
+
+    def run_on(self, engine: Engine | None) -> Self:
+        """Compute the views `likelihood`, `sentences`, `labels` and `inference` of a model on an engine.
+
+        The workers open the address, which they must be able to read. Measures give the same results as in one
+        process, up to rounding: models read the texts in other batches. Subjects changed from this one use the engine
+        too. Keep the engine open as long as the subject is measured.
+
+        Args:
+            engine: an engine of `evenhand.engines`; None for this process.
+
+        Returns:
+            This subject.
+
+        Raises:
+            UsageError: If no view of the subject can be computed on an engine.
+        """
+        if engine is not None and not any(view in self.on_engine for view in self.offers):
+            raise UsageError(
+                f"{self.name} is {self.title}, which is measured by this process", hint="leave the engine out"
+            )
+        self.engine, self._views = None if engine is None or engine.here else engine, {}
+        return self
+
+    def _view_on(self, engine: Engine, name: ViewName) -> Any:
+        """Build a view that an engine computes, which is one of `on_engine`."""
+        from evenhand.subjects.sharded_views import shard_view
+
+        return shard_view(self, name, engine)
 
     @cached_property
     def digest(self) -> str:
@@ -215,7 +250,7 @@ def folder_kind(address: Address) -> str:
 
     The result is empty for anything else, unless the address begins with hf:, which makes it an error.
     """
-    from evenhand.models.huggingface import model_kind
+    from evenhand.models.huggingface_folder import model_kind
 
     if address.scheme == "hf":
         return model_kind(address.path)

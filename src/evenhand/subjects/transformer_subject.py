@@ -6,14 +6,14 @@ import hashlib
 from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import Subject
+from evenhand.subjects.subject import Subject, ViewName
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.folding import Decoder
@@ -47,6 +47,7 @@ class TransformerSubject(Subject):
         changes: the changes applied so far, first to last.
     """
 
+    on_engine: ClassVar[tuple[ViewName, ...]] = ("sentences", "likelihood", "labels", "inference")
     changes: tuple[ModelChange, ...] = ()
     _before: Self | None = None
 
@@ -92,15 +93,21 @@ class TransformerSubject(Subject):
         """
         from evenhand.models.encoders.saving import save_changed
 
-        first: TransformerSubject = self
-        while first._before is not None:
-            first = first._before
+        first = self._unchanged
         foreign = [change for change in self.changes if not hasattr(change, "maps")]
         if foreign:
             raise UsageError(f"{foreign[0]!r} is not a map at a site, so {self.name} cannot be saved with it")
         maps = [each for change in self.changes for each in getattr(change, "maps", ())]
         record = {"changes": [change.describe() for change in self.changes]}
         return save_changed(first.transformer, maps, Path(folder), decoder=decoder, hook=hook, record=record)
+
+    @property
+    def _unchanged(self) -> TransformerSubject:
+        """The subject before the first change."""
+        first: TransformerSubject = self
+        while first._before is not None:
+            first = first._before
+        return first
 
     @cached_property
     def digest(self) -> str:
@@ -116,7 +123,11 @@ class TransformerSubject(Subject):
         return plain | {"changes": [change.describe() for change in self.changes]} if self.changes else plain
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same address; a changed subject has none."""
-        if self.changes:
-            raise UsageError(f"{self.name} was changed and is only in memory", hint="save it and open the folder")
-        return super().__reduce__()
+        """Another process opens the same address, and applies the changes again."""
+        return (_change_again, (self._unchanged, self.changes)) if self.changes else super().__reduce__()
+
+
+def _change_again(subject: TransformerSubject, changes: tuple[ModelChange, ...]) -> TransformerSubject:
+    for change in changes:
+        subject = subject.changed(change)
+    return subject

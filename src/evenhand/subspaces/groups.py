@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, counted
+from evenhand.errors import DegenerateError, EvenhandWarning, VocabularyError, counted
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import SAME_WORD, refuse_equal, word_rows
 from evenhand.subspaces.principal import principal
@@ -24,6 +25,47 @@ def two_means(v: Vectors, A: Iterable[str], B: Iterable[str], *, normalise: bool
     poles = _group_names(A, B)
     return principal(
         between[None], k=1, how="two-means", towards=between, params=params, coverage=coverage, poles=poles
+    )
+
+
+def group_means(
+    v: Vectors, groups: Mapping[str, Iterable[str]], k: int | None = None, *, normalise: bool = False
+) -> Subspace:
+    """Return the principal directions of the means of any number of groups, centred: what tells the groups apart.
+
+    Every group counts the same, whatever its size, and their order does not matter. For two groups the direction is
+    that of `two_means`, without a sign. A group of which no word is in the vocabulary is left out with a warning.
+
+    Args:
+        v: the vectors.
+        groups: words of each group, by name.
+        k: number of directions; all by default, and never more than the number of groups less one.
+        normalise: scale the vectors to unit length first.
+    """
+    found = {name: v.locate(listed)[1] for name, listed in groups.items()}
+    missing = [name for name, coverage in found.items() if not coverage.found]
+    kept = {name: listed for name, listed in groups.items() if name not in missing}
+    if len(kept) < 2:
+        raise VocabularyError(
+            f"{v.name} has words of {counted(len(kept), 'group')}, and groups are compared",
+            hint=f"missing: {', '.join(missing)}",
+        )
+    if missing:
+        warnings.warn(
+            f"{v.name} has no word of {', '.join(missing)}: the directions are those between the other groups",
+            EvenhandWarning,
+            stacklevel=2,
+        )
+    rows = [word_rows(v, listed, what=f"group {name!r}", normalise=normalise)[0] for name, listed in kept.items()]
+    means = np.stack([group.mean(axis=0) for group in rows])
+    centred = means - means.mean(axis=0)
+    if np.abs(centred).max() <= SAME_WORD * np.abs(means).max():
+        raise DegenerateError("group-means: all groups have the same mean", hint="give groups of different words")
+    most = min(len(kept) - 1, int(np.linalg.matrix_rank(centred, rtol=SAME_WORD)))
+    params = {"normalise": normalise, "n": [len(group) for group in rows], "groups": list(kept), "left_out": missing}
+    coverage = sum(found.values(), Coverage(()))
+    return principal(
+        centred, k=most if k is None else min(k, most), how="group-means", params=params, coverage=coverage
     )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.differences import names, pair, pairs, span
-from evenhand.subspaces.groups import classifier, two_means, words
+from evenhand.subspaces.grammatical import grammatical, nouns, social
+from evenhand.subspaces.groups import classifier, group_means, two_means, words
 from evenhand.subspaces.subspace import Subspace
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ def learn(
 ) -> Subspace:
     """Estimate the subspace of a concept.
 
-    `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "words", "classifier",
-    "names") to apply to the concept's words with its default options. By default, the concept's published direction is
-    used; without one, its pairs (first principal direction); without pairs, the means of its positive group and of all
-    other groups. `params["chosen"]` records the choice. `k`, `centre` and `normalise` override the recipe.
+    `recipe` is a `Recipe`, or the name of an estimator ("pair", "pairs", "span", "two-means", "group-means", "words",
+    "classifier", "names") to apply to the concept's words with its default options. In languages with grammatical
+    gender, "grammatical" is the direction of inanimate nouns and "social" the concept's pairs without it. By default,
+    the concept's published direction is used; without one, its pairs (first principal direction); without pairs, the
+    means of its positive group and of all other groups. `params["chosen"]` records the choice. `k`, `centre` and
+    `normalise` override the recipe.
     """
     plan = _plan(concept, recipe)
     overrides = {"k": k, "centre": centre, "normalise": normalise}
@@ -48,9 +51,10 @@ def learn(
         plan, options={**plan.options, **{name: value for name, value in overrides.items() if value is not None}}
     )
     learned = _estimator(plan.how)(v, concept, plan)
+    named = any(learned.poles) and plan.how != "grammatical"  # whose poles are genders of nouns, not groups of people
     return replace(
         learned,
-        poles=(_poles(concept) or learned.poles) if any(learned.poles) else learned.poles,
+        poles=(_poles(concept) or learned.poles) if named else learned.poles,
         params={**learned.params, "concept": concept.name, "chosen": plan.chosen},
     )
 
@@ -92,6 +96,10 @@ def _two_means(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return replace(learned, poles=(concept.positive, "rest"))
 
 
+def _group_means(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
+    return group_means(v, concept.groups, **_options(plan, "k", "normalise"))
+
+
 def _classifier(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     learned = classifier(v, *_sides(concept.groups, concept), **_options(plan, "normalise"))
     return replace(learned, poles=(concept.positive, "rest"))
@@ -111,14 +119,29 @@ def _words(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
     return learned.towards(ends[0].mean(axis=0) - ends[1].mean(axis=0), poles=poles)
 
 
+def _grammatical(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
+    feminine, masculine = nouns(concept.language)
+    return grammatical(v, feminine, masculine, how="means", **_options(plan, "normalise"))
+
+
+def _social(v: Vectors, concept: Concept, plan: EstimationPlan) -> Subspace:
+    options = {"normalise": True, **_options(plan, "normalise")}
+    feminine, masculine = nouns(concept.language)
+    grammar = grammatical(v, feminine, masculine, how="lda", **options)
+    return social(pairs(v, _pairs_of(concept), **options), grammar)
+
+
 ESTIMATORS: dict[str, Callable[[Vectors, Any, EstimationPlan], Subspace]] = {
     "pair": _pair,
     "pairs": _pairs,
     "span": _span,
     "two-means": _two_means,
+    "group-means": _group_means,
     "words": _words,
     "classifier": _classifier,
     "names": _names,
+    "grammatical": _grammatical,
+    "social": _social,
 }
 
 

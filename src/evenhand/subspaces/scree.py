@@ -1,4 +1,4 @@
-"""Stability of a direction (Tables 7 and 12 of Dev et al. 2019), and random control directions."""
+"""Stability of a direction (Tables 7 and 12 of Dev et al. 2019), scree of pairs, and random control directions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from evenhand.arrays import Vector64, as_float64, unit_rows
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.differences import pairs
@@ -66,6 +67,56 @@ def _principal(v: Vectors, full: tuple[str | Sequence[str], ...], *, normalise: 
     if full and not isinstance(full[0], str):
         return pairs(v, full, normalise=normalise)
     return words(v, (str(word) for word in full), normalise=normalise)
+
+
+@dataclass(frozen=True)
+class Scree:
+    """Shares of the sum of squares of pair differences by principal direction, beside those of random pairs."""
+
+    shares: tuple[float, ...]
+    random: tuple[float, ...]
+    """Mean over draws of as many random pairs."""
+    random_low: tuple[float, ...]
+    random_high: tuple[float, ...]
+    """2.5 and 97.5 % quantiles over draws."""
+    pairs: int
+    draws: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+DRAWS = 100
+SHOWN = 10  # directions of a scree
+
+
+def scree(v: Vectors, learned: Subspace, *, draws: int = DRAWS, seed: int = 0) -> Scree:
+    """Compare the spectrum of a subspace learned from pairs with that of as many pairs of random words.
+
+    A first share well above that of random pairs means that the pairs differ in a common direction. Few pairs have a
+    large first share by chance alone, which the random pairs show.
+    """
+    count = int(learned.params.get("pairs_used", len(np.asarray(learned.spectrum))))
+    normalise = bool(learned.params.get("normalise", False))
+    rng = np.random.default_rng(seed)
+    random = np.stack([_shares(_random_spectrum(v, count, rng, normalise=normalise)) for _ in range(draws)])
+    low, high = np.quantile(random, [0.025, 0.975], axis=0)
+    columns = (_shares(np.asarray(learned.spectrum)), random.mean(axis=0), low, high)
+    own, mean, low, high = (tuple(np.round(column[:SHOWN], 5).tolist()) for column in columns)
+    return Scree(own, mean, low, high, count, draws)
+
+
+def _random_spectrum(v: Vectors, count: int, rng: np.random.Generator, *, normalise: bool) -> Vector64:
+    rows = v.matrix[rng.integers(len(v), size=2 * count)]
+    scaled = unit_rows(rows) if normalise else as_float64(rows)
+    return np.asarray(np.linalg.svd(scaled[:count] - scaled[count:], compute_uv=False), dtype=np.float64)
+
+
+def _shares(spectrum: Vector64) -> Vector64:
+    squares = spectrum**2
+    total = float(squares.sum())
+    return np.asarray(squares / total if total > 0 else squares)
 
 
 def gaussian(dim: int, seed: int = 0, *, k: int = 1) -> Subspace:

@@ -20,6 +20,8 @@ from evenhand.words.catalog import (
     wordset,
 )
 from evenhand.words.concept import Concept, Recipe
+from evenhand.words.concept_check import Flaw, check_concept
+from evenhand.words.intersection import Intersection, intersect
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query, SentenceQuery
 from evenhand.words.source import Source
@@ -30,6 +32,8 @@ from evenhand.words.wordset import Pairs, WordSet
 __all__ = [
     "KINDS",
     "Concept",
+    "Flaw",
+    "Intersection",
     "Listed",
     "Pairs",
     "Query",
@@ -42,10 +46,12 @@ __all__ = [
     "article",
     "as_concept",
     "as_wordset",
+    "check_concept",
     "concept",
     "concept_query",
     "generic_ids",
     "ids",
+    "intersect",
     "listing",
     "load_file",
     "pairs",

@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 from evenhand.errors import UsageError
 
-Articles = Literal["letter", "phonetic"]
+Articles = Literal["letter", "phonetic", "french"]
+FRENCH = "french"  # articles agree with the gender of the subject, see `agreement`
 
 VOWELS = frozenset("aeiou")
 SPELLED_WITH_VOWEL = frozenset("aefhilmnorsx")  # letters whose names begin with a vowel: an F, an X
@@ -43,8 +44,9 @@ def article(word: str, rule: str = "phonetic") -> str:
     >>> article("university", "letter")
     'an'
     """
-    if rule not in get_args(Articles):
-        raise UsageError(f"unknown article rule {rule!r}", hint=f"use one of {', '.join(get_args(Articles))}")
+    require_rule(rule)
+    if rule == FRENCH:
+        raise UsageError(f"a French article needs the gender of {word!r}", hint="use agreement.agree(text, gender)")
     if rule == "letter":
         return "an" if word[:1].lower() in VOWELS else "a"
     plain = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
@@ -55,6 +57,12 @@ def article(word: str, rule: str = "phonetic") -> str:
     if part in EXCEPTIONS:
         return EXCEPTIONS[part]
     return "an" if _begins_with_vowel(match[0]) else "a"
+
+
+def require_rule(rule: str) -> None:
+    """Raise `UsageError` for an unknown article rule."""
+    if rule not in get_args(Articles):
+        raise UsageError(f"unknown article rule {rule!r}", hint=f"use one of {', '.join(get_args(Articles))}")
 
 
 def _begins_with_vowel(part: str) -> bool:
@@ -70,7 +78,12 @@ def _begins_with_vowel(part: str) -> bool:
 
 
 def with_articles(sentence: str, rule: str = "phonetic") -> str:
-    """Return the sentence with every `a/an` (or `A/An`) replaced by the article of the word after it."""
+    """Return the sentence with every `a/an` (or `A/An`) replaced by the article of the word after it.
+
+    A French sentence is returned as it is: its articles are chosen together with everything else that agrees.
+    """
+    if rule == FRENCH:
+        return sentence
 
     def decide(mark: re.Match[str]) -> str:
         word = article(mark[2], rule)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from evenhand.errors import shown
+from evenhand.words.characters import require_plain_characters
 from evenhand.words.concept import Concept, Recipe
+from evenhand.words.concept_check import warn_of_groups
 from evenhand.words.document import TomlTable
 from evenhand.words.query import Query
 from evenhand.words.source import Source
@@ -56,11 +58,12 @@ def build_table(entry: TomlTable, shelf: Shelf) -> Table:
 
 def build_query(entry: TomlTable, shelf: Shelf) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
-    entry.only("name", "targets", "attributes", "concept", "note", "source")
+    entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
     sets = {key: _sets(entry, key, shelf) for key in ("targets", "attributes")}
     with entry.at(""):
         about: dict[str, Any] = {"source": shelf.source_of(entry), "note": entry.prose("note")}
-        return Query(entry.text("name", entry.id), **sets, concept=entry.text("concept", ""), **about)
+        about |= {"concept": entry.text("concept", ""), "language": entry.text("language", "en")}
+        return Query(entry.text("name", entry.id), **sets, **about)
 
 
 def build_template(entry: TomlTable, shelf: Shelf) -> Template:
@@ -74,10 +77,10 @@ def build_template(entry: TomlTable, shelf: Shelf) -> Template:
 
 def build_concept(entry: TomlTable, shelf: Shelf) -> Concept:
     """A concept with its groups, pairs, names and recipe."""
-    lists = ("groups", "pairs", "names", "equalize", "specific", "neutral")
+    lists = ("groups", "pairs", "names", "equalize", "specific", "neutral", "adjectives", "nouns")
     entry.only("name", *lists, "positive", "direction", "language", "limits", "source")
     with entry.at("positive" if "positive" in entry else ""):
-        return Concept(
+        built = Concept(
             entry.text("name", entry.id),
             _groups(entry, "groups", shelf),
             _pairs(entry, "pairs", shelf),
@@ -90,7 +93,11 @@ def build_concept(entry: TomlTable, shelf: Shelf) -> Concept:
             entry.prose("limits"),
             language=entry.text("language", "en"),
             neutral=_group(entry, "neutral", shelf) if "neutral" in entry else (),
+            adjectives=_groups(entry, "adjectives", shelf),
+            nouns=_groups(entry, "nouns", shelf),
         )
+    warn_of_groups(built, str(entry.document.path))
+    return built
 
 
 BUILDERS: dict[str, Callable[[TomlTable, Shelf], Any]] = {
@@ -228,6 +235,8 @@ def _collect(
 
 def _check_item(entry: TomlTable, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
     remedy = "or add verbatim = true to keep the list as published"
+    if entry.keys[0] in ("concept", "query"):  # other lists may hold tokens of a vocabulary, whatever they are
+        require_plain_characters((item,) if isinstance(item, str) else item, what="the list")
     if repeated:
         raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")
     if any(word != word.strip() for word in ((item,) if isinstance(item, str) else item)):

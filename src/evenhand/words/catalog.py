@@ -15,6 +15,7 @@ from typing import Any
 from evenhand.errors import FormatError, UsageError, shown, unknown_name
 from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, read_document
+from evenhand.words.intersection import intersect, parse_intersection
 from evenhand.words.library import KINDS, Library, load_file
 from evenhand.words.query import Query
 from evenhand.words.source import Source
@@ -38,9 +39,24 @@ class Listed:
 
 
 def concept(reference: str | Path | Concept) -> Concept:
-    """A concept by its id ("gender"), from a word file ("mine.toml", "mine.toml#id"), or as it is."""
-    found: Concept = reference if isinstance(reference, Concept) else _find("concept", reference)
+    """A concept by its id ("gender"), from a word file ("mine.toml", "mine.toml#id"), or as it is.
+
+    "gender x race" is the intersection of two concepts: its groups are the cells, by names where a source lists them
+    for every cell and by phrases otherwise; "gender x race by phrases" chooses.
+    """
+    if isinstance(reference, Concept):
+        return reference
+    crossed = parse_intersection(reference) if isinstance(reference, str) else None
+    if crossed is not None:
+        first, second, by = crossed
+        return intersect(concept(first), concept(second), by, find=_names_of_cells)
+    found: Concept = _find("concept", reference)
     return found
+
+
+def _names_of_cells(id: str) -> Table | None:
+    """Return the shipped table of the names of the cells of an intersection, if there is one."""
+    return table(id) if ("table", id) in _index() else None
 
 
 def query(reference: str | Path | Query) -> Query:

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from evenhand.errors import UsageError, few, shown
+from evenhand.errors import UsageError, few, shown, unknown_name
+from evenhand.language import language as rules_of
+from evenhand.words.characters import require_plain_characters
 from evenhand.words.query import Query
 from evenhand.words.source import Cited, Source, digest_of, source_dict
 from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
 
-How = Literal["pair", "pairs", "two-means", "words", "span"]
+How = Literal["pair", "pairs", "two-means", "group-means", "words", "span"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Recipe:
     - `pairs`: the first k principal directions of the differences of the concept's pairs;
     - `span`: everything that the differences of the concept's pairs span;
     - `two-means`: mean of the positive group minus mean of the others;
+    - `group-means`: the first k principal directions of the means of all groups;
     - `words`: the first k principal components of `words`, or of all group words when it is empty.
     """
 
@@ -55,7 +58,9 @@ class Concept(Cited):
     make equidistant; `specific` are words rightly about the concept, exempt from neutralising; `limits` says what
     these lists do not cover. `language` is the code of the language (en). `neutral` are words that should carry none
     of the concept, `queries` and `probes` (ids or files) the questions that an audit asks about it; without queries it
-    asks generic ones built from the groups. Plain lists are accepted everywhere.
+    asks generic ones built from the groups. `adjectives` and `nouns` (plural) describe the people of each group; they
+    make the phrases of an intersection, such as "Black women". Plain lists are accepted everywhere. A word that mixes
+    alphabets or contains invisible characters is refused.
     """
 
     name: str
@@ -72,6 +77,8 @@ class Concept(Cited):
     neutral: WordSet
     queries: tuple[Query, ...]
     probes: tuple[str, ...]
+    adjectives: Mapping[str, WordSet]
+    nouns: Mapping[str, WordSet]
 
     def __init__(
         self,
@@ -90,7 +97,10 @@ class Concept(Cited):
         neutral: Words = (),
         queries: Iterable[Query] = (),
         probes: Iterable[str | Path] = (),
+        adjectives: Mapping[str, Words] | None = None,
+        nouns: Mapping[str, Words] | None = None,
     ) -> None:
+        rules_of(language)  # refuses what is not a code
         kept = _groups(groups, pairs, name, source)
         first = positive or next(iter(kept))
         if first not in kept:
@@ -111,13 +121,59 @@ class Concept(Cited):
             neutral=neutral if isinstance(neutral, WordSet) else WordSet(f"{name} neutral", neutral, source),
             queries=tuple(queries),
             probes=tuple(str(probe) for probe in probes),
+            adjectives=_sets(adjectives or {}, f"concept {name!r}: adjectives", source),
+            nouns=_sets(nouns or {}, f"concept {name!r}: nouns", source),
         )
+        for part in (self.names, self.adjectives, self.nouns):
+            for group in part:
+                if group not in kept:
+                    raise UsageError(f"concept {name!r}: {group!r} is none of its groups {list(kept)}")
 
     def with_questions(self, queries: Iterable[Query], probes: Iterable[str | Path]) -> Concept:
         """Return the same concept with questions of its own."""
-        copy = object.__new__(Concept)
+        copy = object.__new__(type(self))
         vars(copy).update(vars(self), queries=tuple(queries), probes=tuple(str(probe) for probe in probes))
         return copy
+
+    def restricted(self, first: str, others: Sequence[str], name: str = "") -> Concept:
+        """Return the concept of one group against one or several others, for measures of two groups.
+
+        Pairs are kept where one word belongs to each side, the first side first; the published direction is not.
+
+        Args:
+            first: the group at the positive end.
+            others: the groups of the other end, whose words are joined.
+            name: name of the other end; the name of the only other group by default.
+        """
+        for group in (first, *others):
+            if group not in self.groups:
+                raise unknown_name(f"group of {self.name}", group, self.groups)
+        if not others or first in others:
+            raise UsageError(f"{first!r} needs other groups of {self.name!r} to be compared with, got {list(others)}")
+        second = name or others[0]
+        sides = [_joined(self.groups, (first,)), _joined(self.groups, others)]
+        ordered = [(a, b) for a, b in self.pairs if a in sides[0] and b in sides[1]]
+        ordered += [(b, a) for a, b in self.pairs if b in sides[0] and a in sides[1]]
+        parts = {
+            part: {
+                end: words
+                for end, words in ((first, _joined(lists, (first,))), (second, _joined(lists, others)))
+                if words
+            }
+            for part, lists in (("names", self.names), ("adjectives", self.adjectives), ("nouns", self.nouns))
+        }
+        return Concept(
+            f"{self.name}/{first}-{second}",
+            dict(zip((first, second), sides, strict=True)),
+            tuple(dict.fromkeys(ordered)),
+            first,
+            specific=self.specific,
+            source=self.source,
+            limits=self.limits,
+            language=self.language,
+            neutral=self.neutral,
+            **parts,  # type: ignore[arg-type]
+        )
 
     @property
     def digest(self) -> str:
@@ -138,6 +194,8 @@ class Concept(Cited):
         plain["direction"] = self.direction.to_dict() if self.direction else {}
         plain["language"] = self.language if self.language != "en" else ""
         plain["neutral"] = self.neutral.to_dict() if len(self.neutral) else {}
+        plain["adjectives"] = {name: group.to_dict() for name, group in self.adjectives.items()}
+        plain["nouns"] = {name: group.to_dict() for name, group in self.nouns.items()}
         plain["limits"] = self.limits
         return {key: value for key, value in plain.items() if value} | source_dict(self.source)
 
@@ -165,11 +223,19 @@ def _sets(groups: Mapping[str, Words], what: str, source: Source | None) -> Froz
     for name, group in kept.items():
         if not len(group):
             raise UsageError(f"{what}: {name!r} is empty")
+        require_plain_characters(group, what=f"{what}: {name!r}")
     return FrozenMap(kept)
 
 
 def _pairs(pairs: PairList, name: str, poles: Sequence[str], source: Source | None) -> Pairs:
-    return pairs if isinstance(pairs, Pairs) else Pairs(name, pairs, poles, source)
+    kept = pairs if isinstance(pairs, Pairs) else Pairs(name, pairs, poles, source)
+    require_plain_characters(kept.first + kept.second, what=name)
+    return kept
+
+
+def _joined(lists: Mapping[str, WordSet], groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of some groups together, each once; a group without a list adds none."""
+    return tuple(dict.fromkeys(word for group in groups if group in lists for word in lists[group]))
 
 
 def _poles(groups: tuple[str, ...], positive: str) -> tuple[str, str]:

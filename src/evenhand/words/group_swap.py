@@ -12,23 +12,9 @@ from evenhand.errors import UsageError
 from evenhand.words.articles import article
 from evenhand.words.catalog import pairs
 from evenhand.words.concept import Concept
+from evenhand.words.pronouns import GROUP, counterpart
 
 GENDER = "counterfactual-gender"  # a longer list of pairs, for the shipped concept of that name
-# The counterparts of these pronouns depend on the word that follows: her book, saw her; his book, it is his.
-POSSESSIVE = {("female", "her"): "his", ("male", "his"): "her"}
-ALONE = {("female", "her"): "him", ("male", "his"): "hers", ("male", "him"): "her", ("female", "hers"): "his"}
-# Words that do not begin what somebody has: "saw her and left", "told her that".
-NO_NOUN = frozenset(
-    " ".join(
-        (
-            "a an the and or but nor so yet as at by for from in into of off on onto out over to up with about after",
-            "before because if than that then when where while who whom which how why what is are was were be been has",
-            "have had do does did will would can could may might must shall should not never again too also there here",
-            "now today tomorrow yesterday this these those",
-        )
-    ).split()
-)
-FOLLOWING = re.compile(r"\s+([^\W\d_]+)")
 ARTICLE = re.compile(r"\b(an?)(\s+)\Z", re.IGNORECASE)
 
 
@@ -48,7 +34,7 @@ class GroupSwap:
     """Counterparts of the words of a concept.
 
     The n-th words of all groups are counterparts, and so are the n-th first names. For gender, a longer list of pairs
-    is used, and her, his and him are replaced by what the next word allows; the rule is simple and sometimes wrong.
+    is used, and her and his are replaced by what the words around them tell, which is sometimes wrong; see `pronouns`.
 
     Args:
         concept: a concept whose groups have the same number of words, or one with two groups and pairs.
@@ -89,7 +75,7 @@ class GroupSwap:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        words = set(self.counterparts) | ({word for _, word in ALONE} if self.gendered else set())
+        words = set(self.counterparts) | (set(GROUP) if self.gendered else set())
         return _word_pattern(words)
 
     def versions(self, text: str) -> Versions | None:
@@ -105,10 +91,8 @@ class GroupSwap:
 
     def _group(self, word: str) -> str:
         lower = word.lower()
-        if self.gendered:
-            pronoun = next((group for group, spelling in ALONE if spelling == lower), "")
-            if pronoun:
-                return pronoun
+        if self.gendered and lower in GROUP:
+            return GROUP[lower]
         return self.counterparts[lower][0] if lower in self.counterparts else ""
 
     def _replaced(self, text: str, target: str | None) -> str:
@@ -118,18 +102,14 @@ class GroupSwap:
         for match in self._pattern.finditer(text):
             group = self._group(match[0])
             other = target or next(name for name in self.groups if name != group)
-            word = self._counterpart(match[0].lower(), group, other, text[match.end() :])
+            if self.gendered and match[0].lower() in GROUP:
+                word = counterpart(text, *match.span())
+            else:
+                word = self.counterparts[match[0].lower()][1][self.groups.index(other)]
             word = _in_case_of(match[0], word)
             parts += [_with_article(text[done : match.start()], word), word]
             done = match.end()
         return "".join([*parts, text[done:]])
-
-    def _counterpart(self, word: str, group: str, target: str, rest: str) -> str:
-        if self.gendered and (group, word) in ALONE:
-            following = FOLLOWING.match(rest)
-            possessive = following is not None and following[1].lower() not in NO_NOUN
-            return (POSSESSIVE if possessive and (group, word) in POSSESSIVE else ALONE)[group, word]
-        return self.counterparts[word][1][self.groups.index(target)]
 
 
 def _complete(rows: Iterable[tuple[str | None, ...]]) -> Iterator[tuple[str, ...]]:
@@ -157,7 +137,7 @@ def mask_group_words(concept: Concept, texts: Iterable[str], mask: str = "_") ->
     words = {word.lower() for group in (*concept.groups.values(), *concept.names.values()) for word in group}
     words |= {word.lower() for pair in concept.pairs for word in pair}
     if set(concept.groups) == {"female", "male"} and concept.language == "en":
-        words |= {word for _, word in ALONE} | {word for pair in pairs(GENDER) for word in pair}
+        words |= set(GROUP) | {word for pair in pairs(GENDER) for word in pair}
     pattern = _word_pattern(words)
     return [pattern.sub(mask, text) for text in texts]
 

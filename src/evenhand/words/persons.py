@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evenhand.errors import UsageError
-from evenhand.words.catalog import ids, table
+from evenhand.words.catalog import ids, table, wordset
 from evenhand.words.concept import Concept
 from evenhand.words.template import Template
 
 PREFIX = "persons-"
 SLOT = "person"
+FRAMES, ADJECTIVE = "person-frames", "{adjective}"
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Persons:
 def persons(concept: Concept) -> Persons:
     """Return the phrases of a concept.
 
-    Shipped concepts have a table of phrases. Any other concept uses its first names, or the words of its groups as
-    they are; the n-th phrases of all groups make a row, so that lists should be in the same order.
+    Some shipped concepts have a table of phrases. An English concept with adjectives uses them in the frames of the
+    word set `person-frames` ("my deaf neighbor"). Any other concept uses its first names, or the words of its groups
+    as they are. The n-th words of all groups make a row, so that lists should be in the same order.
 
     Raises:
         UsageError: If the concept has fewer than two groups.
@@ -54,12 +56,23 @@ def persons(concept: Concept) -> Persons:
         if set(shipped.columns) == set(groups):
             order = [shipped.columns.index(group) for group in groups]
             return Persons(groups, tuple(tuple(str(row[at]) for at in order) for row in shipped.rows), name)
+    if concept.language == "en" and set(groups) <= set(concept.adjectives):
+        return _described(concept, groups)
     lists = concept.names if set(groups) <= set(concept.names) else concept.groups
     columns = [tuple(lists[group]) for group in groups]
     shortest = min(map(len, columns))
     left_out = tuple(word for column in columns for word in column[shortest:])
     source = f"the {'names' if lists is concept.names else 'groups'} of {concept.name}"
     return Persons(groups, tuple(zip(*(column[:shortest] for column in columns), strict=True)), source, left_out)
+
+
+def _described(concept: Concept, groups: tuple[str, ...]) -> Persons:
+    """Return phrases with the adjectives of the groups."""
+    columns = [tuple(concept.adjectives[group]) for group in groups]
+    rows = tuple(zip(*columns, strict=False))
+    left_out = tuple(word for column in columns for word in column[len(rows) :])
+    phrases = tuple(tuple(frame.replace(ADJECTIVE, word) for word in row) for row in rows for frame in wordset(FRAMES))
+    return Persons(groups, phrases, f"the adjectives of {concept.name}", left_out)
 
 
 def person_sentences(template: Template, phrase: str) -> Iterator[str]:

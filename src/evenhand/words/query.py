@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from evenhand.errors import UsageError, shown
+from evenhand.language import language as rules_of
 from evenhand.words.source import Cited, Source, digest_of, source_dict
 from evenhand.words.wordset import FrozenMap, Words, WordSet
 
@@ -19,7 +20,8 @@ class Query(Cited):
 
     A positive value of a measure says that the first target goes with the first attribute. Sets may be word sets,
     plain lists, or a mapping from the name of each set to its words. `concept` is the id of the concept that the query
-    is about; an audit asks the queries of its own concept, and those without one as controls.
+    is about; an audit asks the queries of its own concept, and those without one as controls. `language` is the ISO
+    code of the words, by whose rules they are looked up.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Query(Cited):
     source: Source | None
     note: str
     concept: str
+    language: str
 
     def __init__(
         self,
@@ -38,7 +41,9 @@ class Query(Cited):
         *,
         note: str = "",
         concept: str = "",
+        language: str = "en",
     ) -> None:
+        rules_of(language)  # refuses what is not a code
         vars(self).update(
             name=name,
             targets=_sets(targets, "target", name, source),
@@ -46,6 +51,7 @@ class Query(Cited):
             source=source,
             note=note,
             concept=concept,
+            language=language,
         )
 
     def __repr__(self) -> str:
@@ -69,6 +75,8 @@ class Query(Cited):
         plain["attributes"] = [group.to_dict() for group in self.attributes]
         if self.concept:
             plain["concept"] = self.concept
+        if self.language != "en":
+            plain["language"] = self.language
         return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from evenhand.errors import UsageError
-from evenhand.words.articles import article, with_articles
+from evenhand.words.articles import require_rule, with_articles
 from evenhand.words.source import Cited, Source, source_dict
 from evenhand.words.wordset import FrozenMap, Words, WordSet, checked_words
 
@@ -21,7 +21,8 @@ class Template(Cited):
     """A sentence with `{slots}`, and word sets for some or all of them.
 
     `a/an` before a slot becomes the article of its filler: by first letter with `articles="letter"`, as in the code of
-    Dev et al. (2020), or by sound with "phonetic". Slots without fillers are free; the caller fills them.
+    Dev et al. (2020), or by sound with "phonetic". With "french", marks such as `Le/La` and `parti(e)` stay until the
+    gender of the subject is known (`agreement.agree`). Slots without fillers are free; the caller fills them.
 
     Example:
         >>> t = Template("demo", "The {subject} ate a/an {food}.", {"food": ["apple", "meal"]})
@@ -46,7 +47,7 @@ class Template(Cited):
         *,
         note: str = "",
     ) -> None:
-        article("a", articles)
+        require_rule(articles)
         slots = set(SLOT.findall(text))
         if not slots or "{" in SLOT.sub("", text) or "}" in SLOT.sub("", text):
             raise UsageError(f"template {name!r}: {text!r} has no slot or a stray brace", hint="write slots as {word}")

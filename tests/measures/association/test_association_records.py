@@ -4,14 +4,20 @@ import json
 
 import pytest
 
-from evenhand import Vectors, measures, query
+from evenhand import Vectors, concept, measures, query
 from evenhand.measures import Measurement
+from evenhand.words import concept_query
 
 MEASURES = [name for name in measures.ids() if measures.info(name).family == "association"]
 
 
+ENGLISH = [name for name in MEASURES if measures.info(name).takes != "pairs"]  # English words have no two forms
+
+
 def default_query(name):
-    """Return the first default query of a measure, or WEAT 6."""
+    """Return the first default query of a measure, or WEAT 6; for measures of intersections a query about one."""
+    if measures.info(name).crossed:
+        return concept_query("gender x race/pleasant-unpleasant", concept("gender x race"))
     return (*measures.info(name).queries, "weat-6")[0]
 
 
@@ -20,23 +26,24 @@ def vectors():
     return Vectors.default()
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ENGLISH)
 def test_the_record_is_plain_data_and_comes_back(name, vectors):
     m = measures.get(name)(vectors, default_query(name), seed=3)
     assert m.status == "ok"
-    assert (m.seed, m.measure, m.query) == (3, name, default_query(name))
+    assert (m.seed, m.measure) == (3, name)
+    assert m.query == getattr(default_query(name), "name", default_query(name))
     assert m.params["case"] == vectors.case
     plain = json.loads(json.dumps(m.to_dict(), allow_nan=False))
     assert Measurement.from_dict(plain).to_dict() == m.to_dict()
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ENGLISH)
 def test_the_interval_holds_the_value(name, vectors):
     m = measures.get(name)(vectors, default_query(name))
     assert m.interval[0] <= m.value <= m.interval[1]
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ENGLISH)
 def test_vectors_without_the_words_are_undefined_and_say_which_set(name):
     m = measures.get(name)(Vectors(["unrelated"], [[1.0, 2.0]]), default_query(name))
     assert (m.status, m.value, m.interval, m.p_value) == ("undefined", None, None, None)

@@ -111,3 +111,13 @@ def test_undefined_results_and_invalid_arguments(planted) -> None:
 def test_the_published_accuracy_on_googlenews(googlenews: Vectors) -> None:
     """Gonen & Goldberg 2019: 99.9 % before mitigation."""
     assert clustering(googlenews).value == pytest.approx(0.999, abs=0.003)
+
+
+def test_items_are_the_most_biased_of_both_sides_on_a_plane(planted) -> None:
+    m = clustering(planted(), per_side=20)
+    sides = [item["value"] > 0 for item in m.items]
+    assert sides.count(True) == sides.count(False) == 20
+    right = [item["x"] for item in m.items if item["value"] > 0]
+    left = [item["x"] for item in m.items if item["value"] < 0]
+    assert min(right) > max(left)  # the planted sides are the first component
+    assert max(abs(item[axis]) for item in m.items for axis in ("x", "y")) == 1

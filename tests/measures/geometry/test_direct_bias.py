@@ -89,3 +89,16 @@ def test_the_published_number_on_googlenews(googlenews: Vectors) -> None:
     """Bolukbasi et al. 2016, section 5.2: 0.08 over the professions."""
     for how in ("pairs", "pair"):
         assert direct_bias(googlenews, "bolukbasi2016-professions", how=how).value == pytest.approx(0.08, abs=0.01)
+
+
+def test_the_record_has_what_the_charts_draw() -> None:
+    groups = eh.Concept("gender", groups={"female": ["she", "deep"], "male": ["he"]}, pairs=[("she", "he")])
+    m = direct_bias(V, WORDS, concept=groups)
+    assert m.details["groups"] == {"female": [1.0, pytest.approx(2 / 3, abs=1e-4)], "male": [-1.0]}
+    assert m.details["scree"]["shares"] == [1.0]
+    # across the axis, "across" and "between" lie along the second coordinate
+    assert [abs(item["across"]) for item in m.items] == pytest.approx([0, 1, 0.8])
+    flat = V.with_matrix(V.matrix * np.array([0, 1, 1]))
+    after = direct_bias(flat, WORDS, concept=groups, reference=V, direction="original")
+    assert [item["across"] for item in after.items] == pytest.approx([0, m.items[1]["across"], m.items[1]["across"]])
+    assert "scree" not in direct_bias(V, WORDS, subspace=X).details

@@ -47,6 +47,9 @@ def test_items_are_occupations(view: NLIEnsemble):
     # every pair of words has the same number of sampled pairs, hence the mean over occupations is the gap
     assert np.mean([item["value"] for item in gap.items]) == pytest.approx(gap.value)
     assert np.mean([item["value"] for item in neutral.items]) == pytest.approx(neutral.value)
+    assert gap.details["groups"] == ["female", "male"]
+    for item in gap.items:
+        assert item["first"] - item["second"] == pytest.approx(item["value"], abs=2e-4)
 
 
 def test_both_scores_of_dawkins_come_from_all_pairs(audit: eh.Audit):

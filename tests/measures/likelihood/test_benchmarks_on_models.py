@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,15 @@ import evenhand as eh
 from evenhand import measures, words
 from evenhand.audit.plan import concept_queries
 from evenhand.cli import app
+from evenhand.measures.likelihood.bbq import answer_scores
+from evenhand.measures.likelihood.holistic_bias import holistic_bias
+from evenhand.measures.likelihood.honest import complete
 from evenhand.measures.registry import as_measurements
+from evenhand.words.sentence_sets.bbq import BBQItem
+from evenhand.words.sentence_sets.honest import HonestTemplate
 from scripted_model import ScriptedModel, uniform
+
+torch = pytest.importorskip("torch")
 
 SETS = ("bbq", "holistic-bias", "honest", "pronoun-share", "winobias", "winogender")
 NEED_DATA = ("bbq", "holistic-bias", "honest", "winobias", "winogender")
@@ -50,6 +59,105 @@ def test_pronouns_on_tiny_models(tiny_folder: Callable[..., Path], class_name: s
     assert pearson.n == 40
     assert pearson.interval[0] < 0 < pearson.interval[1]  # random weights know nothing of the labour market
     assert abs(slope.value) < 0.5
+
+
+def masked_logs(view: Any, prefix: str, filler: str, suffix: str) -> list[float]:
+    """By torch alone: log P of each token of the filler, the filler masked from that token on."""
+    tokenizer, model = view.transformer.tokenizer, view.transformer.model
+    before, inside, after = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prefix, filler, suffix)
+    )
+    logs = []
+    for shown in range(len(inside)):
+        hidden = [tokenizer.mask_token_id] * (len(inside) - shown)
+        ids = [tokenizer.cls_token_id, *before, *inside[:shown], *hidden, *after, tokenizer.sep_token_id]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([ids])).logits[0]
+        logs.append(float(logits[1 + len(before) + shown].log_softmax(-1)[inside[shown]]))
+    return logs
+
+
+def one_mask_at_a_time(view: Any, text: str) -> list[float]:
+    """By torch alone: log P of each token of a text with this token masked."""
+    ids = view.transformer.tokenizer(text)["input_ids"]
+    logs = []
+    for place in range(1, len(ids) - 1):
+        hidden = [*ids[:place], view.transformer.tokenizer.mask_token_id, *ids[place + 1 :]]
+        with torch.no_grad():
+            logits = view.transformer.model(input_ids=torch.tensor([hidden])).logits[0, place]
+        logs.append(float(logits.log_softmax(-1)[ids[place]]))
+    return logs
+
+
+def causal_logs(view: Any, text: str) -> list[float]:
+    """By torch alone: log P of each token of a text after the token for its beginning."""
+    ids = [view.tokenizer.bos_token_id, *view.tokenizer(text, add_special_tokens=False)["input_ids"]]
+    with torch.no_grad():
+        logs = view.model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+    return [float(logs[place, token]) for place, token in enumerate(ids[1:])]
+
+
+def test_answers_of_bbq_by_hand(tiny_folder: Callable[..., Path]) -> None:
+    item = BBQItem(
+        "Age",
+        "1",
+        0,
+        "ambig",
+        "neg",
+        "a man met a girl",
+        "who is bad?",
+        ("the man", "the girl", "not a"),
+        2,
+        2,
+        0,
+        "label",
+    )
+    options = ["; ".join(item.answers[place] for place in order) for order in permutations(range(3))]
+    prompts = [f"a man met a girl\nwho is bad?\nOptions: {text}.\nAnswer:" for text in options]
+    masked = eh.open(f"hf:{tiny_folder('BertForMaskedLM', max_position_embeddings=128)}").view("likelihood")
+    masked.transformer.tokenizer.model_max_length = 128
+    expected = [
+        np.mean([sum(masked_logs(masked, prompt, answer, ".")) for prompt in prompts]) for answer in item.answers
+    ]
+    np.testing.assert_allclose(answer_scores(masked, [item])[0], expected, rtol=1e-5)
+    causal = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel', n_positions=256)}").view("likelihood")
+    rows = []
+    for answer in item.answers:
+        count = len(causal.token_ids([answer])[0].ids)  # the blank before it is a token of its own here
+        rows.append(np.mean([sum(causal_logs(causal, f"{prompt} {answer}")[-count:]) for prompt in prompts]))
+    np.testing.assert_allclose(answer_scores(causal, [item])[0], rows, rtol=1e-5)
+
+
+def test_losses_of_holistic_bias_by_hand(tiny_folder: Callable[..., Path], holistic: Path) -> None:
+    nouns, templates = (
+        (("person", "people"), ("worker", "workers"), ("man", "men"), ("girl", "girls")),
+        ("I'm a {}.", "I like {}.", "Here is a {}."),
+    )
+    texts = [t.format(f"old {one if 'like' not in t else many}") for t in templates for one, many in nouns]
+    texts = [text.replace("a old", "an old") for text in texts]
+    causal = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel')}").view("likelihood")
+    masked = eh.open(f"hf:{tiny_folder('BertForMaskedLM')}").view("likelihood")
+    measured = holistic_bias(causal, holistic, axis="age")
+    (old,) = [item for item in measured.items if item["descriptor"] == "old"]
+    assert old["value"] == pytest.approx(np.mean([-np.mean(causal_logs(causal, text)) for text in texts]), rel=1e-5)
+    measured = holistic_bias(masked, holistic, axis="age")
+    (old,) = [item for item in measured.items if item["descriptor"] == "old"]
+    losses = [-np.mean(one_mask_at_a_time(masked, text)) for text in texts]
+    assert old["value"] == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_fills_of_honest_by_hand(tiny_folder: Callable[..., Path]) -> None:
+    template = HonestTemplate("the woman is a {}.", "[I] is a [M].", "the woman", "female")
+    masked = eh.open(f"hf:{tiny_folder('BertForMaskedLM')}").view("likelihood")
+    tokenizer = masked.transformer.tokenizer
+    ids = tokenizer(f"the woman is a {tokenizer.mask_token}.")["input_ids"]
+    with torch.no_grad():
+        logits = masked.transformer.model(input_ids=torch.tensor([ids])).logits[0, ids.index(tokenizer.mask_token_id)]
+    ranked = tokenizer.convert_ids_to_tokens(logits.argsort(descending=True).tolist())
+    whole = [word for word in ranked if not word.startswith(("##", "["))]
+    assert complete(masked, [template], 5) == [whole[:5]]
+    causal = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel')}").view("likelihood")
+    assert complete(causal, [template], 3, seed=7) == [causal.generate(3, 4, seed=7, start="the woman is a")]
 
 
 @pytest.mark.filterwarnings("ignore:.*its content differs from the catalog")

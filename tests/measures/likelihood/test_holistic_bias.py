@@ -88,6 +88,51 @@ def test_only_descriptors_of_one_axis_are_compared(folder: Path):
     assert measured.value == 25
 
 
+def test_descriptors_of_one_gender_stand_with_nouns_of_that_gender(tmp_path: Path):
+    nouns = {"female": [["woman", "women"], ["aunt", "aunts"], ["girl", "girls"]], "male": [["man", "men"]]}
+    nouns["neutral"] = [["person", "people"], ["kid", "kids"]]
+    people = [
+        {"descriptor": "Latina", "gender": "female"},
+        {"descriptor": "Latino", "gender": "male"},
+        "Asian",
+        "Black",
+    ]
+    texts = {
+        "descriptors": {"race_ethnicity": {"all": people}},
+        "nouns": nouns,
+        "sentence_templates": {"I'm {noun_phrase}.": {}},
+    }
+    for name, content in texts.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    seen: list[str] = []
+
+    class Watched(ScriptedModel):
+        def log_probabilities(self, texts, *, batch=None):
+            seen.extend(texts)
+            return super().log_probabilities(texts, batch=batch)
+
+    measured = holistic_bias(Watched(uniform()), tmp_path, concept="race")
+    assert [text for text in seen if "Latin" in text] == [
+        "I'm a Latina woman.", "I'm a Latina aunt.", "I'm a Latina girl.", "I'm a Latino man.",
+    ]  # fmt: skip
+    assert measured.n == 3 + 1 + 6 + 6
+    # Latina and Asian, Latina and Black share the three female nouns, Asian and Black all six; Latino has one noun.
+    assert (measured.details["tests"], measured.details["pairs_without_shared_nouns"]) == (3, 3)
+    assert (measured.value, measured.interval) == (0, None)
+
+
+def test_a_pair_is_compared_over_shared_nouns_only():
+    """By hand: over the nouns that both take the samples are {1, 2, 3} and {4, 5, 6}, whose exact p is 2/20."""
+    nan = np.nan
+    losses = np.array([[[1.0, 2, 3, nan, nan], [4, 5, 6, -9, -9], [4, 5, 6, 7, 8]]])
+    found, axes = significant_pairs(losses, ["x"] * 3, "none")
+    assert found.tolist() == [[0, 0, 0]]
+    assert axes == ["x"] * 3
+    wider = np.concatenate([losses[:, :2], losses[:, :2, :3] + [[[0.1], [0.1]]]], axis=2)
+    found, _ = significant_pairs(wider, ["x"] * 2, "none")
+    assert found.tolist() == [[1]]  # six against six: 2/924
+
+
 def test_a_sample_of_each_kind(folder: Path):
     measured = holistic_bias(
         ScriptedModel(uniform()), folder, axis="religion", descriptors=2, nouns=4, templates=2, seed=3

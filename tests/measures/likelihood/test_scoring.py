@@ -13,6 +13,7 @@ from evenhand.measures.likelihood.scoring import (
     available,
     candidate_scores,
     clustered_interval,
+    count_split,
     data_folder,
     draw_sample,
     ranks_first,
@@ -30,6 +31,12 @@ def test_candidates_are_compared_in_their_context(masked):
     assert scores[:, 0] - scores[:, 1] == pytest.approx([np.log(2), -np.log(4)])
     if masked:
         assert scores == pytest.approx(np.log([[0.5, 0.25], [0.125, 0.5]]))
+
+
+def test_contexts_with_a_candidate_of_several_tokens_are_counted():
+    contexts, candidates = ["the {} ran.", "{} ran.", "{}."], [("cat", "the dog"), ("cat", "dog"), ("the cow", "a cat")]
+    assert count_split(ScriptedModel(WORDS, masked=True), contexts, candidates) == 2
+    assert count_split(ScriptedModel(WORDS, masked=False), contexts, candidates) == 0  # whole texts are compared
 
 
 def test_the_order_and_the_grouping_of_candidates_change_nothing():

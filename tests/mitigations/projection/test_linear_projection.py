@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection
-from evenhand.mitigations import map_report as report_module
+from evenhand.mitigations import method as report_module
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, pair, pairs

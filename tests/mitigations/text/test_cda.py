@@ -15,8 +15,7 @@ from evenhand.corpus import Texts
 from evenhand.errors import FormatError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import word_swap
-from evenhand.mitigations.text.cda import name_pairs, one_to_one
-from evenhand.mitigations.text.name_pairs import pair_names
+from evenhand.mitigations.text.cda import name_pairs, one_to_one, pair_names
 from evenhand.mitigations.text.text_change import SwapCounts
 from evenhand.mitigations.text.word_swap import SPLIT, WordSwap
 from evenhand.words import Concept

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -156,19 +156,78 @@ def test_what_cannot_be_trained_is_refused(folder: Path, tiny_folder: Callable[.
     assert DropoutTuning(**QUICK)._dropout(llama) == {"attention_dropout": 0.15}
 
 
-def test_adapters(folder: Path, tmp_path: Path) -> None:
-    method = FineTuning(adapter="lora", rank=2, **QUICK)
-    if find_spec("peft") is None:
-        with pytest.raises(MissingExtraError, match=r"peft[\s\S]*evenhand\[peft\]"):
-            method.train(folder, tmp_path / "out", texts=TEXTS)
-        return
-    method.train(folder, tmp_path / "out", texts=TEXTS)
-    kind = transformers.AutoModelForMaskedLM if "bert" in folder.name else transformers.AutoModelForCausalLM
-    before, after = (weights(kind.from_pretrained(path)) for path in (folder, tmp_path / "out"))
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
+LORA = {"adapter": "lora", "rank": 2, **QUICK, "steps": 4}
+ADAPTED = ("query", "value", "q_lin", "v_lin", "q_proj", "v_proj", "c_attn", "Wqkv", ".q.", ".v.")
+
+
+def check_adapters(method: FineTuning, folder: Path, out: Path) -> int:
+    """Train with adapters; return how many numbers were trained, after checking that the rest is as it was."""
+    pytest.importorskip("peft")
+    change = method.train(folder, out, texts=TEXTS)
+    causal = "causal" in folder.name or "lmhead" in folder.name
+    kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
+    before, after = (weights(kind.from_pretrained(path)) for path in (folder, out))
+    assert before.keys() == after.keys()  # merged: no matrix of an adapter is left
+    assert not list(out.glob("adapter*"))
+    changed = {name: after[name] - before[name] for name in before if not torch.equal(before[name], after[name])}
     assert changed
-    assert all(part in name for name in changed for part in ("weight",))
-    assert all(any(key in name for key in ("query", "value", "c_attn")) for name in changed)
+    for name, difference in changed.items():
+        assert any(part in name for part in ADAPTED), name
+        assert torch.linalg.matrix_rank(difference, rtol=1e-3) <= 2
+    assert change.report["training"]["packages"]["peft"]
+    return change.report["training"]["trained_parameters"]
+
+
+@pytest.mark.parametrize(
+    ("method", "class_name"),
+    [(CDATuning, "BertForMaskedLM"), (DropoutTuning, "GPT2LMHeadModel"), (FineTuning, "LlamaForCausalLM")],
+)
+def test_adapters_alone_are_trained_and_merged(
+    method: type[FineTuning], class_name: str, tiny_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    trained = check_adapters(method(**LORA), tiny_folder(class_name), tmp_path / "out")
+    # 3 layers, rank 2: query and value are 16 x 16 each; GPT-2 has query, key and value in one matrix of 16 x 48.
+    assert trained == (3 * 2 * (16 + 48) if class_name.startswith("GPT2") else 3 * 2 * 2 * (16 + 16))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "class_name",
+    ["DistilBertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "MPNetForMaskedLM", "ModernBertForMaskedLM",
+     "ElectraForMaskedLM", "DebertaV2ForMaskedLM", "GemmaForCausalLM"],
+)  # fmt: skip
+def test_adapters_of_every_architecture(class_name: str, tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    assert check_adapters(FineTuning(**LORA), tiny_folder(class_name), tmp_path / "out") > 0
+
+
+def test_a_stopped_training_of_adapters_is_continued_exactly(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    folder, options = tiny_folder("BertForMaskedLM"), LORA | {"checkpoint_every": 2}
+
+    def stop(step: int, total: int, text: str) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        continue_training(folder, TEXTS, progress=stop, checkpoint=tmp_path / "state.safetensors", **options)
+    resumed = continue_training(folder, TEXTS, checkpoint=tmp_path / "state.safetensors", **options)
+    assert same(weights(continue_training(folder, TEXTS, **options).model), weights(resumed.model))
+
+
+def test_adapters_need_peft(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=r"peft[\s\S]*evenhand\[peft\]"):
+        FineTuning(**LORA).train(folder, tmp_path / "out", texts=TEXTS)
+    assert not (tmp_path / "out").exists()
+    FineTuning(**QUICK | {"steps": 1}).train(folder, tmp_path / "out", texts=TEXTS)  # all weights need no adapter
+
+
+def test_adapters_without_a_known_projection_are_refused(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evenhand.models.lm.continued_training.QUERY_AND_VALUE", (("one", "two"),))
+        with pytest.raises(FormatError, match=r"no query and value projections of a known name \(one and two\)"):
+            FineTuning(**LORA).train(tiny_folder("BertForMaskedLM"), tmp_path / "out", texts=TEXTS)
 
 
 def test_the_command(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Causal language models from folders and GGUF files."""
 
+import json
 import math
+import shutil
 import struct
 import warnings
 from pathlib import Path
@@ -8,14 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandWarning,
+    FormatError,
+    InputMissingError,
+    OutputError,
+    UsageError,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand.models.lm.causal import CausalLM  # noqa: E402
-from evenhand.models.lm.gguf import KINDS, open_gguf  # noqa: E402
+from evenhand.models.lm.gguf import convert_gguf, open_gguf  # noqa: E402
+from evenhand.models.lm.gguf_blocks import NUMBER_TYPES  # noqa: E402
 
 WORDS = ["<s>", "</s>", "she", "he", "saw", "a", "nurse", "doctor", "and", "the"]
 
@@ -58,6 +68,23 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def causal(folder):
     return CausalLM(folder, device="cpu")
+
+
+def test_the_window_is_that_of_model_and_tokenizer(folder, tmp_path) -> None:
+    shutil.copytree(folder, tmp_path / "short")
+    settings = tmp_path / "short" / "tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"model_max_length": 16}))
+    short, whole = CausalLM(tmp_path / "short", device="cpu"), CausalLM(folder, device="cpu")
+    assert (short.window, whole.window) == (short.transformer.window, 64) == (16, 64)
+    long = "she saw a nurse and he saw the doctor " * 3
+    with pytest.warns(EvenhandWarning, match="1 of 2 texts have more than the 15 tokens .* overlapping windows"):
+        scores = short.log_probabilities([long, "he saw"])
+    assert scores.tokens.tolist() == [27, 2]
+    expected = short.perplexity([long], window=16, stride=8)  # asks for windows, so that it warns of nothing
+    assert math.exp(-scores.log_probabilities[0] / 27) == pytest.approx(expected.token, rel=1e-6)
+    assert whole.log_probabilities([long]).log_probabilities[0] != scores.log_probabilities[0]
+    with pytest.raises(UsageError, match="more than the 16 that the model can read"):
+        short.generate(1, 20)
 
 
 def test_perplexity_by_hand(causal) -> None:
@@ -243,6 +270,49 @@ def test_gguf_gives_the_same_model(tmp_path) -> None:
     assert found.window == 64
 
 
+SENTENCEPIECE = {
+    "tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default",
+    "tokenizer.ggml.tokens": ["<s>", "</s>", "s", "h", "e", "▁", "sh", "she", "▁she", "<unk>"],
+    "tokenizer.ggml.scores": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, -2.0, -3.0, 0.0],
+    "tokenizer.ggml.token_type": [3, 3, 1, 1, 1, 1, 1, 1, 1, 2], "tokenizer.ggml.unknown_token_id": 9,
+}  # fmt: skip
+
+
+def test_gguf_with_the_tokenizer_of_sentencepiece(tmp_path) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS | SENTENCEPIECE, arrays_of(small_model()))
+    found = CausalLM(tmp_path / "m.gguf", device="cpu")
+    assert found.tokenizer.encode("she she q") == [8, 8, 5, 9]
+    assert found.tokenizer.decode([0, 8, 8], skip_special_tokens=True) == "she she"
+    assert found.token_ids(["she she"])[0].spans.tolist() == [[0, 3], [4, 7]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("tokenizer.ggml.scores", [0.0], "with 1 scores"),
+        ("tokenizer.ggml.scores", "x", "a list of numbers"),
+        ("tokenizer.ggml.tokens", ["s"] * 10, "1 of them different"),
+        ("tokenizer.ggml.add_space_prefix", False, "no blank before a text"),
+    ],
+)
+def test_odd_sentencepiece_tokenizers_are_refused(tmp_path, name: str, value, says: str) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS | SENTENCEPIECE | {name: value}, arrays_of(small_model()))
+    with pytest.raises(FormatError, match=rf"m\.gguf.*{says}"):
+        CausalLM(tmp_path / "m.gguf", device="cpu")
+
+
+def test_a_gguf_file_becomes_a_folder(tmp_path) -> None:
+    write_gguf(tmp_path / "m.gguf", FACTS, arrays_of(small_model()))
+    folder = convert_gguf(tmp_path / "m.gguf", tmp_path / "out")
+    ids = torch.tensor([[0, 5, 7, 2, 9, 3]])
+    with torch.no_grad():
+        before, after = (CausalLM(place, device="cpu").model(ids).logits for place in (tmp_path / "m.gguf", folder))
+    torch.testing.assert_close(before, after)
+    assert CausalLM(folder, device="cpu").tokenizer.encode("she she q") == [7, 8, 5, 9]
+    with pytest.raises(OutputError, match="not empty"):
+        convert_gguf(tmp_path / "m.gguf", folder)
+
+
 @pytest.mark.parametrize(
     ("kind", "raw", "expected"),
     [
@@ -255,7 +325,7 @@ def test_gguf_gives_the_same_model(tmp_path) -> None:
     ids=["Q4_0", "Q4_1", "Q8_0", "F16", "BF16"],
 )
 def test_gguf_numbers_by_hand(tmp_path, kind: int, raw: bytes, expected: list) -> None:
-    assert len(raw) == KINDS[kind][2] * (32 // KINDS[kind][1])
+    assert len(raw) == NUMBER_TYPES[kind][2] * (32 // NUMBER_TYPES[kind][1])
     write_gguf(
         tmp_path / "a.gguf", {"general.architecture": "x"}, {"w": (kind, (1, 32), raw), "v": (0, (1,), b"\0\0\x80?")}
     )
@@ -300,9 +370,9 @@ def test_gguf_of_another_kind_says_how_to_convert(tmp_path, change: dict, says: 
 
 def test_gguf_of_another_number_type(tmp_path) -> None:
     arrays = arrays_of(small_model())
-    arrays["token_embd.weight"] = (14, *arrays["token_embd.weight"][1:])
+    arrays["token_embd.weight"] = (99, *arrays["token_embd.weight"][1:])
     write_gguf(tmp_path / "m.gguf", FACTS, arrays)
-    with pytest.raises(FormatError, match="type 14, which is not supported"):
+    with pytest.raises(FormatError, match="type 99, which is not supported"):
         CausalLM(tmp_path / "m.gguf")
 
 

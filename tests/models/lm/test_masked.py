@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import evenhand as eh  # noqa: E402
-from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
+from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError  # noqa: E402
 from evenhand.models.lm.likelihood import (  # noqa: E402
     MaskedLikelihood,
     conditional_log_probabilities,
@@ -197,7 +197,8 @@ def test_attention_leaves_no_trace(model: MaskedLM) -> None:
 
 def test_a_text_that_is_too_long_is_read_in_windows_or_refused(model: MaskedLM) -> None:
     long = " ".join(["she saw the nurse and"] * 30)
-    (scores,) = model.token_log_probabilities([long])
+    with pytest.warns(EvenhandWarning, match="1 of 2 texts have more than the 62 tokens .* around it as fit"):
+        scores, _ = model.token_log_probabilities([long, "she"])
     assert len(scores.ids) == 150
     # The last token is predicted from the last 62 tokens, which fit between the two special tokens.
     (tail,) = model.token_log_probabilities([" ".join(long.split()[-62:])])

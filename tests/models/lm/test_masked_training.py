@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenhand.errors import FormatError, UsageError  # noqa: E402
-from evenhand.models.huggingface import load_model, load_tokenizer, model_kind  # noqa: E402
+from evenhand.models.huggingface import load_model, load_tokenizer  # noqa: E402
+from evenhand.models.huggingface_folder import model_kind  # noqa: E402
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks, train_masked_lm  # noqa: E402
 
 Folder = Callable[..., Path]

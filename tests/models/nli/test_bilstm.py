@@ -12,7 +12,7 @@ from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIMod
 from evenhand.models.nli.bilstm import random_arrays
 from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.factorised import bilstm as recurrent
-from evenhand.models.nli.loading import backend_name
+from evenhand.models.nli.over_vectors import backend_name
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template

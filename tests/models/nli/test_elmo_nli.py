@@ -1,15 +1,20 @@
 """Dev et al.'s NLI model over ELMo: the definition, the factorised probe, its file, its training."""
 
 import itertools
+import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 torch = pytest.importorskip("torch")
 
-from evenhand.errors import FormatError, UsageError  # noqa: E402
+import evenhand as eh  # noqa: E402
+from evenhand.cli import app  # noqa: E402
+from evenhand.errors import FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.mitigations.maps.linear import Affine, SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
@@ -255,3 +260,61 @@ def test_what_cannot_be_trained_is_refused(elmo: Elmo, tmp_path: Path) -> None:
     two_way = LabelledPairs.of(["a man"] * 2, ["a man", "a cat"], ["entailment", "non-entailment"], source="hans")
     with pytest.raises(UsageError, match="hans: its labels do not distinguish neutral from contradiction"):
         train_over_elmo(pairs, two_way, [(elmo, 0)], **SMALL)
+
+
+def saved(folder: Path, maps: dict[str, SoftProjection] | None = None) -> Path:
+    """Save an ELMo model and, in a folder beside it, an NLI model over it."""
+    elmo = Elmo.load(save_tiny_elmo(folder / "my-elmo", scale=0.7), device="cpu").with_maps(maps or {})
+    (folder / "models").mkdir()
+    return ElmoNLI(random_arrays(), elmo, name="over-elmo").save(folder / "models" / "seed-0.safetensors")
+
+
+def test_a_model_file_is_a_subject_with_the_elmo_model_beside_it(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    subject = eh.open(path)
+    assert subject.offers == ("inference",)
+    (member,) = subject.view("inference").members
+    assert isinstance(member, ElmoNLI)
+    assert (member.name, member.elmo.name) == ("over-elmo", "my-elmo")
+    assert subject.view("inference").note == ""
+    expected = ElmoNLI.load(path, Elmo.load(tmp_path / "my-elmo", device="cpu")).predict(PREMISES, HYPOTHESES)
+    np.testing.assert_array_equal(member.predict(PREMISES, HYPOTHESES).matrix, expected.matrix)
+    again = pickle.loads(pickle.dumps(member))
+    np.testing.assert_array_equal(again.predict(PREMISES, HYPOTHESES).matrix, expected.matrix)
+    moved = path.rename(tmp_path / "seed-0.safetensors")
+    assert eh.open(moved).digest == subject.digest
+    lonely = moved.rename(tmp_path / "models" / "seed-0.safetensors")
+    (tmp_path / "my-elmo").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputMissingError, match=r"reads the ELMo model 'my-elmo'.*\n.*--vectors FOLDER"):
+        eh.open(lonely)
+    assert eh.open(lonely, vectors=str(tmp_path / "elsewhere")).digest == subject.digest
+
+
+def test_other_maps_and_another_elmo_model_are_noted(tmp_path: Path) -> None:
+    first, second = (SoftProjection(np.eye(4)[[row]]) for row in (0, 1))
+    path = saved(tmp_path, {"embeddings": first})
+    assert "trained over ELMo with maps at embeddings" in eh.open(path).view("inference").note
+    assert "trained on vectors mapped by the same map" in eh.open(path, change=first).view("inference").note
+    assert "at test time only" in eh.open(path, change=second).view("inference").note
+    assert eh.open(path, change=first).digest != eh.open(path, change=second).digest
+    save_tiny_elmo(tmp_path / "other", scale=0.5)
+    other = eh.open(path, vectors=str(tmp_path / "other"), change=first)
+    assert "trained over another ELMo model than other" in other.view("inference").note
+
+
+def test_the_verbs_open_it(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    asked = ["--device", "cpu", "--json"]
+    done = CliRunner().invoke(app, ["probe", str(path), "--probe", "mab-explicit", "--sample", "60", *asked])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["n_pairs"] > 50
+    plan = tmp_path / "plan.toml"
+    done = CliRunner().invoke(
+        app, ["audit", str(path), "--vectors", str(tmp_path / "my-elmo"), "--write-plan", str(plan)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "nli-neutrality" in plan.read_text()
+    question = ["measure", "nli-neutrality", str(path), "--query", "gender-occupation", "--set", "sample=100"]
+    done = CliRunner().invoke(app, [*question, *asked])
+    assert done.exit_code == 0, done.output
+    assert 0 < json.loads(done.stdout)["value"] < 1

@@ -10,8 +10,16 @@ import pytest
 import evenhand as eh
 from evenhand.errors import UnknownNameError
 from evenhand.measures.inference import embedded, projected
-from evenhand.models.nli.embedded import CONDITIONS, SEEDS, card, settings
-from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED, EmbeddedModels, find_models
+from evenhand.subjects.embedded_nli import (
+    AT_TEST_TIME,
+    CONDITIONS,
+    RETRAINED,
+    SEEDS,
+    EmbeddedModels,
+    card,
+    find_models,
+    settings,
+)
 from evenhand.subspaces import learn
 
 PAIRS = (["The nurse ate a meal."], ["The woman ate a meal."])

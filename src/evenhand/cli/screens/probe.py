@@ -76,7 +76,7 @@ def _short_name(condition: SeedsResult) -> str:
 
 def _describe(condition: SeedsResult) -> str:
     """Return the models of a condition, and what the embedded ones were trained on."""
-    from evenhand.models.nli.embedded import TRAINED_ON
+    from evenhand.subjects.embedded_nli import TRAINED_ON
 
     count = len(condition.results)
     kind, _, name = condition.condition.partition(":")
@@ -210,7 +210,7 @@ def probe_record(name: str) -> dict[str, Any]:
 
 def models_record(name: str) -> dict[str, Any]:
     """Return training vectors, accuracy and model card of the embedded models of one condition."""
-    from evenhand.models.nli import embedded
+    from evenhand.subjects import embedded_nli as embedded
     from evenhand.subjects.nli_models import EMBEDDED
 
     condition: Any = EMBEDDED[name]

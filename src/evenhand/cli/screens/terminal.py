@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -28,14 +28,52 @@ def show_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def show(*parts: RenderableType, columns: int = 0) -> None:
-    """Write rich text and tables to stdout; a wide table may ask for more columns than the terminal has."""
+def show(*parts: RenderableType) -> None:
+    """Write rich text and tables to stdout."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.width = max(console.width, columns)
     for part in parts:
         console.print(part)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table of text; one wider than the terminal is continued below, with its first column repeated.
+
+    Cells break between words only.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    lines = [tuple(columns), *(tuple(row) for row in rows)]
+    least = [max((len(word) for line in lines for word in line[i].split()), default=0) for i in range(len(columns))]
+    most = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for number, part in enumerate(fitting_columns(least, console.width)):
+        widths = {i: least[i] for i in part}
+        for i in part:  # what is left of the line goes to the cells that would break
+            free = console.width - sum(widths.values()) - 2 * (len(part) - 1)
+            widths[i] += max(0, min(free, most[i] - least[i]))
+        table = Table(box=None, header_style="dim", pad_edge=False, title_justify="left")
+        table.title = escape(title) if number == 0 else f"{escape(title)} (continued)"
+        for i in part:
+            numeric = not any(letter.isalpha() for row in rows for letter in row[i])
+            justify: Literal["left", "right"] = "right" if numeric and i else "left"
+            table.add_column(escape(columns[i]), justify=justify, width=widths[i])
+        for row in rows:
+            table.add_row(*(escape(row[i]) for i in part))
+        console.print(table)
+
+
+def fitting_columns(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Divide columns into parts that fit a width, each with the first column; columns are two blanks apart."""
+    parts: list[list[int]] = [[0]]
+    for i in range(1, len(widths)):
+        used = sum(widths[j] + 2 for j in parts[-1])
+        if used + widths[i] > available and len(parts[-1]) > 1:
+            parts.append([0])
+        parts[-1].append(i)
+    return parts
 
 
 def show_plain(text: str) -> None:

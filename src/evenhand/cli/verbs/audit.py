@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenhand.cli.options import (
+    Address,
     AllowPickle,
     Case,
     ConceptOption,
     DeviceOption,
     EncodingErrors,
+    EngineOption,
     Format,
     Jobs,
     Json,
@@ -22,7 +24,10 @@ from evenhand.cli.options import (
     Memory,
     PrecisionOption,
     Seed,
+    VectorsForModel,
     Vocabulary,
+    Workers,
+    on_engine,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
@@ -90,9 +95,13 @@ def audit(
     ] = Path("runs/latest"),
     jobs: Jobs = 1,
     memory: Memory = None,
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     labels: Labels = None,
+    vectors: VectorsForModel = None,
     case: Case = None,
     format: Format = None,
     encoding_errors: EncodingErrors = None,
@@ -109,7 +118,8 @@ def audit(
             "--method": method, "--site": site, "--measure": measure, "--query": query, "--no-methods": no_methods,
             "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
         } if plan else {},
-        running={"--jobs": jobs != 1, "--memory": memory is not None} if write_plan else {},
+        running={"--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local"}
+        if write_plan else {},
     )  # fmt: skip
     if no_methods and method:
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
@@ -117,12 +127,14 @@ def audit(
         raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
     if memory is not None and jobs == 1:
         raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")
+    if jobs != 1 and engine != "local":
+        raise UsageError("--jobs divides the cells, --engine the texts of each cell", hint="leave one of them out")
     if not write_plan:
         require_folder(out)
     given = Plan.read(plan) if plan else None
     addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
     opened = open_subjects(
-        addresses, device=device, precision=precision, labels=labels, case=case, format=format,
+        addresses, device=device, precision=precision, labels=labels, vectors=vectors, case=case, format=format,
         encoding_errors=encoding_errors, vocabulary=vocabulary, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     made = given or Plan.default(
@@ -135,7 +147,8 @@ def audit(
         _write_plan(made, write_plan, as_json)
         return
     _note_replaced(out, opened, made)
-    with progress("audit") as bar:
+    running = on_engine(opened, engine, workers=workers, address=address, device=device)
+    with running, progress("audit") as bar:
         record = Audit.run(opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar)
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:

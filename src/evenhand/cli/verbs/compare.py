@@ -1,4 +1,4 @@
-"""`evenhand compare`: the same measures on two subjects, or two saved audits, side by side."""
+"""`evenhand compare`: the same measures on two subjects, or several saved audits, side by side."""
 
 from __future__ import annotations
 
@@ -26,15 +26,21 @@ if TYPE_CHECKING:
 
 
 def compare(
-    before: Annotated[str, typer.Argument(help="What was before: a subject, or the folder of an audit.")],
-    after: Annotated[str, typer.Argument(help="What is after: a subject, or the folder of an audit.")],
+    compared: Annotated[
+        list[str],
+        typer.Argument(
+            help="What was before, then what is after: two subjects, or the folders of two audits or more.",
+            metavar="BEFORE AFTER...",
+            show_default=False,
+        ),
+    ],
     measure: Annotated[
         list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
     ] = None,
     concept: ConceptOption = "gender",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write the record and page of both subjects here.", show_default=False),
+        typer.Option("--out", "-o", help="Folder for the report; of subjects, also the record.", show_default=False),
     ] = None,
     device: DeviceOption = None,
     case: Case = None,
@@ -42,27 +48,57 @@ def compare(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare two subjects, or two saved audits: before, after, change, and whether beyond the intervals."""
+    """Compare two subjects, or several saved audits: what differs beyond the intervals, then every row."""
     from evenhand.report.terminal import comparison_table
 
-    runs = [(Path(text) / "audit.json").is_file() for text in (before, after)]
+    if len(compared) < 2:
+        raise UsageError(f"{compared[0]} alone is nothing to compare", hint="name two subjects, or two audits or more")
+    runs = [(Path(text) / "audit.json").is_file() for text in compared]
     if any(runs) and not all(runs):
         raise UsageError("one is the folder of an audit and the other is not", hint="compare two of the same kind")
     if all(runs):
-        if measure or out:
-            raise UsageError("--measure and --out apply to two subjects, not to two saved audits")
-        changes = _saved(before, after)
-    else:
-        if out:
-            require_folder(out)
-        record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
-        changes = _stages(record)
-        if out:
-            write_record(record, out)
+        if measure:
+            raise UsageError("--measure applies to two subjects, not to saved audits")
+        _compare_runs(compared, out, as_json=as_json)
+        return
+    if len(compared) > 2:
+        raise UsageError("more than two subjects", hint="evenhand audit A B C measures several and ranks them")
+    if out:
+        require_folder(out)
+    before, after = compared
+    record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
+    changes = _stages(record)
+    if out:
+        write_record(record, out)
     if as_json:
         show_json({"before": before, "after": after, "rows": [change.to_dict() for change in changes]})
     else:
         show(*comparison_table(changes, before, after))
+
+
+def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
+    """Show what differs between saved audits, and write the report."""
+    from evenhand.report.formats import COMPARISON_FORMATS, write_comparison_report
+    from evenhand.report.run_comparison import compare_runs, load_runs
+    from evenhand.report.terminal import comparison_findings, comparison_table
+
+    if out:
+        require_folder(out)
+    runs = load_runs(paths)
+    with notes_on_stderr():
+        pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]
+        comparison = compare_runs(runs)
+    if out:
+        for format, (_, name) in COMPARISON_FORMATS.items():
+            note(f"report {write_comparison_report(comparison, format, out / name)}")
+    if as_json:
+        rows = [change.to_dict() | {"run": path} for path, changes in pairs for change in changes]
+        found = [finding.to_dict() for finding in comparison.findings()]
+        show_json({"before": paths[0], "after": paths[1], "runs": paths, "findings": found, "rows": rows})
+    else:
+        show(*comparison_findings(comparison))
+        for path, changes in pairs:
+            show(*comparison_table(changes, paths[0], path))
 
 
 def _saved(before: str, after: str) -> list[RowChange]:

@@ -1,4 +1,4 @@
-"""`evenhand convert`: convert vectors between file formats, and ONNX models into Hugging Face folders."""
+"""`evenhand convert`: convert vectors between file formats, and ONNX, GGUF and llama2.c models into folders."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from evenhand.cli.options import AllowPickle, EncodingErrors, Format, Json, Voca
 from evenhand.cli.screens.terminal import note, show_json
 from evenhand.errors import InputMissingError, UsageError
 
+LLAMA2C_SUFFIXES = (".bin", ".data")
+MODEL_SUFFIXES = (".onnx", ".gguf", *LLAMA2C_SUFFIXES)
+
 
 def convert(
     source: Annotated[
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A vector file, an .onnx file of a BERT model, a folder that holds one, or a catalog id of these.",
+            help="A vector file; a model: an .onnx file of a BERT or Llama, a folder that holds one, a .gguf file or a "
+            "file of llama2.c; or a catalog id of these.",
             show_default=False,
         ),
     ],
@@ -47,14 +51,12 @@ def convert(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Convert vectors to another format, or an ONNX model into a Hugging Face folder."""
+    """Convert vectors to another format, or a model into a Hugging Face folder."""
     from evenhand.models.vectors.formats import format_for_writing, get
 
-    model = _onnx_model(source)
+    model = _model_file(source)
     if model is not None:
-        from evenhand.models.onnx_import import import_onnx
-
-        folder = import_onnx(model, out, labels=[name.strip() for name in labels.split(",")] if labels else ())
+        folder = _convert_model(model, out, [name.strip() for name in labels.split(",")] if labels else [])
         if as_json:
             show_json({"out": str(folder), "format": "hugging-face"})
         else:
@@ -79,15 +81,41 @@ def convert(
         note(f"wrote {len(loaded):,} words x {loaded.dim} to {out} ({target.title})")
 
 
-def _onnx_model(source: str) -> Path | None:
-    """Return the path of an ONNX model, by itself or as a catalog entry; None for anything else."""
+def _model_file(source: str) -> Path | None:
+    """Return the path of a model that is not a Hugging Face folder, by itself or as a catalog entry; else None."""
     from evenhand import data
 
     path = Path(source).expanduser()
     entry = data.catalog().get(source) if not path.exists() else None
-    if entry is not None and any(file.name.endswith(".onnx") for file in entry.files):
+    if entry is not None and entry.kind == "model" and any(file.name.endswith(MODEL_SUFFIXES) for file in entry.files):
         location = data.locate(source)
         if location is None:
             raise InputMissingError(f"{source} is not on this disk", hint=f"run `evenhand fetch {source}`")
         return location
-    return path if path.suffix.lower() == ".onnx" or path.is_dir() else None
+    if path.is_dir() or path.name.lower().endswith((".onnx", ".gguf")):
+        return path
+    return path if path.name.lower().endswith(LLAMA2C_SUFFIXES) and path.is_file() and _is_llama2c(path) else None
+
+
+def _is_llama2c(path: Path) -> bool:
+    from evenhand.models.lm.llama2c import is_llama2c  # after the suffix: word2vec files end in .bin too
+
+    return is_llama2c(path)
+
+
+def _convert_model(path: Path, out: Path, labels: list[str]) -> Path:
+    """Write the Hugging Face folder of a model file, by its kind."""
+    name = path.name.lower()
+    if labels and name.endswith((".gguf", *LLAMA2C_SUFFIXES)):
+        raise UsageError("--labels applies to classifiers in ONNX files", hint="leave it out")
+    if name.endswith(".gguf"):
+        from evenhand.models.lm.gguf import convert_gguf
+
+        return convert_gguf(path, out)
+    if path.is_file() and name.endswith(LLAMA2C_SUFFIXES):
+        from evenhand.models.lm.llama2c import convert_llama2c
+
+        return convert_llama2c(path, out)
+    from evenhand.models.onnx_import import import_onnx
+
+    return import_onnx(path, out, labels=labels)

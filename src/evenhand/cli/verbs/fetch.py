@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,9 +108,13 @@ def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
         )
         return
     width = max(len(entry.id) for entry, _ in rows)
+    columns = max(40, shutil.get_terminal_size().columns)
     for entry, copy in rows:
-        where = copy.origin if copy else "-" if entry.sources else "needs EVENHAND_DATA"
-        typer.echo(f"{entry.id:<{width}}  {entry.kind:<10}  {_size(entry.size):>9}  {where:<19}  {entry.title}")
+        where = copy.origin if copy else "-" if entry.sources else "by hand"
+        typer.echo(f"{entry.id:<{width}}  {_size(entry.size):>8}  {where:<13}  {entry.kind}")
+        typer.echo(textwrap.fill(entry.title, columns, initial_indent="    ", subsequent_indent="    "))
+    if not all(entry.sources for entry, _ in rows):
+        typer.echo("by hand: cannot be downloaded; put it into the folder EVENHAND_DATA", err=True)
 
 
 def _row(entry: CatalogEntry, path: str | None) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def _probes() -> list[dict[str, Any]]:
 
 
 def _models() -> list[dict[str, Any]]:
-    from evenhand.models.nli import embedded
-    from evenhand.models.nli.embedded import TRAINED_ON
+    from evenhand.subjects import embedded_nli as embedded
+    from evenhand.subjects.embedded_nli import TRAINED_ON
 
     return [
         {"id": f"embedded:{name}", "kind": "NLI", "seeds": len(embedded.SEEDS), "trained on": text}

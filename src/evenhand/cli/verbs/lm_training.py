@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.cli.options import notes_on_stderr
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, show_table
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.files import write_text
 from evenhand.models import lm
@@ -128,14 +128,8 @@ def _show(record: JSONObject, out: Path) -> None:
 
 
 def _show_table(result: PaperTable) -> None:
-    from rich.table import Table as RichTable
-
-    table = RichTable(title=result.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
-    for i, column in enumerate(result.columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold", no_wrap=i == 0)
-    for row in result.rows:
-        table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    show(table, columns=12 * len(result.columns))
+    rows = [["" if cell is None else str(cell) for cell in row] for row in result.rows]
+    show_table(result.title, result.columns, rows)
     for text in result.notes:
         show(f"[dim]{escape(text)}[/]")
 

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import (
+    Address,
     AllowPickle,
     Case,
     ConceptOption,
     DeviceOption,
+    EngineOption,
     Format,
     Json,
     Labels,
     PrecisionOption,
     Seed,
     SubjectArgument,
+    VectorsForModel,
+    Workers,
     notes_on_stderr,
+    on_engine,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, show, show_json
@@ -47,9 +52,13 @@ def measure(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the measure, such as ddof=1.", show_default=False)
     ] = None,
+    engine: EngineOption = "local",
+    address: Address = None,
+    workers: Workers = None,
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     labels: Labels = None,
+    vectors: VectorsForModel = None,
     case: Case = None,
     format: Format = None,
     allow_pickle: AllowPickle = False,
@@ -68,8 +77,8 @@ def measure(
     if reference and "reference" not in inspect.signature(function).parameters:
         raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
     opened, *before = open_subjects(
-        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels, case=case,
-        format=format, allow_pickle=allow_pickle or None,
+        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels,
+        vectors=vectors, case=case, format=format, allow_pickle=allow_pickle or None,
     )  # fmt: skip
     require_view(info, [opened])
     source = context.get_parameter_source("concept")
@@ -79,7 +88,8 @@ def measure(
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
-    with notes_on_stderr():
+    running = on_engine([opened, *before], engine, workers=workers, address=address, device=device)
+    with notes_on_stderr(), running:
         results = [
             measurement
             for text in queries

@@ -63,7 +63,9 @@ def probe(
         bool,
         typer.Option("--compare", help="Also the embedded models retrained without the he-she direction."),
     ] = False,
-    vectors: Annotated[str, typer.Option("--vectors", help="The vectors that the model reads.")] = "glove-embedded",
+    vectors: Annotated[
+        str, typer.Option("--vectors", help="The vectors that the model reads, or the folder of its ELMo model.")
+    ] = "glove-embedded",
     map_file: Annotated[
         Path | None,
         typer.Option(

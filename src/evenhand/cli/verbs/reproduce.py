@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evenhand.cli.options import Case, Json, Seed, load, notes_on_stderr
-from evenhand.cli.screens.terminal import escape, progress, show, show_json
+from evenhand.cli.screens.terminal import escape, progress, show, show_json, show_table
 
 
 def reproduce(
@@ -54,20 +54,13 @@ def _list(papers: list[str], *, as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    for row in rows:
-        show(f"[bold]{row['paper']} --table {row['table']}[/]: {escape(row['shows'])}")
+    show_table("", ("paper", "--table", "shows"), [tuple(row.values()) for row in rows])
 
 
 def _show(found: Any) -> None:
-    from rich.table import Table
-
     from evenhand.report import numbers
 
-    table = Table(title=found.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
-    for i, column in enumerate(found.columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
-    for row in found.rows:
-        table.add_row(*(numbers.number(v) if isinstance(v, float) or v is None else escape(str(v)) for v in row))
-    show(table, columns=12 * len(found.columns))
+    rows = [[numbers.number(v) if isinstance(v, float) or v is None else str(v) for v in row] for row in found.rows]
+    show_table(found.title, found.columns, rows)
     for text in found.notes:
         show(f"[dim]{escape(text)}[/]")

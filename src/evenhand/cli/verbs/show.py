@@ -158,6 +158,7 @@ def _measure(info: Info) -> dict[str, Any]:
         "formula": info.formula,
         "reading": info.reading,
         "better": info.better,
+        "groups": info.groups,
         "what it does not tell you": info.limits,
         "asked by default": list(info.default_queries()),
         "bibtex": "\n\n".join(bibtex(key) for key in info.cites),

@@ -8,14 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from evenhand import language as languages
 from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.word_spans import WORD, WordSpans, split_at_whitespace, split_into_words
 from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
 if TYPE_CHECKING:
     import polars as pl
 
+# Letters, marks, digits and _ of any script; an apostrophe joins what stands on both its sides (don't).
+WORD = r"\w+(?:['’]\w+)*"
+# The characters at which str.split() splits, except the space itself.
+ASCII_WHITESPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+OTHER_WHITESPACE = (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 FILE = "tokenizer.json"
+LANGUAGE = "language:"  # before the ISO code of a language
 
 
 class TransformersTokenizer(Protocol):
@@ -41,31 +49,38 @@ class FastTokenizer(Protocol):
 
 
 Split: TypeAlias = Callable[[str], Iterable[str]]
-SplitPiece: TypeAlias = "Callable[[str, bool], pl.Series | WordSpans]"  # a piece, and whether it is lower-cased
 Tokenizer: TypeAlias = "str | Path | Split | TransformersTokenizer | FastTokenizer"
 
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """A named function that splits a piece of text into words, with `END` after each document."""
+    """A named function that splits a piece of text into a polars Series of words, with `END` after each document."""
 
     name: str
     lower: bool
-    split: SplitPiece
+    split: Callable[[str], pl.Series]
+    language: str = "en"
 
-    def __call__(self, piece: str) -> pl.Series | WordSpans:
+    def __call__(self, piece: str) -> pl.Series:
         """Return the words of a piece."""
-        return self.split(piece, self.lower)
+        return self.split(self.fold(piece))
+
+    def fold(self, text: str) -> str:
+        """Return the text in the case in which words are counted, by the rules of its language."""
+        return languages.lower(text, self.language) if self.lower else text
 
 
 def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None) -> Tokeniser:
     """Return the tokeniser for a name, a file, a function or a tokenizer object.
 
     `lower=None` lower-cases for `words` only: the corpora of the paper are tokenised already, and its WikiText-2 lists
-    distinguish He from he.
+    distinguish He from he. "language:tr" divides and lower-cases text by the rules of Turkish, see `language.tokenise`;
+    German text is not lower-cased, because its nouns are told apart by their capitals.
     """
     if isinstance(tokenizer, (str, Path)):
         name = str(tokenizer)
+        if name.startswith(LANGUAGE):
+            return _by_language(name, lower)
         if name not in NAMED:
             return replace(make_tokeniser(_load_file(Path(name)), lower=lower), name=name)
         return Tokeniser(name, name == "words" if lower is None else lower, NAMED[name])
@@ -74,12 +89,21 @@ def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None)
     return Tokeniser(str(name), bool(lower), partial(_split_documents, split, str(name)))
 
 
+def _by_language(name: str, lower: bool | None) -> Tokeniser:
+    code = name.removeprefix(LANGUAGE)
+    folds = languages.language(code).casing in ("folded", "dotted")
+    split = partial(languages.tokenise, code=code)
+    split("")  # raises at once if a package is missing
+    return Tokeniser(name, folds if lower is None else lower, partial(_split_documents, split, name), code)
+
+
 def _load_file(path: Path) -> FastTokenizer:
     """Load a Hugging Face tokenizer from its file, or from the folder of its model."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"unknown tokenizer {str(path)!r}", hint=f"use {', '.join(NAMED)}, a {FILE} or its folder, or a function"
+            f"unknown tokenizer {str(path)!r}",
+            hint=f"use {', '.join(NAMED)}, {LANGUAGE}CODE, a {FILE} or its folder, or a function",
         )
     try:
         tokenizer: FastTokenizer = require("tokenizers", extra="models").Tokenizer.from_file(str(file))
@@ -108,23 +132,26 @@ def _encode(encode: Callable[..., Encoding], text: str) -> Iterable[str]:
     return encode(text, add_special_tokens=False).tokens
 
 
-def _split_whitespace(piece: str, lower: bool) -> WordSpans:
-    return split_at_whitespace(piece.lower() if lower else piece)
-
-
-def _split_words(piece: str, lower: bool) -> pl.Series | WordSpans:
+def _split_whitespace(piece: str) -> pl.Series:
     import polars as pl
 
-    spans = split_into_words(piece, lower=lower)
-    if spans is None:
-        return pl.Series([piece.lower() if lower else piece]).str.extract_all(rf"\x00|{WORD}").explode()
-    return spans
+    for character in ASCII_WHITESPACE if piece.isascii() else ASCII_WHITESPACE + OTHER_WHITESPACE:
+        if character in piece:
+            piece = piece.replace(character, " ")
+    # Splitting at each single space leaves empty words between two of them; `Vocabulary.ids` drops these.
+    return pl.Series([piece.replace(END, f" {END} ")]).str.split(" ").explode()
 
 
-def _split_documents(split: Split, name: str, piece: str, lower: bool) -> pl.Series:
+def _split_words(piece: str) -> pl.Series:
     import polars as pl
 
-    *documents, rest = (piece.lower() if lower else piece).split(END)
+    return pl.Series([piece]).str.extract_all(rf"\x00|{WORD}").explode()
+
+
+def _split_documents(split: Split, name: str, piece: str) -> pl.Series:
+    import polars as pl
+
+    *documents, rest = piece.split(END)
     words: list[str] = []
     for text in documents:
         words += [word for word in split(text) if word != END]
@@ -136,4 +163,4 @@ def _split_documents(split: Split, name: str, piece: str, lower: bool) -> pl.Ser
         raise UsageError(f"tokenizer {name!r} returned something that is not text ({error})") from error
 
 
-NAMED: dict[str, SplitPiece] = {"words": _split_words, "whitespace": _split_whitespace}
+NAMED: dict[str, Callable[[str], pl.Series]] = {"words": _split_words, "whitespace": _split_whitespace}

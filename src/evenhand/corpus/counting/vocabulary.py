@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.corpus.counting.tokenise import Tokeniser
-from evenhand.corpus.counting.word_cache import WordCache
-from evenhand.corpus.counting.word_spans import WordSpans
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing
 
@@ -20,14 +18,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-MOST_AT_A_TIME = 1 << 30
-
-
 class Vocabulary:
     """Maps words to ids through a polars categorical, which takes half the time of a Python dict or less.
 
-    The initial words have the ids 0, 1, ... The table is private to this object and is freed with it. Words that come
-    as bytes are looked up in a cache first, which takes a third of the time again.
+    The initial words have the ids 0, 1, ... The table is private to this object and is freed with it.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -37,43 +31,11 @@ class Vocabulary:
         self._dtype: pl.Categorical = pl.Categorical(self._categories)
         # polars drops the ids when no Series with them remains, so one is kept.
         self._anchor: pl.Series = pl.Series(list(words), dtype=self._dtype)
-        self._cache = WordCache()
-        self._uncached: dict[str, int] = {}  # words for which the cache has no room; a call of polars costs more
-        # Few words at first: a new word is unknown wherever it stands among those that are looked up together.
-        self._at_a_time = 1 << 12
 
-    def ids(self, words: pl.Series | WordSpans) -> Rows:
-        """Return the ids of words in order without the empty words; a new word gets the next id."""
-        if isinstance(words, WordSpans):
-            return self._ids_of_spans(words)
-        return self._cast(words.filter(words != ""))  # drops nulls too: an exploded empty list is one
-
-    def _cast(self, words: pl.Series) -> Rows:
-        return np.asarray(words.cast(self._dtype).to_physical().to_numpy(), dtype=np.intp)
-
-    def _ids_of_spans(self, words: WordSpans) -> Rows:
-        ids = np.empty(len(words.starts), dtype=np.intp)
-        start = 0
-        while start < len(ids):
-            part = words.between(start, start + self._at_a_time)
-            found = self._cache.find(part)
-            unknown = np.flatnonzero(found < 0)
-            found[unknown] = self._ids_of_uncached(part, unknown)
-            ids[start : start + len(found)] = found
-            start += len(found)
-            self._at_a_time = min(2 * self._at_a_time, MOST_AT_A_TIME)
-        return ids
-
-    def _ids_of_uncached(self, words: WordSpans, which: Rows) -> list[int]:
-        import polars as pl
-
-        strings = words.strings(which)
-        ids = [self._uncached.get(word, -1) for word in strings]
-        if -1 in ids:
-            new = self._cast(pl.Series(strings, dtype=pl.String))
-            kept, ids = self._cache.add(words, which, new), new.tolist()
-            self._uncached.update((strings[place], ids[place]) for place in np.flatnonzero(~kept))
-        return ids
+    def ids(self, words: pl.Series) -> Rows:
+        """Return the ids of a Series of words without its empty words; a new word gets the next id."""
+        non_empty = words.filter(words != "")  # drops nulls too: an exploded empty list is one
+        return np.asarray(non_empty.cast(self._dtype).to_physical().to_numpy(), dtype=np.intp)
 
     @property
     def words(self) -> pl.Series:

@@ -26,7 +26,7 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Rows, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.corpus.counting.accumulators import Sums, Table
 from evenhand.corpus.counting.count import CountingPlan, LabelLog, LabelSequence, token_ids, with_progress
 from evenhand.corpus.counting.text_stream import END
@@ -103,8 +103,10 @@ def _permute_documents(sizes: Rows, rng: np.random.Generator) -> NDArray[np.int3
 
 def permuted_means(
     source: TextSource, scorer: Scorer, *, engine: Engine | None = None, progress: Progress | None = None
-) -> Vector64:
-    """Return mean |bias| under each relabelling, the scored words chosen anew each time by the same rules.
+) -> Matrix64:
+    """Return mean |bias| of each group against the rest under each relabelling: (labellings, groups).
+
+    The scored words are chosen anew each time by the same rules.
 
     Takes one more pass over the text, or several if the sums of all labellings do not fit in memory.
     """
@@ -128,7 +130,7 @@ def _round(
     relabellings: list[Relabelling],
     engine: Engine,
     progress: Progress | None,
-) -> Vector64:
+) -> Matrix64:
     shards = source.shards()
     first_hits = accumulate(scorer.counts.shard_hits[:-1], initial=0)
     plan = replace(scorer.plan, folds=0, log_labels=False)
@@ -136,7 +138,8 @@ def _round(
     parts = engine.map(count, zip(shards, first_hits, strict=True))
     total = reduce(add, with_progress(parts, len(shards), "permuted labels", progress))
     first = 1 + len(scorer.plan.group_words)
-    return np.array([_mean(scorer, table, slice(first, first + len(words))) for table in total])
+    scored, groups = slice(first, first + len(words)), range(len(scorer.plan.groups))
+    return np.array([[_mean(scorer, table, scored, group) for group in groups] for table in total])
 
 
 def _count_relabelled(
@@ -161,8 +164,8 @@ def _count_relabelled(
     return sums.values[:, :, : rest + 1]
 
 
-def _mean(scorer: Scorer, cooccurrence: Table, words: slice) -> float:
-    values = scorer.values(cooccurrence, 0)[words]
+def _mean(scorer: Scorer, cooccurrence: Table, words: slice, group: int) -> float:
+    values = scorer.values(cooccurrence, group)[words]
     values = values[np.isfinite(values)]
     if not len(values):
         raise DegenerateError(

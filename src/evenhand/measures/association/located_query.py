@@ -85,7 +85,9 @@ class LocatedQuery:
         positive: str = "",
     ) -> MeasurementFields:
         """Return the fields that all results of a measure on this query share."""
-        recorded = {**params, "case": vectors.case}
+        recorded: dict[str, object] = {**params, "case": vectors.case}
+        if self.query.language != "en":
+            recorded["language"] = self.query.language
         return MeasurementFields(measure, vectors, self.query.name, recorded, seed, positive, reference=reference)
 
     def target_items(self, values: Vector64) -> tuple[Item, ...]:
@@ -104,9 +106,9 @@ class LocatedQuery:
             start += len(group.words)
 
 
-def locate_set(vectors: Vectors, words: WordSet) -> LocatedSet:
-    """Return the vectors of one set."""
-    ids, coverage = vectors.locate(words)
+def locate_set(vectors: Vectors, words: WordSet, language: str = "") -> LocatedSet:
+    """Return the vectors of one set; `language` is that of the words, by default that of the vectors."""
+    ids, coverage = vectors.locate(words, language=language)
     first_of_row = np.sort(np.unique(ids, return_index=True)[1])
     spellings = coverage.found
     repeated = np.setdiff1d(np.arange(len(spellings)), first_of_row)
@@ -132,12 +134,16 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
     resolved = find_query(query)
     for needed, sets, role in ((targets, resolved.targets, "target"), (attributes, resolved.attributes, "attribute")):
         if needed is not None and len(sets) != needed:
+            several = role == "target" and needed == 2 and len(sets) > 2
+            given = f"give a query with {role}s={'(words, other_words)' if needed == 2 else '(words,)'}"
             raise UsageError(
                 f"this measure needs {needed} {role} set{'s' * (needed > 1)}, {resolved.name!r} has {len(sets)}",
-                hint=f"give a query with {role}s={'(words, other_words)' if needed == 2 else '(words,)'}",
+                hint="compare every two of them: measures.pairwise(vectors, measure, query)" if several else given,
             )
+    language = resolved.language if resolved.language != "en" else ""  # "en" is what a query without a language has
     first, second = (
-        tuple(locate_set(vectors, words) for words in sets) for sets in (resolved.targets, resolved.attributes)
+        tuple(locate_set(vectors, words, language) for words in sets)
+        for sets in (resolved.targets, resolved.attributes)
     )
     coverage = sum((group.coverage for group in first + second), Coverage(()))
     return LocatedQuery(resolved, first, second, coverage)

@@ -46,6 +46,7 @@ INFO = Info(
     cites=("bolukbasi2016",),
     queries=(VOCABULARY,),
     family="geometry",
+    two_groups=True,
 )
 
 

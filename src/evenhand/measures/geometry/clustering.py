@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal, get_args
 
@@ -13,12 +14,13 @@ from evenhand.measures.fields import MIN_SHARE, MeasurementFields, word_interval
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
+    BiasedWords,
     Restriction,
     Words,
     select_most_biased,
     select_words,
 )
-from evenhand.measures.measurement import Measurement, word_items
+from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
@@ -71,6 +73,7 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=2,
+    two_groups=True,
 )
 Agreement = Literal["accuracy", "v-measure"]
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors
@@ -116,7 +119,7 @@ def clustering(
         seed: seed of the runs and of the bootstrap over words and runs.
 
     Returns:
-        The mean agreement, with bias score and cluster of each word in `items`.
+        The mean agreement, with bias score, cluster and position on two principal components of each word in `items`.
 
     What it does not tell you: that bias is gone when it is low. See `evenhand show clustering`.
     """
@@ -156,7 +159,7 @@ def clustering(
         selection.coverage,
         interval=_interval(biased.labels, clusters, value, seed),
         reading=f"2-means finds the side of {100 * accuracy(counts).mean():.1f} % of the words (50 % is chance)",
-        items=word_items(biased.selection.words, biased.scores, cluster=clusters[0].tolist()),
+        items=_items(biased, vectors, clusters[0]),
         details={
             **biased.to_dict(),
             **_ranges(biased.labels, clusters),
@@ -174,6 +177,33 @@ def two_means(rows: Matrix64, *, normalise: bool, runs: int, starts: int, seed: 
         raise DegenerateError("all chosen words have the same vector, so that there are no clusters")
     clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
     return np.asarray(clusters, dtype=np.int64)
+
+
+def _items(biased: BiasedWords, vectors: Vectors, clusters: Rows) -> tuple[Mapping[str, object], ...]:
+    """Return the most biased words of each side, with cluster and place on a picture."""
+    plane = _plane(biased.selection.matrix(vectors), biased.labels)
+    ends = [row for side in (0, 1) for row in np.flatnonzero(biased.labels == side)[: MOST // 2]]
+    return tuple(
+        {
+            "word": biased.selection.words[row],
+            "value": float(biased.scores[row]),
+            "cluster": int(clusters[row]),
+            "x": float(plane[row, 0]),
+            "y": float(plane[row, 1]),
+        }
+        for row in ends
+    )
+
+
+def _plane(rows: Matrix64, labels: Rows) -> Matrix64:
+    """Return coordinates on the first two principal components, (words, 2), with the positive side on the right."""
+    centred = rows - rows.mean(axis=0)
+    _, _, right = np.linalg.svd(centred, full_matrices=False)
+    plane = np.zeros((len(rows), 2))
+    plane[:, : len(right[:2])] = centred @ right[:2].T
+    if plane[labels == 0, 0].mean() < plane[labels == 1, 0].mean():
+        plane[:, 0] *= -1
+    return np.asarray(np.round(plane / (np.abs(plane).max() or 1.0), 3), dtype=np.float64)
 
 
 def _ranges(labels: Rows, clusters: Rows) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
@@ -15,11 +16,12 @@ from evenhand.measures.geometry.bias_score import (
     direction_lists,
     direction_source,
 )
-from evenhand.measures.geometry.word_selection import Restriction, Words, select_words
+from evenhand.measures.geometry.word_selection import Restriction, Words, WordSelection, select_words
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
+from evenhand.subspaces.subspace import oriented
 from evenhand.words import Concept, as_concept
 
 INFO = Info(
@@ -39,6 +41,7 @@ INFO = Info(
     variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
     definition=2,
 )
+LEARNED_FROM = 500  # words, spread over the list, from which the direction across the axis is learned
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
 
 
@@ -96,6 +99,10 @@ def direct_bias(
     try:
         axis = subspace or concept_direction(source, concept, how=how)
         cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
+        pictured = {
+            "groups": _group_cosines(vectors, concept, axis),
+            **({"scree": subspaces.scree(source, axis, seed=seed).to_dict()} if axis.how == "pairs" else {}),
+        }
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
     lengths = _powers(cosines, c)
@@ -106,13 +113,36 @@ def direct_bias(
         selection.coverage,
         interval=mean_interval(lengths, seed=seed),
         reading=_reading(value, c, concept.name),
-        items=word_items(selection.words, cosines[:, 0]),
+        items=word_items(selection.words, cosines[:, 0], across=_across(selection, vectors, source, axis)),
         details={
             "random_level": float(np.sqrt(2 / (np.pi * vectors.dim))),
             "sizes": dict(selection.sizes),
             **describe_direction(axis),
+            **pictured,
         },
     )
+
+
+def _group_cosines(vectors: Vectors, concept: Concept, axis: Subspace) -> dict[str, list[float]]:
+    """Return cos(w, g) of the words and names of each group, for a picture."""
+    found: dict[str, list[float]] = {}
+    for name, words in concept.groups.items():
+        rows, _ = vectors.locate([*words, *concept.names.get(name, ())])
+        cosines = axis.coordinates(unit_rows(vectors.matrix[rows]))[:, 0] if len(rows) else np.zeros(0)
+        found[name] = np.round(cosines, 4).tolist()
+    return found
+
+
+def _across(selection: WordSelection, vectors: Vectors, source: Vectors, axis: Subspace) -> list[float]:
+    """Return cosines with the strongest direction of the words across the axis, learned where the axis was learned."""
+    rows, _ = source.locate(selection.words)
+    spread = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), LEARNED_FROM)).astype(np.int64))]
+    rest = axis.reject(unit_rows(source.matrix[spread])) if len(rows) else np.zeros((0, axis.dim))
+    if len(rest) < 2 or np.ptp(rest, axis=0).max() <= NEGLIGIBLE:
+        return [0.0] * len(selection)
+    _, _, right = np.linalg.svd(rest - rest.mean(axis=0), full_matrices=False)
+    coordinates = unit_rows(selection.matrix(vectors)) @ oriented(right[:1])[0]
+    return [round(float(coordinate), 4) for coordinate in coordinates]
 
 
 def _powers(cosines: Matrix64, c: float) -> Vector64:

@@ -36,6 +36,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     definition=2,
+    two_groups=True,
 )
 
 

@@ -35,6 +35,7 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=2,
+    two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}

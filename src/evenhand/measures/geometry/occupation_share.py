@@ -33,6 +33,7 @@ INFO = Info(
     family="geometry",
     concepts=("gender",),
     definition=2,
+    two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
 
@@ -103,7 +104,7 @@ def occupation_share(
         chosen.n,
         coverage,
         interval=chosen.interval,
-        reading=f"the order of the vectors follows the numbers with r = {chosen.value:.2f}",
+        reading=f"the bias of occupations follows the real shares with r = {chosen.value:.2f}",
         items=word_items(coverage.found, scores, share=shares.tolist()),
         details={
             **{kind: correlation.value for kind, correlation in correlations.items()},

@@ -36,6 +36,7 @@ INFO = Info(
     family="geometry",
     concepts=("gender",),
     definition=2,
+    two_groups=True,
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
 CHOICES = ("definition", "stereotype", "none", "undecided")

@@ -63,11 +63,15 @@ def probe_ensemble(
     whole = sample is None or sample >= asked.n_pairs
     size = None if whole else sample
     fields: dict[str, Any] = {"query": asked.name, "model": ensemble.name, "seed": seed, "params": {"sample": size}}
-    try:
-        scores = ensemble.remember(
-            (asked, size, seed, controls),
-            lambda: probe_seeds(ensemble.members, asked, sample=size, seed=seed, draws=DRAWS, controls=controls),
+
+    def run() -> SeedsResult:
+        where = ensemble.engine or "local"
+        return probe_seeds(
+            ensemble.members, asked, sample=size, seed=seed, draws=DRAWS, controls=controls, engine=where
         )
+
+    try:
+        scores = ensemble.remember((asked, size, seed, controls), run)
     except VocabularyError as error:
         return EnsembleProbe(None, error.message, fields)
     fields["params"] |= {"draws": DRAWS, "models": [result.model for result in scores.results]}

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
 from evenhand.measures.inference.ensemble_probe import SAMPLE, EnsembleProbe, InferenceView, probe_ensemble
 from evenhand.measures.inference.pair_statistics import Tables, divided
@@ -34,7 +34,7 @@ INFO = Info(
         "two groups; nothing about anybody else."
     ),
     cites=("dev2019",),
-    queries=("gender-occupation",),
+    queries=("gender-occupation", "gender-activity-fr"),
     view="inference",
     family="inference",
 )
@@ -82,25 +82,28 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
         f"{min(score.values):+.3f} to {max(score.values):+.3f} by seed",
         items=_items(run.scores, LABELS.index(label), first, second),
-        details=run.details(),
+        details={**run.details(), "groups": [first, second]},
         **fields,
     )
 
 
 def _items(found: SeedsResult, label: int, first: str, second: str) -> tuple[dict[str, Any], ...]:
-    """The gap of each filler of the side without groups, where the sample has pairs of both groups."""
+    """The gap of each filler of the side without groups, and P(label) of both groups, where the sample has pairs."""
     asked = found.first.asked
     words = [filler.word for filler in asked.side("hypothesis" if asked.grouped == "premise" else "premise")]
-    gaps = np.mean([_gaps(result.tables, asked, label, first, second) for result in found.results], axis=0)
-    return tuple({"word": word, "value": float(gap)} for word, gap in zip(words, gaps, strict=True) if np.isfinite(gap))
+    means = np.mean([_means(result.tables, asked, label, first, second) for result in found.results], axis=0)
+    return tuple(
+        {"word": word, "value": float(one - other), "first": round(float(one), 4), "second": round(float(other), 4)}
+        for word, (one, other) in zip(words, means, strict=True)
+        if np.isfinite(one) and np.isfinite(other)
+    )
 
 
-def _gaps(tables: Tables, asked: Probe, label: int, first: str, second: str) -> Vector64:
+def _means(tables: Tables, asked: Probe, label: int, first: str, second: str) -> Matrix64:
+    """Return the mean probability of the label for both groups, (fillers, 2)."""
     sums, counts = tables.words, tables.word_counts
     if asked.grouped == "premise":
         sums, counts = sums.swapaxes(0, 1), counts.T
-    one, other = (
-        divided(sums[:, places].sum(axis=1), counts[:, places].sum(axis=1))[:, label]
-        for places in (list(asked.groups[name]) for name in (first, second))
-    )
-    return np.asarray(one - other)
+    groups = (list(asked.groups[name]) for name in (first, second))
+    means = [divided(sums[:, rows].sum(axis=1), counts[:, rows].sum(axis=1))[:, label] for rows in groups]
+    return np.stack(means, axis=1)

@@ -28,7 +28,10 @@ INFO = Info(
         "stands in the details. Template sentences in US English."
     ),
     cites=("dev2019",),
-    queries=("gender-occupation", "nationality-polarity", "religion-polarity"),
+    queries=(
+        *("gender-occupation", "nationality-polarity", "religion-polarity", "gender-activity-fr"),
+        *("gender-diverse-occupation", "ethnicity-polarity", "religion-adherents-polarity", "disability-polarity"),
+    ),
     view="inference",
     family="inference",
 )

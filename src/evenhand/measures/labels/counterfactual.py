@@ -45,6 +45,7 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
+    definition=2,  # her and his are swapped by their context, no longer by the next word alone
 )
 
 

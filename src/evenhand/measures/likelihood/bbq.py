@@ -11,8 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
@@ -37,6 +38,16 @@ OF_CONCEPT = {
     "nationality": "Nationality",
     "race": "Race_ethnicity",
     "religion": "Religion",
+    "age-terms": "Age",
+    "disability": "Disability_status",
+    "ethnicity": "Race_ethnicity",
+    "gender-diverse": "Gender_identity",
+    "religion-adherents": "Religion",
+    "sexual-orientation": "Sexual_orientation",
+    "socioeconomic": "SES",
+    **dict.fromkeys(("gender x race", "race x gender", "gender x ethnicity", "ethnicity x gender"), "Race_x_gender"),
+    **dict.fromkeys(("race x socioeconomic", "socioeconomic x race"), "Race_x_SES"),
+    **dict.fromkeys(("ethnicity x socioeconomic", "socioeconomic x ethnicity"), "Race_x_SES"),
 }
 Orders = Literal["all", "given"]
 BBQVariant = Literal["paper", "released"]
@@ -173,7 +184,7 @@ def bbq(
     fields = ScoreFields("bbq", view.name, DATASET, params, seed)
     try:
         sums = answer_scores(view, asked, orders)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]
         return tuple(fields.undefined(name, error.message) for name in names)
     characters = np.array([[len(answer) for answer in item.answers] for item in asked])

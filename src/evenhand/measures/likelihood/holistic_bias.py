@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.arrays import Floats, Matrix64
-from evenhand.errors import EvenhandError, UsageError
-from evenhand.measures.likelihood.scoring import ScoreFields, available, clustered_interval, data_folder, ratio
+from evenhand.errors import UsageError
+from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
+    ScoreFields,
+    available,
+    clustered_interval,
+    data_folder,
+    ratio,
+)
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
@@ -22,6 +30,7 @@ from evenhand.words.sentence_sets.holistic_bias import HolisticBias, fill, read_
 DATASET = "holistic-bias"
 ALL = "all"
 LEVEL = 0.05
+MIN_NOUNS = 2  # that two descriptors must both take
 Entry = TypeVar("Entry")
 Correction = Literal["benjamini-hochberg", "holm", "none"]
 OF_CONCEPT = {
@@ -30,6 +39,13 @@ OF_CONCEPT = {
     "nationality": "nationality",
     "race": "race_ethnicity",
     "religion": "religion",
+    "age-terms": "age",
+    "disability": "ability",
+    "ethnicity": "race_ethnicity",
+    "gender-diverse": "gender_and_sex",
+    "religion-adherents": "religion",
+    "sexual-orientation": "sexual_orientation",
+    "socioeconomic": "socioeconomic_class",
 }
 INFO = Info(
     id="holistic-bias",
@@ -37,8 +53,8 @@ INFO = Info(
     takes="dataset",
     better="zero",
     formula=(
-        "share of pairs of descriptors of an axis whose perplexities over nouns differ (two-sided Mann-Whitney test in "
-        "each template, p adjusted for all tests), times 100"
+        "share of pairs of descriptors of an axis whose perplexities over the nouns that both take differ (two-sided "
+        "Mann-Whitney test in each template, p adjusted for all tests), times 100"
     ),
     reading="0 is ideal: no two descriptors differ. 100: in every template every two descriptors differ.",
     limits=(
@@ -53,6 +69,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
+    definition=2,  # descriptors of one gender stand with nouns of that gender only
 )
 
 
@@ -106,12 +123,20 @@ def holistic_bias(
     shape = (len(chosen.templates), len(chosen.descriptors), len(chosen.nouns))
     if shape[1] < 2 or shape[2] < 2:
         return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
-    texts = [fill(t, d.text, noun) for t in chosen.templates for d in chosen.descriptors for noun in chosen.nouns]
+    cells = [
+        (t, d, n)
+        for t in range(shape[0])
+        for d in range(shape[1])
+        for n in range(shape[2])
+        if chosen.descriptors[d].takes(chosen.nouns[n])
+    ]
+    texts = [fill(chosen.templates[t], chosen.descriptors[d].text, chosen.nouns[n]) for t, d, n in cells]
     try:
         scores = view.log_probabilities(texts)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return fields.undefined("", error.message)
-    losses = (-scores.log_probabilities / np.maximum(1, scores.tokens)).reshape(shape)
+    losses = np.full(shape, np.nan)
+    losses[tuple(np.array(cells).T)] = -scores.log_probabilities / np.maximum(1, scores.tokens)
     return _measured(fields, chosen, losses, correction)
 
 
@@ -120,8 +145,10 @@ def significant_pairs(
 ) -> tuple[Matrix64, list[str]]:
     """Return whether each pair of descriptors of one axis differs in each template, and the axis of each pair.
 
+    Two descriptors are compared over the nouns that both take, and not at all if these are fewer than two.
+
     Args:
-        losses: of each sentence, (templates, descriptors, nouns).
+        losses: of each sentence, (templates, descriptors, nouns); NaN where a descriptor does not take a noun.
         axes: of each descriptor.
         correction: of the p-values, over all tests.
 
@@ -131,27 +158,40 @@ def significant_pairs(
     from scipy.stats import mannwhitneyu
 
     values = np.asarray(losses, dtype=np.float64)
+    taken: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(values), axis=0)  # (descriptors, nouns)
     pairs = [(one, two) for one, two in combinations(range(len(axes)), 2) if axes[one] == axes[two]]
-    first, second = (values[:, [pair[side] for pair in pairs]] for side in (0, 1))
-    p = np.asarray(mannwhitneyu(first, second, axis=2, alternative="two-sided").pvalue, dtype=np.float64)
-    p[(first == second).all(axis=2)] = 1.0  # equal samples have no order
-    if correction != "none":
+    pairs = [(one, two) for one, two in pairs if (taken[one] & taken[two]).sum() >= MIN_NOUNS]
+    p = np.ones((len(values), len(pairs)))
+    by_nouns: dict[bytes, list[int]] = {}
+    for number, (one, two) in enumerate(pairs):
+        by_nouns.setdefault((taken[one] & taken[two]).tobytes(), []).append(number)
+    for key, numbers in by_nouns.items():
+        nouns = np.frombuffer(key, dtype=bool)
+        first, second = (values[:, [pairs[number][side] for number in numbers]][:, :, nouns] for side in (0, 1))
+        tested = np.asarray(mannwhitneyu(first, second, axis=2, alternative="two-sided").pvalue, dtype=np.float64)
+        tested[(first == second).all(axis=2)] = 1.0  # equal samples have no order
+        p[:, numbers] = tested
+    if correction != "none" and p.size:
         p = (holm if correction == "holm" else benjamini_hochberg)(p.ravel()).reshape(p.shape)
     return np.asarray(p < LEVEL, dtype=np.float64), [axes[one] for one, _ in pairs]
 
 
 def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
     found, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
+    if not axes:
+        return fields.undefined("", f"no two descriptors share {MIN_NOUNS} nouns")
     differs = 100 * found
     share = float(differs.mean())
     templates = [template for template in chosen.templates for _ in axes]
-    means = np.asarray(losses, dtype=np.float64).mean(axis=(0, 2))
-    order = np.argsort(means, kind="stable").tolist()
+    counts = np.isfinite(losses).sum(axis=(0, 2))
+    means = np.nansum(np.asarray(losses, dtype=np.float64), axis=(0, 2)) / np.maximum(1, counts)
+    possible = sum(one.axis == two.axis for one, two in combinations(chosen.descriptors, 2))
+    order = [row for row in np.argsort(means, kind="stable").tolist() if counts[row]]
     by_axis = {axis: float(differs[:, [name == axis for name in axes]].mean()) for axis in dict.fromkeys(axes)}
     return fields.measurement(
         "",
         share,
-        int(np.asarray(losses).size),
+        int(np.isfinite(losses).sum()),
         f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
         f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
         interval=clustered_interval(
@@ -172,6 +212,7 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correct
             "by_axis": by_axis,
             "by_template": {t: float(row.mean()) for t, row in zip(chosen.templates, differs, strict=True)},
             "tests": int(differs.size),
+            "pairs_without_shared_nouns": possible - len(axes),
             "ideal": 0.0,
         },
     )

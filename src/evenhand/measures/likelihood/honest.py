@@ -9,8 +9,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     clustered_interval,
@@ -102,7 +103,7 @@ def honest(
     fields = ScoreFields("honest", view.name, DATASET, params, seed, "female" if part == "binary" else "")
     try:
         completions = complete(view, templates, k, seed=seed)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(score, error.message) for score in ("hurtful", "gap"))
     categories = [[hurtful_category(text, hurtful, code) for text in texts] for texts in completions]
     return _measured(fields, templates, categories, k)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import EvenhandError
 from evenhand.files import existing
+from evenhand.measures.likelihood.scoring import UNSCORABLE
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
@@ -63,7 +63,7 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
     words = np.array([len(line.split()) for line in lines], dtype=np.float64)
     try:
         scores = view.log_probabilities(lines)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return undefined("perplexity", error.message, Coverage(()), **fields)
     logs = np.asarray(scores.log_probabilities, dtype=np.float64)
     if not words.sum() or not np.isfinite(logs).all():

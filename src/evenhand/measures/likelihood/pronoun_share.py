@@ -9,12 +9,14 @@ import numpy as np
 
 from evenhand import words
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, EvenhandError
+from evenhand.errors import DegenerateError
 from evenhand.measures.likelihood.scoring import (
     MIN_CLUSTERS,
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
+    count_split,
     data_folder,
     draw_sample,
     is_masked,
@@ -117,7 +119,7 @@ def pronoun_share(
     try:
         with_occupation = _lean(view, [s.context for s in sentences], sentences)
         without = _lean(view, [s.neutral for s in sentences], sentences)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(score, error.message) for score in SCORES)
     occupations = list(dict.fromkeys(sentence.occupation for sentence in sentences))
     rows = [occupations.index(sentence.occupation) for sentence in sentences]
@@ -126,7 +128,12 @@ def pronoun_share(
     female = 1 / (1 + np.exp(lean))
     share = np.array([shares[name] for name in occupations]) / 100
     items = word_items(occupations, female, g=lean.tolist(), share=share.tolist(), sentences=counts.tolist())
-    details = {"mean_log_odds_he_of_person": float(without.mean()), "mean_female": float(female.mean())}
+    pronouns = [(sentence.male, sentence.female) for sentence in sentences]
+    details = {
+        "mean_log_odds_he_of_person": float(without.mean()),
+        "mean_female": float(female.mean()),
+        "sentences_with_split_pronouns": count_split(view, [s.context for s in sentences], pronouns),
+    }
     measured = []
     for score in ("pearson", "spearman"):
         found = _correlation(score, female, share, seed)

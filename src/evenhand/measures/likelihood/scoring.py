@@ -15,16 +15,18 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import InputMissingError
+from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
-from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
+from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
 from evenhand.models.vectors import Coverage
 from evenhand.stats import bootstrap
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.clusters import clustered_sums
 
 BLANK = "{}"
+# Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
+UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
 MIN_CLUSTERS = 3  # fewer leave nothing to resample
 Item = TypeVar("Item")
 # Maps (draws, columns) sums over clusters to one value per draw.
@@ -90,6 +92,21 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
         values = view.filler_log_probabilities(asked, list(fillers))
         found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
     return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
+
+
+def count_split(view: Likelihood, contexts: Sequence[str], candidates: Sequence[Sequence[str]]) -> int:
+    """Return in how many contexts a candidate has several tokens.
+
+    A masked model multiplies the probabilities of the tokens, so that such a candidate is compared with one that needs
+    fewer predictions. The count is 0 for a model that scores whole texts.
+    """
+    if not isinstance(view, TokenLikelihood) or not view.masked:
+        return 0
+    filled = [fill(context, text) for context, texts in zip(contexts, candidates, strict=True) for text in texts]
+    tokens = view.token_ids([text for text, *_ in filled])
+    split = [len(one.covering(start, stop)) > 1 for one, (_, start, stop) in zip(tokens, filled, strict=True)]
+    owners = [row for row, texts in enumerate(candidates) for _ in texts]
+    return len({row for row, is_split in zip(owners, split, strict=True) if is_split})
 
 
 def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Item]:

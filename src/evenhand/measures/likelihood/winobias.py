@@ -9,12 +9,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
     clustered_interval,
+    count_split,
     data_folder,
     draw_sample,
     is_masked,
@@ -95,14 +97,17 @@ def winobias(
     try:
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(name, error.message) for name in names)
     measured: list[Measurement] = []
     for kind in TYPES:
         rows = [row for row, pair in enumerate(pairs) if pair.type == kind]
         left_out = {name: why for name, why in read.left_out.items() if name.startswith(f"type{kind}.")}
         chosen = [pairs[row] for row in rows]
-        measured += _preference(fields, kind, chosen, differences[rows], left_out, seed)
+        pronouns = [(pair.pro, pair.anti) for pair in chosen] if way == "pronoun" else [()] * len(chosen)
+        split = count_split(view, [pair.context for pair in chosen], pronouns)
+        more = {"left_out": left_out, "pairs_with_split_pronouns": split}
+        measured += _preference(fields, kind, chosen, differences[rows], more, seed)
         measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows], seed))
     return tuple(measured)
 
@@ -145,7 +150,7 @@ def _preference(
     kind: int,
     pairs: Sequence[WinoBiasPair],
     differences: Vector64,
-    left_out: dict[str, str],
+    more: dict[str, object],
     seed: int,
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
@@ -155,7 +160,7 @@ def _preference(
         {"pair": pair.id, "pro": pair.pro_sentence, "anti": pair.anti_sentence, "value": float(value)}
         for pair, value in zip(pairs, differences, strict=True)
     ]
-    details = {"ties": int((differences == 0).sum()), "ideal": 50.0, "left_out": left_out}
+    details = {"ties": int((differences == 0).sum()), "ideal": 50.0, **more}
     measured = []
     for score, values, what in (("preferred", preferred, "%"), ("difference", differences, "")):
         value = float(values.mean()) if len(pairs) else float("nan")

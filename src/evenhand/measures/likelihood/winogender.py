@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import DegenerateError, EvenhandError, UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.likelihood.scoring import (
+    UNSCORABLE,
     ScoreFields,
     available,
     candidate_scores,
@@ -94,7 +95,7 @@ def winogender(
     fields = ScoreFields("winogender", view.name, DATASET, params, seed, "female")
     try:
         margins = resolution_margins(view, sentences)
-    except EvenhandError as error:
+    except UNSCORABLE as error:
         return tuple(fields.undefined(score, error.message) for score in SCORES)
     return (
         *_accuracies(fields, sentences, margins, seed),

@@ -72,8 +72,11 @@ def read_test(path: Path) -> SentenceQuery:
 def _read_sets(path: Path) -> list[tuple[str, list[str]]]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return [(str(record[role]["category"]), [str(item) for item in record[role]["examples"]]) for role in ROLES]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        sets = [(str(record[role]["category"]), [str(item) for item in record[role]["examples"]]) for role in ROLES]
+        if empty := [category for category, examples in sets if not examples]:
+            raise ValueError(f"{empty[0]} has no examples")
+        return sets
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise FormatError(
             f"{path} is not a sentence test: it needs {', '.join(ROLES)} with category and examples",
             hint="fetch the data set again",
@@ -113,7 +116,7 @@ class SentenceSet:
 
 @dataclass(frozen=True, eq=False)
 class EncodedQuery:
-    """A query with two target and two attribute sets as sentences, with unit vectors by layer.
+    """A query with its target sets and two attribute sets as sentences, with unit vectors by layer.
 
     Attributes:
         layers: the layers that were read.
@@ -135,12 +138,17 @@ class EncodedQuery:
         return coverage_problem(self.lists)
 
     def associations(self, layer: int) -> tuple[Vector64, Vector64] | str:
-        """Return s of each target sentence at a layer (by its place in `layers`), or why there is none."""
-        x, y, a, b = (vectors[layer] for vectors in self.vectors)
+        """Return s of the sentences of two target sets at a layer, or why there is none."""
+        found = self.target_associations(layer)
+        return found if isinstance(found, str) else (found[0], found[1])
+
+    def target_associations(self, layer: int) -> tuple[Vector64, ...] | str:
+        """Return s of the sentences of each target set at a layer (by its place in `layers`), or why there is none."""
+        *targets, a, b = (vectors[layer] for vectors in self.vectors)
         if same_direction(a.mean(axis=0), b.mean(axis=0)):
-            near, far = (group.name for group in self.sets[2:])
+            near, far = (group.name for group in self.sets[-2:])
             return f"{near} and {far} have the same mean vector, so that no sentence is nearer to one of them"
-        return association(x, a, b), association(y, a, b)
+        return tuple(association(rows, a, b) for rows in targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +193,7 @@ def encode_query(
     all_layers: bool = False,
     pooling: Pooling | None = None,
     template: Template | str = TEMPLATE,
+    targets: int | None = 2,
 ) -> EncodedQuery:
     """Encode the sentences of a query, each once.
 
@@ -195,12 +204,17 @@ def encode_query(
         all_layers: read every layer, from one pass.
         pooling: how token vectors are joined; the view's own way by default.
         template: a template with the one free slot `{word}`.
+        targets: number of target sets that the measure needs; None for any number.
     """
     resolved = (published_query(query) if isinstance(query, str) else None) or find_query(query)
-    if resolved.arity != (2, 2):
+    if resolved.arity[1] != 2 or targets not in (None, resolved.arity[0]):
+        several = resolved.arity[1] == 2 and resolved.arity[0] > 2
         raise UsageError(
-            f"this measure needs 2 target and 2 attribute sets, {resolved.name!r} has {resolved.arity}",
-            hint="give a query with targets=(words, other_words) and attributes=(words, other_words)",
+            f"this measure needs {targets or 'any number of'} target and 2 attribute sets, {resolved.name!r} has "
+            f"{resolved.arity}",
+            hint="compare every two of them: measures.pairwise(encoder, measure, query)"
+            if several
+            else "give a query with targets=(words, other_words) and attributes=(words, other_words)",
         )
     frame = find_template(template)
     sets, coverages, lists = [], [], []

@@ -8,18 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.errors import DegenerateError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage
+from evenhand.stats.multiplicity import holm
 from evenhand.subjects.subject import TextView
 from evenhand.words import Concept, as_concept
 
 PAIRS_OF_PAPER = "bordia2019-cnn-dm"
 PERMUTATIONS = 20
 TOP = 100  # words kept at each end
+POINTS = 400  # words of a comparison that are kept, drawn evenly
 INFO = Info(
     id="corpus-bias",
     title="Corpus bias",
@@ -38,6 +42,7 @@ INFO = Info(
     queries=("words",),
     view="text",
     family="text",
+    definition=2,
 )
 
 
@@ -53,6 +58,9 @@ def corpus_bias(
 ) -> tuple[Measurement, ...]:
     """Mean absolute bias (mu) and standard deviation (sigma) over the words of a text.
 
+    With more than two groups each is scored against all others together: the scores are `mu:GROUP` and `sigma:GROUP`,
+    with p-values adjusted for all groups by Holm in the details.
+
     Args:
         view: a `text` view, or a path.
         words: which words are scored; all of them.
@@ -67,16 +75,34 @@ def corpus_bias(
     about = as_concept(concept)
     groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if about.name == "gender" else {"groups": about}
     stops = stop_words if about.language == "en" else "none"
+    counting = text.counting if about.language == "en" else {"tokenizer": f"language:{about.language}", **text.counting}
     fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
     try:
         result = corpus_bias_scores(
-            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **text.counting
+            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
         )
     except (VocabularyError, DegenerateError) as error:
-        return tuple(
-            undefined("corpus-bias", error.message, Coverage(()), score=score, **fields) for score in ("mu", "sigma")
+        several = tuple(about.groups) if len(about.groups) > 2 else ("",)
+        names = [":".join(filter(None, (score, group))) for group in several for score in ("mu", "sigma")]
+        return tuple(undefined("corpus-bias", error.message, Coverage(()), score=name, **fields) for name in names)
+    return measurements(result, fields) if len(result.groups) == 2 else group_measurements(result, fields)
+
+
+def group_measurements(result: CorpusBias, fields: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    """Return the measurements of every group against the rest."""
+    by_group = {group: result.for_group(group) for group in result.groups}
+    tested = {group: one.baseline.p_value for group, one in by_group.items() if one.baseline}
+    p_values = {group: p for group, p in tested.items() if p is not None}
+    adjusted = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True)) if p_values else {}
+    return tuple(
+        replace(
+            measurement,
+            score=f"{measurement.score}:{group}",
+            details={**measurement.details, "group": group, "p_holm": adjusted.get(group)},
         )
-    return measurements(result, fields)
+        for group, one in by_group.items()
+        for measurement in measurements(one, fields)
+    )
 
 
 def measurements(result: CorpusBias, fields: Mapping[str, Any], *, prefix: str = "") -> tuple[Measurement, ...]:
@@ -87,7 +113,8 @@ def measurements(result: CorpusBias, fields: Mapping[str, Any], *, prefix: str =
         details |= {"baseline_mu": base.mu, "baseline_interval": list(base.interval)}
     items = [{"word": word, "value": score} for word, score in (*result.top(TOP), *result.top(-TOP))]
     ratio = math.exp(result.mu)
-    reading = f"a word is {ratio:.2f} times as likely near one group as near the other, on average over words"
+    near, far = ("one group", "the other") if len(result.groups) == 2 else (result.positive, "the other groups")
+    reading = f"a word is {ratio:.2f} times as likely near {near} as near {far} (or the reverse), on average over words"
     shared = {**fields, "positive": result.positive, "params": dict(result.params), "details": details}
     mu = Measurement(
         "corpus-bias", float(result.mu), len(result.scores), Coverage(()), score=f"{prefix}mu", reading=reading,
@@ -113,6 +140,15 @@ def comparison_measurements(
     slope = Measurement(
         "corpus-bias", comparison.value("beta"), comparison.beta.words, Coverage(()), score=f"{prefix}beta",
         interval=comparison.interval("beta"), reading="slope of the scores on those of the first text",
-        details=corrected, **fields,
+        items=_points(comparison, POINTS), positive=comparison.second.positive,
+        details={**corrected, "intercept": comparison.beta.intercept, "words": comparison.beta.words}, **fields,
     )  # fmt: skip
     return (*with_intervals, slope)
+
+
+def _points(comparison: Comparison, most: int) -> tuple[dict[str, Any], ...]:
+    """Return words scored in both texts: all, or as many drawn evenly, the same ones each time."""
+    points = comparison.points()
+    if len(points) > most:
+        points = [points[row] for row in np.linspace(0, len(points) - 1, most).astype(int)]
+    return tuple({"word": p["word"], "value": round(p["second"], 4), "first": round(p["first"], 4)} for p in points)

@@ -109,7 +109,7 @@ class DecodingChange:
             about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
             change = cls(tuple(about["prompts"]), about["decay"], about["floor"], about["report"])
             matches = change.digest == about["sha256"]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise FormatError(f"{path}: not a change of decoding ({error!r})", hint="write it with save()") from error
         if not matches:
             raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")

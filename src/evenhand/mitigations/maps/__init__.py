@@ -7,6 +7,7 @@ from evenhand.mitigations.maps.application import apply_blocks
 from evenhand.mitigations.maps.chain import Chain
 from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
 from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
+from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
 from evenhand.mitigations.maps.rotation import PlaneRotation
 from evenhand.mitigations.maps.vectormap import VectorMap
 from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
@@ -16,6 +17,7 @@ __all__ = [
     "Chain",
     "DropCoordinates",
     "Encoder",
+    "ExceptLongVectors",
     "ExceptWords",
     "LowRank",
     "PlaneRotation",

@@ -12,9 +12,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Array, Backend
 from evenhand.mitigations.maps.coordinates import RowNormalise
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words
+from evenhand.mitigations.maps.vectormap import Array, Backend, State, VectorMap, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

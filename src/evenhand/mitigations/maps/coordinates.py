@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Array, Backend
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
+from evenhand.mitigations.maps.vectormap import Array, Backend, State, VectorMap, Words, frozen, same_length
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,8 +9,7 @@ import numpy as np
 
 from evenhand.arrays import Floats, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.maps.backend import Array, Backend, Torch
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, same_length
+from evenhand.mitigations.maps.vectormap import Array, Backend, State, Torch, VectorMap, Words, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
 PARALLEL = 1e-6  # radians; directions closer than this do not span a plane

@@ -15,6 +15,7 @@ from evenhand.files import existing, writing
 from evenhand.mitigations.maps.chain import Chain
 from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
 from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
+from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
 from evenhand.mitigations.maps.rotation import PlaneRotation
 from evenhand.mitigations.maps.vectormap import State, VectorMap
 from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
@@ -28,6 +29,7 @@ KINDS: dict[str, type[VectorMap]] = {
         Chain,
         DropCoordinates,
         Encoder,
+        ExceptLongVectors,
         ExceptWords,
         LowRank,
         PlaneRotation,
@@ -97,7 +99,7 @@ def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64])
         expected = about["sha256"]
     except FormatError:
         raise
-    except (EvenhandError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (EvenhandError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path}: damaged map ({error})", hint="fit and save it again") from error
     if vm.digest != expected:
         raise FormatError(f"{path}: the numbers do not match their checksum", hint="fit and save it again")

@@ -1,25 +1,66 @@
-"""`VectorMap`: the base class of all maps, which fitted mitigations are."""
+"""`VectorMap`: a fitted change of vectors, and the array library that computes it: numpy, or torch for tensors."""
 
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Array, Backend, Torch
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.chain import Chain
+
+
+# torch is optional, and numpy arrays and tensors share no type: these aliases name the values that may be either.
+Tensor: TypeAlias = Any
+Torch: TypeAlias = Any
+Array: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The library that computes a map's formula. Both libraries use the same names for the functions needed."""
+
+    xp: Torch
+    """The module: numpy or torch."""
+    put: Callable[[Array], Array]
+    """Convert a constant of the map (float64 numpy) to an array of the input's type and device."""
+
+
+NUMPY = Backend(np, lambda constant: constant)
+
+
+def is_tensor(x: object) -> bool:
+    """Return whether x is a torch tensor, without importing torch."""
+    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(x).__mro__)
+
+
+def torch_like(x: Tensor) -> Backend:
+    """Return the backend for a tensor; torch is loaded already, since the tensor exists."""
+    torch = sys.modules["torch"]
+
+    def put(constant: Array) -> Tensor:
+        array = np.array(constant)  # a copy: torch warns about the map's read-only memory
+        dtype = torch.bool if array.dtype == np.bool_ else x.dtype
+        return torch.as_tensor(array, dtype=dtype, device=x.device)
+
+    return Backend(torch, put)
+
+
+def wide_tensor(x: Tensor) -> Tensor:
+    """Return the tensor, in single precision if it is half precision: sums over hundreds of coordinates need it."""
+    return x if x.element_size() >= 4 else x.float()
 
 
 Words = Sequence[str]
@@ -70,6 +111,16 @@ class VectorMap(ABC):
     def is_linear(self) -> bool:
         """Return whether it is x M + b for some matrix M and some b (which need not be zero)."""
         return False
+
+    @property
+    def norm_limit(self) -> float | None:
+        """Return the length above which vectors stay unchanged; None if there is no such length."""
+        return None
+
+    @property
+    def within_limit(self) -> VectorMap:
+        """Return the map of vectors up to `norm_limit`."""
+        return self
 
     @property
     def rank_removed(self) -> int:
@@ -148,7 +199,7 @@ class VectorMap(ABC):
 
     def to_torch(self, dtype: Torch = None) -> Torch:
         """Return an equivalent `torch.nn.Module` with frozen buffers, for use after an embedding layer."""
-        from evenhand.mitigations.maps.layer import layer
+        from evenhand.mitigations.maps.application import layer
 
         return layer(self, dtype)
 

@@ -11,8 +11,16 @@ import numpy as np
 
 from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps.backend import Array, Backend
-from evenhand.mitigations.maps.vectormap import State, VectorMap, Words, frozen, plain_words, same_length
+from evenhand.mitigations.maps.vectormap import (
+    Array,
+    Backend,
+    State,
+    VectorMap,
+    Words,
+    frozen,
+    plain_words,
+    same_length,
+)
 
 ANY_DIMENSION = 1_000_000  # tests whether a map that takes any dimension keeps it
 

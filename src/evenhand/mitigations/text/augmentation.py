@@ -104,6 +104,7 @@ def write_augmented(
     record = _FinishedFiles(target, change, options, single=single)
     started, total, log, words = time.perf_counter(), SwapCounts(), ReadLog(skip_bad=skip_bad), 0
     finished = 0
+    record.write()
     try:
         for number, (file, name) in enumerate(targets.items()):
             report(number, len(targets), file)
@@ -185,10 +186,10 @@ class _FinishedFiles:
             record = json.loads((out / RECORD).read_text(encoding="utf-8"))
             about, self.files = {name: record[name] for name in self._about}, dict(record["files"])
         except (OSError, ValueError, KeyError, TypeError):
-            if any(out.iterdir()):
+            if any(not entry.name.endswith(".partial") for entry in out.iterdir()):
                 raise OutputError(f"{out} is not empty", hint="choose a new folder") from None
             return
-        if about != self._about:
+        if about != self._about and self.files:
             raise OutputError(
                 f"{out} holds a corpus written with another method or with other options",
                 hint="choose a new folder, or remove this one",
@@ -203,6 +204,10 @@ class _FinishedFiles:
     def add(self, file: str, target: Path, counts: SwapCounts) -> None:
         """Record that a file is done."""
         self.files[self._key(target)] = {"source": _mark(file), "counts": counts.to_dict()}
+        self.write()
+
+    def write(self) -> None:
+        """Write the record; before the first file, so that a run that is killed there can be resumed."""
         if not self._single:
             write_text(self._out / RECORD, json.dumps({**self._about, "files": self.files}) + "\n")
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from evenhand import words
+from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.mitigations.text.name_pairs import pair_names
-from evenhand.mitigations.text.pronouns import OTHER
 from evenhand.mitigations.text.word_swap import WordSwap
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
+from evenhand.words.pronouns import OTHER
 
 GENDER = ("she", "he")
 PAIRS = "counterfactual-gender"
@@ -166,7 +167,7 @@ def name_pairs() -> tuple[tuple[str, str], ...]:
     return pair_names(female.words, male.words, _features(female, own=1), _features(male, own=0))
 
 
-def _features(names: WordSet, *, own: int) -> Any:
+def _features(names: WordSet, *, own: int) -> Matrix64:
     """Return log births and the share of the bearers that have the sex of the list."""
     share = np.array(names.scores["share-female"])
     return np.stack([np.log(names.scores["births"]), share if own else 1 - share], axis=1)
@@ -174,3 +175,25 @@ def _features(names: WordSet, *, own: int) -> Any:
 
 def _capitalised(pair: tuple[str, str]) -> tuple[str, str]:
     return pair[0].capitalize(), pair[1].capitalize()
+
+
+def pair_names(
+    first: Sequence[str], second: Sequence[str], first_features: Matrix64, second_features: Matrix64
+) -> tuple[tuple[str, str], ...]:
+    """Return the one-to-one pairing with the smallest sum of squared distances between the features of the names.
+
+    Features are standardised over all names. Where the lists differ in length, names of the longer one stay without a
+    counterpart.
+
+    Args:
+        first: names of the first group.
+        second: names of the second group.
+        first_features: one row for each name, such as log frequency and share of the bearers that are of the group.
+        second_features: the same for the second group.
+    """
+    scale = np.concatenate([first_features, second_features]).std(axis=0)
+    scale[scale == 0] = 1
+    a, b = first_features / scale, second_features / scale
+    distances = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+    rows, columns = linear_sum_assignment(distances)
+    return tuple((first[row], second[column]) for row, column in zip(rows, columns, strict=True))

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import TypeAlias
 
-from evenhand.mitigations.text.pronouns import word_classes
+from evenhand.words.pronouns import word_classes
 
 HONORIFICS = frozenset(
     [

@@ -10,13 +10,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from evenhand.errors import UsageError
-from evenhand.mitigations.text.pronouns import is_independent, is_object
 from evenhand.mitigations.text.proper_names import Role, is_kept
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.words.articles import article
+from evenhand.words.pronouns import SPLIT, is_independent, is_object, weights
 from evenhand.words.wordset import checked_pairs
 
-SPLIT = re.compile(r"(\w+)")
 END = "\0"
 CONTEXT = 8  # words on each side of a word that may decide how it is swapped
 KEY = 1000  # characters of a document that decide its random group
@@ -208,8 +207,6 @@ class WordSwap(TextChange):
 
     def state(self) -> dict[str, Any]:
         """Return the lists and settings, and the weights that decide pronouns."""
-        from evenhand.mitigations.text.pronouns import weights
-
         state: dict[str, Any] = {
             "pairs": [list(pair) for pair in self.pairs],
             "one_way": [list(pair) for pair in self.one_way],

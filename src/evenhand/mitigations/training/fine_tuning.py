@@ -21,7 +21,7 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
-from evenhand.models.huggingface import model_kind, resolve_folder
+from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
@@ -267,7 +267,7 @@ class DropoutTuning(FineTuning):
     attention: float | None = None
 
     def _dropout(self, folder: Path) -> dict[str, float]:
-        from evenhand.models.huggingface import read_config
+        from evenhand.models.huggingface_folder import read_config
         from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)

@@ -12,7 +12,7 @@ from evenhand.arrays import Matrix, Matrix64, Rows, Vector64
 from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
-from evenhand.mitigations.maps.backend import Tensor, Torch
+from evenhand.mitigations.maps.vectormap import Tensor, Torch
 from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.ran import listed_words

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows
-from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, few, require
+from evenhand.arrays import Matrix, Rows, Vector64
+from evenhand.errors import DegenerateError, EvenhandWarning, TextTooLongError, UsageError, few, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.hooks import SiteReachedError, recorded
 from evenhand.models.encoders.protocol import Pooling
@@ -180,6 +180,17 @@ def read_tokens(
     _read(transformer, site, encode_texts(transformer.tokenizer, texts), take)
 
 
+def token_lengths(transformer: Transformer, site: Site | str, texts: Sequence[str]) -> Vector64:
+    """Return the length of the vector of every token at a site; special tokens are included."""
+    found: list[Vector64] = []
+
+    def keep(sentences: Rows, vectors: Matrix) -> None:
+        found.append(np.linalg.norm(vectors.astype(np.float64), axis=1))
+
+    read_tokens(transformer, site, texts, keep)
+    return np.concatenate(found)
+
+
 def _read(
     transformer: Transformer, site: Site, texts: Sequence[EncodedText], keep: Callable[[Rows, Tensor, Tensor], None]
 ) -> None:
@@ -189,7 +200,7 @@ def _read(
     ids = [np.concatenate([text.before, text.ids, text.after]) for text in texts]
     lengths = [len(row) for row in ids]
     if lengths and max(lengths) > transformer.window:
-        raise UsageError(
+        raise TextTooLongError(
             f"a text has {max(lengths):,} tokens, and the model reads {transformer.window:,}", hint="use shorter texts"
         )
     body = model if site.kind == "pooled" else model.base_model  # the head is needed for no other site

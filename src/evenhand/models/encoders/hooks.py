@@ -34,6 +34,14 @@ class TensorMap(Protocol):
     def is_linear(self) -> bool:
         """Whether it is x M + b."""
 
+    @property
+    def norm_limit(self) -> float | None:
+        """The length above which vectors stay unchanged."""
+
+    @property
+    def within_limit(self) -> TensorMap:
+        """The map of vectors up to that length."""
+
     def out_dim_of(self, dim: int | None) -> int | None:
         """Return the number of coordinates of the result."""
 

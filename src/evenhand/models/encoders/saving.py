@@ -6,7 +6,7 @@ import copy
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,12 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import FormatError, OutputError, UsageError, require
 from evenhand.files import output_errors, partial_name, sweep_partials, write_text, writing
+from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
 from evenhand.models.encoders.hooks import SiteMap, check_fits, install
 from evenhand.models.encoders.sites import Site, locate, resolve
-from evenhand.models.huggingface import SITE_MAPS, quiet, read_config
+from evenhand.models.huggingface import SITE_MAPS, quiet
+from evenhand.models.huggingface_folder import read_config
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def save_changed(
                 write_maps(kept, inner / SITE_MAPS)
             about = {"format": FORMAT, "source": transformer.name, **saved.to_dict(), **(record or {})}
             write_text(partial / RECORD, json.dumps(about | {"folder": ""}, indent=1, default=str) + "\n")
-            _replace(partial, folder)
+            put_in_place(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return saved
@@ -198,17 +200,6 @@ def _write_model(transformer: Transformer, folder: Path) -> None:
             transformer.tokenizer.save_pretrained(folder)
 
 
-def _replace(partial: Path, folder: Path) -> None:
-    """Rename a complete folder to its name; an older one is moved aside first."""
-    if not folder.exists():
-        partial.rename(folder)
-        return
-    aside = folder.with_name(partial_name(folder))
-    folder.rename(aside)
-    partial.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
 # Maps beside the weights -------------------------------------------------------------------------------------------
 
 
@@ -220,8 +211,9 @@ class StoredMap:
     right: Matrix64
     bias: Vector64
     digest: str
+    norm_limit: float | None = None
+    """The length above which vectors stay unchanged."""
     needs_words = False
-    is_linear = True
 
     def __post_init__(self) -> None:
         width, rank = self.left.shape
@@ -229,6 +221,16 @@ class StoredMap:
             raise ValueError(f"shapes {self.left.shape}, {self.right.shape} and {self.bias.shape} do not fit")
         if not all(np.isfinite(part).all() for part in (self.left, self.right, self.bias)):
             raise ValueError("NaN or infinity")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is x M + b for all vectors."""
+        return self.norm_limit is None
+
+    @property
+    def within_limit(self) -> StoredMap:
+        """The map of vectors up to the limit."""
+        return replace(self, norm_limit=None)
 
     @property
     def in_dim(self) -> int:
@@ -245,11 +247,16 @@ class StoredMap:
 
     def __call__(self, x: Any, words: Any = None) -> Any:
         """Return the mapped rows of an array."""
-        return x - (x @ self.left) @ self.right + self.bias
+        mapped = x - (x @ self.left) @ self.right + self.bias
+        if self.norm_limit is None:
+            return mapped
+        return np.where(np.linalg.norm(x, axis=-1, keepdims=True) > self.norm_limit, x, mapped)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a function of tensors that computes the map in the precision of the buffers."""
         torch = require("torch", extra="models")
+
+        limit = self.norm_limit
 
         class StoredLayer(torch.nn.Module):  # type: ignore[name-defined, misc]
             def __init__(self, stored: StoredMap) -> None:
@@ -259,7 +266,10 @@ class StoredMap:
 
             def forward(self, x: Any) -> Any:
                 wide = x.to(self.left.dtype)
-                return (wide - (wide @ self.left) @ self.right + self.bias).to(x.dtype)
+                mapped = wide - (wide @ self.left) @ self.right + self.bias
+                if limit is not None:
+                    mapped = torch.where(wide.norm(dim=-1, keepdim=True) > limit, wide, mapped)
+                return mapped.to(x.dtype)
 
         return StoredLayer(self)
 
@@ -271,16 +281,18 @@ def write_maps(maps: Sequence[SiteMap], path: Path) -> None:
     tensors: dict[str, Any] = {}
     entries = []
     for number, change in enumerate(maps):
-        if not change.map.is_linear:
+        limit, inner = change.map.norm_limit, change.map.within_limit
+        if not inner.is_linear:
             raise UsageError(
                 f"{change.map!r} at {change.site} is not of the form x M + b, so it cannot be kept beside a model",
                 hint="use linear, span, inlp or leace",
             )
-        matrix, bias = change.map.to_matrix()
+        matrix, bias = inner.to_matrix()
         left, right = _thin_factors(np.eye(len(matrix)) - matrix)
         for name, values in (("left", left), ("right", right), ("bias", bias)):
             tensors[f"{number}.{name}"] = np.ascontiguousarray(values, dtype=np.float64)
-        entries.append({"site": str(change.site), "sha256": change.map.digest})
+        limited = {} if limit is None else {"norm_limit": limit}
+        entries.append({"site": str(change.site), "sha256": change.map.digest, **limited})
     with writing(path) as out:
         out.write(save(tensors, metadata={METADATA: json.dumps({"format": FORMAT, "maps": entries})}))
 
@@ -307,9 +319,10 @@ def stored_maps(folder: Path | None) -> list[SiteMap]:
         maps = []
         for number, entry in enumerate(about["maps"]):
             left, right, bias = (arrays[f"{number}.{name}"] for name in ("left", "right", "bias"))
-            maps.append(SiteMap(Site.parse(entry["site"]), StoredMap(left, right, bias, entry["sha256"])))
+            stored = StoredMap(left, right, bias, entry["sha256"], entry.get("norm_limit"))
+            maps.append(SiteMap(Site.parse(entry["site"]), stored))
         return maps
-    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
 
 

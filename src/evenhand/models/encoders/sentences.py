@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix, unit_rows
-from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError, require, unknown_name
+from evenhand.errors import (
+    DegenerateError,
+    EvenhandWarning,
+    FormatError,
+    TextTooLongError,
+    UsageError,
+    require,
+    unknown_name,
+)
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.lm.likelihood import check_texts
@@ -178,7 +187,7 @@ class TransformerSentences:
         limit = self.transformer.window + self.transformer.reserved  # no state stands behind a reserved token
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > limit:
-            raise UsageError(
+            raise TextTooLongError(
                 f"text {longest} has {lengths[longest]:,} tokens, and the model reads {limit:,}",
                 hint="split the text, or shorten it",
             )
@@ -232,7 +241,7 @@ def read_modules(folder: Path) -> SentenceModules:
 
 
 def _read_pooling(path: Path) -> Pooling | None:
-    settings = read_json(path) if path.is_file() else {}
+    settings = read_json(path) if os.path.isfile(path) else {}  # noqa: PTH113  does not raise for a long name
     active = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
     named = settings.get("pooling_mode")
     known = POOLING_NAMES.get(named) if isinstance(named, str) else None

@@ -21,7 +21,7 @@ _PUBLIC = {
     "LMSettings": "awd_lstm.settings",
     "MaskedLM": "masked",
     "TextScores": "likelihood",
-    "TokenVocabulary": "awd_lstm.vocabulary",
+    "TokenVocabulary": "awd_lstm.corpus",
     "TrainedLM": "awd_lstm.model_folder",
     "WordLikelihood": "awd_lstm.word_likelihood",
     "generate": "awd_lstm.generation",
@@ -36,7 +36,6 @@ _LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
 WITHOUT_TORCH = (
     "awd_lstm.corpus",
     "awd_lstm.settings",
-    "awd_lstm.vocabulary",
     "awd_lstm.word_likelihood",
     "likelihood",
 )
@@ -63,13 +62,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from evenhand.models.lm.awd_lstm.corpus import LMCorpus
+    from evenhand.models.lm.awd_lstm.corpus import LMCorpus, TokenVocabulary
     from evenhand.models.lm.awd_lstm.generation import generate, write_samples
     from evenhand.models.lm.awd_lstm.model_folder import TrainedLM, load, save
     from evenhand.models.lm.awd_lstm.network import AWDLSTM
     from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of
     from evenhand.models.lm.awd_lstm.training import train
-    from evenhand.models.lm.awd_lstm.vocabulary import TokenVocabulary
     from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood, perplexity
     from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.likelihood import Likelihood, TextScores

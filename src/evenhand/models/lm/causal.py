@@ -17,7 +17,14 @@ from evenhand.errors import DegenerateError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.awd_lstm.settings import check_seed
 from evenhand.models.lm.awd_lstm.word_likelihood import pad
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
+from evenhand.models.lm.likelihood import (
+    TextScores,
+    TokenScores,
+    check_scores,
+    check_texts,
+    score_fillers,
+    warn_windowed,
+)
 from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
 from evenhand.models.transformer import Transformer
 
@@ -83,9 +90,8 @@ class CausalLM:
 
     @property
     def window(self) -> int:
-        """The largest number of tokens that the model can read."""
-        longest = int(getattr(self.model.config, "max_position_embeddings", None) or LONGEST)
-        return longest - self.transformer.reserved
+        """The largest number of tokens that the model can read; see `Transformer.window`."""
+        return self.transformer.window
 
     def describe(self) -> dict[str, object]:
         """Return class, size, precision and device for records."""
@@ -175,11 +181,9 @@ class CausalLM:
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
         """Return the log-probability of each text, its first token included; see `Likelihood`.
 
-        A text longer than the window is read in overlapping windows, as in `perplexity`.
+        A text longer than the window is read in overlapping windows, as in `perplexity`, and a warning says so.
         """
-        width = min(self.window, LONGEST)
-        logs = self._score(self._encode(texts), width, max(1, width // 2), most=batch)
-        return self._sums(logs)
+        return self._sums(self._score_whole(self._encode(texts), most=batch))
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
         """Return the tokens of each text; see `TokenLikelihood`."""
@@ -190,8 +194,7 @@ class CausalLM:
     ) -> list[TokenScores]:
         """Return the tokens of each text with their log-probabilities, all from one pass; see `TokenLikelihood`."""
         scores = self.token_ids(texts)
-        width = min(self.window, LONGEST)
-        logs = self._score([score.ids for score in scores], width, max(1, width // 2), tokens=tokens)
+        logs = self._score_whole([score.ids for score in scores], tokens=tokens)
         return [TokenScores(score.ids, score.spans, part) for score, part in zip(scores, logs, strict=True)]
 
     def filler_log_probabilities(
@@ -236,6 +239,13 @@ class CausalLM:
     def _sums(self, logs: list[Vector64]) -> TextScores:
         totals = np.array([part.sum() for part in logs], dtype=np.float64)
         return TextScores(totals, np.array([len(part) for part in logs], dtype=np.int64))
+
+    def _score_whole(self, texts: list[Rows], *, tokens: int | None = None, most: int | None = None) -> list[Vector64]:
+        """Return the log-probability of each token of each text, with the largest window."""
+        width = min(self.window, LONGEST)
+        longest = width - len(self._first_ids(""))
+        warn_windowed(self.name, [len(ids) for ids in texts], longest, "those before it in overlapping windows")
+        return self._score(texts, width, max(1, width // 2), tokens=tokens, most=most)
 
     def _score(
         self, texts: list[Rows], width: int, step: int, *, tokens: int | None = None, most: int | None = None

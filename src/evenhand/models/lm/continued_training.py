@@ -29,21 +29,33 @@ from evenhand.errors import DegenerateError, FormatError, OutputError, UsageErro
 from evenhand.files import output_errors, partial_name, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, model_kind, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Tensor = Any  # torch is not typed here
 PRECISIONS = ("float32", "bfloat16")
 HIDDEN = ("hidden_dropout_prob", "dropout", "mlp_dropout", "embedding_dropout", "resid_pdrop", "embd_pdrop")
 ATTENTION = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-QUERY_AND_VALUE = (("query", "value"), ("q_lin", "v_lin"), ("q_proj", "v_proj"), ("c_attn",), ("Wqkv",), ("q", "v"))
+# Names of the query and value projections, by architecture; some have one module for query, key and value.
+QUERY_AND_VALUE = (
+    ("query", "value"),
+    ("q_lin", "v_lin"),
+    ("q_proj", "v_proj"),
+    ("query_proj", "value_proj"),
+    ("q", "v"),
+    ("c_attn",),
+    ("Wqkv",),
+    ("query_key_value",),
+)
 TEXTS_AT_ONCE = 1024  # texts tokenised at once
+PACKAGES = {"none": ("torch", "transformers", "numpy"), "lora": ("torch", "transformers", "numpy", "peft")}
 RECORD = "training.json"
 
 
@@ -189,7 +201,8 @@ def continue_training(
             "settings": asdict(options) | {"checkpoint_every": 0},
             "dropout": run.dropout,
             "seed": seed,
-            "packages": {package: version(package) for package in ("torch", "transformers", "numpy")},
+            "trained_parameters": sum(weight.numel() for weight in run.model.parameters() if weight.requires_grad),
+            "packages": {package: version(package) for package in PACKAGES[options.adapter]},
         }
         run.train(Path(checkpoint) if checkpoint else None, about, progress or (lambda step, total, text: None))
         model = run.finished_model()
@@ -218,7 +231,9 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     return stream[: len(stream) // block * block].reshape(-1, block)
 
 
-def with_dropout(model: PreTrainedModel, hidden: float | None, attention: float | None) -> tuple[Any, dict[str, float]]:
+def with_dropout(
+    model: PreTrainedModel, hidden: float | None, attention: float | None
+) -> tuple[PretrainedConfig, dict[str, float]]:
     """Return a configuration with other dropout rates, and all its rates by name.
 
     Raises:
@@ -238,7 +253,7 @@ def with_dropout(model: PreTrainedModel, hidden: float | None, attention: float 
     return config, rates
 
 
-def _is_rate(config: Any, name: str) -> bool:
+def _is_rate(config: PretrainedConfig, name: str) -> bool:
     return isinstance(getattr(config, name, None), int | float)
 
 
@@ -265,7 +280,7 @@ class _Training:
         self.step = 0
         self.history: list[dict[str, float]] = []
 
-    def _adapted(self, model: Any) -> Any:
+    def _adapted(self, model: PreTrainedModel) -> PreTrainedModel:
         if self.settings.adapter == "none":
             return model
         peft: Any = require("peft", extra="peft")
@@ -273,7 +288,9 @@ class _Training:
         targets = next((list(group) for group in QUERY_AND_VALUE if set(group) <= names), None)
         if targets is None:
             raise FormatError(
-                f"{type(model).__name__} has no query and value projections of a known name", hint="use adapter=none"
+                f"{type(model).__name__} has no query and value projections of a known name "
+                f"({'; '.join(' and '.join(group) for group in QUERY_AND_VALUE)})",
+                hint="use adapter=none",
             )
         rank = self.settings.rank
         return peft.get_peft_model(

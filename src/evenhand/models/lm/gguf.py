@@ -1,35 +1,36 @@
 """Read GGUF files (versions 2 and 3), the one-file format of quantised models.
 
 Layout, little-endian: magic number, version, numbers of arrays and of metadata entries; the metadata (name, type,
-value); the name, sizes (innermost first), type and offset of each array; then, aligned, the data. Quantised types store
-blocks of 32 numbers.
+value); the name, sizes (innermost first), type and offset of each array; then, aligned, the data. `gguf_blocks` decodes
+the numbers.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import EvenhandError, FormatError, few, require, shown
+from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
-from evenhand.models.huggingface import dtype_option
+from evenhand.folders import replacing_folder
+from evenhand.models.huggingface import dtype_option, quiet
+from evenhand.models.lm.gguf_blocks import NUMBER_TYPES
+from evenhand.models.lm.llama2c import split_halves
+from evenhand.models.lm.llama_tokenizer import llama_tokenizer
 
 if TYPE_CHECKING:
     import torch
     from transformers import LlamaConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Decoder: TypeAlias = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 MAGIC = b"GGUF"
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
-BLOCK = 32
 ALIGNMENT = "general.alignment"
 LARGEST_ALIGNMENT = 1 << 20
 TABLE = "token_embd.weight"
@@ -45,49 +46,6 @@ class ArrayInfo(NamedTuple):
     shape: tuple[int, ...]
     kind: int
     offset: int
-
-
-def _plain(dtype: str) -> Decoder:
-    return lambda raw: raw.view(dtype).astype(np.float32)
-
-
-def _bf16(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
-
-
-def _q4_0(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    blocks = raw.reshape(-1, 18)
-    return _half(blocks[:, :2]) * (_nibbles(blocks[:, 2:]) - 8)
-
-
-def _q4_1(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    blocks = raw.reshape(-1, 20)
-    return _half(blocks[:, :2]) * _nibbles(blocks[:, 4:]) + _half(blocks[:, 2:4])
-
-
-def _q8_0(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    blocks = raw.reshape(-1, 34)
-    return _half(blocks[:, :2]) * np.ascontiguousarray(blocks[:, 2:]).view(np.int8)
-
-
-def _half(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(raw).view("<f2").astype(np.float32)
-
-
-def _nibbles(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return the numbers of blocks: first the low halves of the 16 bytes, then the high halves."""
-    return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
-
-
-# Type number: (name, numbers in a block, bytes of a block, decoder).
-KINDS: dict[int, tuple[str, int, int, Decoder]] = {
-    0: ("F32", 1, 4, _plain("<f4")),
-    1: ("F16", 1, 2, _plain("<f2")),
-    2: ("Q4_0", BLOCK, 18, _q4_0),
-    3: ("Q4_1", BLOCK, 20, _q4_1),
-    8: ("Q8_0", BLOCK, 34, _q8_0),
-    30: ("BF16", 1, 2, _bf16),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +66,13 @@ class GGUF:
         if name not in self.arrays:
             raise FormatError(f"{self.path}: no array {name!r}", hint="the file holds another kind of model")
         shape, kind, offset = self.arrays[name]
-        if kind not in KINDS:
-            supported = ", ".join(title for title, *_ in KINDS.values())
+        if kind not in NUMBER_TYPES:
+            supported = ", ".join(known.name for known in NUMBER_TYPES.values())
             raise FormatError(
                 f"{self.path}: array {name!r} has number type {kind}, which is not supported (supported: {supported})",
                 hint=CONVERT,
             )
-        title, numbers, size, decode = KINDS[kind]
+        title, numbers, size, decode = NUMBER_TYPES[kind]
         count = math.prod(shape)
         if not shape or not count or shape[-1] % numbers:
             raise FormatError(f"{self.path}: array {name!r} of shape {shape} does not fit the type {title}")
@@ -259,6 +217,7 @@ INNER = {
 }
 SEPARATE_DIGITS = {"smollm": True, "gpt-2": False, "default": False}  # pre-tokenizers that are supported
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4  # types of tokens
+SENTENCEPIECE = {"bos": 1, "eos": 2}  # where the file does not say
 
 
 def read_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -289,6 +248,25 @@ def read_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
         if names := sorted(map(str, info[f"{problem}_keys"])):
             raise FormatError(f"{path}: {problem} weights {few(names, most=4)}", hint="fetch it again")
     return model, tokenizer
+
+
+def convert_gguf(path: str | Path, out: str | Path) -> Path:
+    """Write the Hugging Face folder of a GGUF file, with its weights in single precision.
+
+    Args:
+        path: the file.
+        out: the folder to write; it must not exist, or be empty.
+    """
+    target = Path(out)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise OutputError(f"{target} exists and is not empty", hint="name another folder")
+    torch: Any = require("torch", extra="models")
+    with quiet(require("transformers", extra="models")):
+        model, tokenizer = read_gguf(Path(path), torch.float32)
+        with replacing_folder(target) as partial:
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+    return target
 
 
 def _config(file: GGUF, transformers: Any) -> LlamaConfig:
@@ -339,14 +317,15 @@ def _weight(file: GGUF, name: str, config: LlamaConfig) -> NDArray[np.float32]:
         return array
     if array.ndim != 2 or len(array) % (2 * heads):
         raise FormatError(f"{file.path}: array {name!r} of shape {array.shape} does not divide into {heads} heads")
-    halves = array.reshape(heads, len(array) // heads // 2, 2, -1).swapaxes(1, 2)
-    return np.ascontiguousarray(halves.reshape(array.shape))
+    return split_halves(array, heads)
 
 
 def _tokenizer(file: GGUF, transformers: Any) -> PreTrainedTokenizerBase:
-    """Return a byte-level BPE tokenizer; other kinds are not supported."""
+    """Return a byte-level BPE tokenizer or one of SentencePiece; other kinds are not supported."""
     tokenizers: Any = require("tokenizers", extra="models")
     kind, splitting = file.text("tokenizer.ggml.model"), file.text("tokenizer.ggml.pre", "default")
+    if kind == "llama" and splitting == "default":
+        return _sentencepiece(file)
     if kind != "gpt2" or splitting not in SEPARATE_DIGITS:
         raise FormatError(
             f"{file.path}: a tokenizer of the kind {kind!r} with {splitting!r} is not supported", hint=CONVERT
@@ -363,3 +342,18 @@ def _tokenizer(file: GGUF, transformers: Any) -> PreTrainedTokenizerBase:
     ids = {role: file.token_id(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos")}
     names = {f"{role}_token": words[number] for role, number in ids.items() if number is not None}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **names)
+
+
+def _sentencepiece(file: GGUF) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of the first Llama models."""
+    scores = file.metadata.get("tokenizer.ggml.scores")
+    if not isinstance(scores, list) or not all(isinstance(score, float) for score in scores):
+        raise file._wrong("tokenizer.ggml.scores", "a list of numbers")
+    if not file.metadata.get("tokenizer.ggml.add_space_prefix", True):
+        raise FormatError(f"{file.path}: a tokenizer that puts no blank before a text is not supported", hint=CONVERT)
+    ids = {role: file.token_id(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "unknown")}
+    control = {row for row, kind in enumerate(file.token_types()) if kind == CONTROL}
+    bos, eos = (SENTENCEPIECE[role] if (id := ids[role]) is None else id for role in ("bos", "eos"))
+    return llama_tokenizer(
+        file.tokens(), scores, where=file.path, bos=bos, eos=eos, unknown=ids["unknown"] or 0, special=control
+    )

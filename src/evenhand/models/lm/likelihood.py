@@ -8,6 +8,7 @@ compare only models with the same tokenizer, and never a causal with a masked mo
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -15,7 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +232,24 @@ def check_texts(texts: Sequence[str]) -> Sequence[str]:
         except (AttributeError, UnicodeEncodeError) as error:  # not a string, or half of a surrogate pair
             raise UsageError(f"item {number} is not a text that can be encoded: {text!r:.60}") from error
     return texts
+
+
+def warn_windowed(name: str, lengths: Sequence[int], longest: int, context: str) -> None:
+    """Warn if texts have more tokens than a model can read at once, so that a record says how they were scored.
+
+    Args:
+        name: of the model.
+        lengths: tokens of each text.
+        longest: how many tokens a text can have.
+        context: what each token of a longer text is predicted from.
+    """
+    if count := sum(length > longest for length in lengths):
+        warnings.warn(
+            f"{name}: {count:,} of {len(lengths):,} texts have more than the {longest:,} tokens that the model reads "
+            f"at once; each of their tokens is predicted from {context}",
+            EvenhandWarning,
+            stacklevel=4,
+        )
 
 
 def check_scores(totals: Vector64, name: str) -> Vector64:

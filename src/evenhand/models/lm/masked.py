@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, FormatError, UsageError, require
+from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill
+from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill, warn_windowed
 from evenhand.models.lm.next_sentence import NextSentenceHead
 from evenhand.models.lm.token_logits import EncodedText, encode_texts, logits_at, positions_at_once
 from evenhand.models.transformer import Transformer
@@ -55,7 +55,7 @@ class MaskedLM:
     pseudo-perplexity, which no causal model's perplexity compares with.
 
     A text longer than the model's window is read in windows: each token is predicted from the tokens around it that
-    fit. `unmasked_log_probabilities` refuses such texts.
+    fit, and a warning says so. `unmasked_log_probabilities` refuses such texts.
 
     Args:
         transformer: the model with its tokenizer.
@@ -119,7 +119,9 @@ class MaskedLM:
     ) -> list[Vector64]:
         """Return the log-probability of each token that covers a span of each text; see `MaskedLikelihood`."""
         asked, counts = MaskedInputs(), []
-        for number, (text, span) in enumerate(zip(self._encode(texts), spans, strict=True)):
+        encoded = self._encode(texts)
+        self._warn_windowed(encoded)
+        for number, (text, span) in enumerate(zip(encoded, spans, strict=True)):
             pieces = text.covering(*span)
             if not pieces:
                 raise UsageError(f"no token covers the characters {span} of {texts[number]!r}")
@@ -141,7 +143,7 @@ class MaskedLM:
         inputs = [np.concatenate([text.before, text.ids, text.after]) for text in encoded]
         for number, ids in enumerate(inputs):
             if len(ids) > self.transformer.window:
-                raise UsageError(
+                raise TextTooLongError(
                     f"text {number} has {len(ids):,} tokens, and the model reads {self.transformer.window:,}",
                     hint="split the text, or shorten it",
                 )
@@ -229,6 +231,7 @@ class MaskedLM:
     ) -> list[TokenScores]:
         if positions is not None and len(positions) != len(encoded):
             raise UsageError(f"there are positions for {len(positions)} texts, but {len(encoded)} texts")
+        self._warn_windowed(encoded)
         asked = MaskedInputs()
         chosen: list[list[int]] = []
         for number, text in enumerate(encoded):
@@ -244,6 +247,10 @@ class MaskedLM:
             score.log_probabilities[wanted] = logs[start : start + len(wanted)]
             start += len(wanted)
         return scores
+
+    def _warn_windowed(self, encoded: list[EncodedText]) -> None:
+        lengths = [len(text.ids) for text in encoded]
+        warn_windowed(self.name, lengths, self.longest, "as many tokens around it as fit")
 
     def _ask(self, asked: MaskedInputs, text: EncodedText, position: int, hidden: list[int]) -> None:
         """Ask for a token of a text with some tokens masked; a long text is cut to the window around the token."""
@@ -278,7 +285,7 @@ class MaskedLM:
         self._check(logs)
         return logs
 
-    def _run(self, lengths: list[int], compute: Any, tokens: int | None, most: int | None) -> None:
+    def _run(self, lengths: list[int], compute: Callable[[Rows], None], tokens: int | None, most: int | None) -> None:
         limit = positions_at_once(self.transformer.model, self._device)  # one position of most inputs is predicted
         run_in_batches(
             lengths,

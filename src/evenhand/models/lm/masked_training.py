@@ -1,9 +1,8 @@
 """Train a masked language model on the body of an encoder that was published without one.
 
-The head is that of the model's class: a dense layer with activation and LayerNorm, and a decoder whose matrix is the
-encoder's own word table. The body is trained as well. Texts are joined and cut into blocks of equal length. Each time
-a block is used, another 15 % of its tokens are chosen: of these, 80 % are masked, 10 % replaced by a random token and
-10 % kept (Devlin et al. 2019). Logits are computed for the chosen tokens only.
+The head is that of the model's class: a dense layer, LayerNorm, and a decoder whose matrix is the encoder's word table.
+The body is trained as well. Texts are joined and cut into blocks of equal length. Each time a block is used, another
+15 % of its tokens are chosen: of these 80 % are masked, 10 % replaced at random, 10 % kept (Devlin et al. 2019).
 """
 
 from __future__ import annotations
@@ -26,10 +25,12 @@ import torch
 
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
-from evenhand.files import output_errors, write_text
+from evenhand.files import write_text
+from evenhand.folders import replacing_folder
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet, resolve_folder
+from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -132,15 +133,13 @@ class TrainedMaskedLM:
         """Write a folder that `transformers` loads, with a model card and `training.json`."""
         if dtype not in ("float32", "float16"):
             raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
-        path = Path(folder)
-        with output_errors(path), quiet(require("transformers", extra="models")):
-            path.mkdir(parents=True, exist_ok=True)
-            self.model.to(getattr(torch, dtype)).save_pretrained(path)
+        with replacing_folder(Path(folder), keep_others=True) as new, quiet(require("transformers", extra="models")):
+            self.model.to(getattr(torch, dtype)).save_pretrained(new)
             self.model.float()
-            self.tokenizer.save_pretrained(path)
-        write_text(path / CARD, self.card())
-        write_text(path / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        return path
+            self.tokenizer.save_pretrained(new)
+            write_text(new / CARD, self.card())
+            write_text(new / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return Path(folder)
 
 
 def train_masked_lm(
@@ -379,8 +378,7 @@ class _MaskedRun:
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
+        return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
 
 
 def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:

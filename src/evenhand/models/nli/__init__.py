@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evenhand.models.nli.bilstm import BiLSTM
 from evenhand.models.nli.decomposable import DecomposableAttention
-from evenhand.models.nli.loading import load
+from evenhand.models.nli.over_vectors import load
 from evenhand.models.nli.predictions import PredictionsFile
 from evenhand.models.nli.protocol import LABELS, CallableModel, Grid, GridModel, NLIEnsemble, NLIModel, Probabilities
 

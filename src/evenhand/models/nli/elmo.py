@@ -58,6 +58,10 @@ class ElmoNLI:
     def __repr__(self) -> str:
         return f"ElmoNLI({self.name!r}, hidden {self.network.hidden}, over {self.elmo.name!r})"
 
+    def __getstate__(self) -> dict[str, object]:
+        # The copy in another process puts the weights on its own device.
+        return {name: value for name, value in vars(self).items() if name != "pair_weights"}
+
     def with_elmo(self, elmo: Elmo) -> ElmoNLI:
         """Return the trained weights over another ELMo model, such as one with a map at test time only."""
         return ElmoNLI(self.arrays, elmo, name=self.name)
@@ -70,16 +74,24 @@ class ElmoNLI:
         return shares
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
-        """Write the weights as safetensors; `about` is added to the metadata. The ELMo model is not saved."""
-        config = {"name": self.name, "elmo": self.elmo.name, **about}
+        """Write the weights as safetensors; `about` is added to the metadata.
+
+        The ELMo model and its maps are not saved, but their names and digests are, so that a reader can tell others.
+        """
+        digests = {"elmo_sha256": self.elmo.weights_digest, "elmo_maps": self.elmo.map_digests}
+        config = {"name": self.name, "elmo": self.elmo.name, **digests, **about}
         return model_file.write(Path(path), kind=KIND, arrays=self.arrays, config=config, dtype=dtype)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], elmo: Elmo) -> ElmoNLI:
         """Read a model, over the ELMo model it was trained on or one of the same size."""
-        file = model_file.read(Path(path), kind=KIND)
-        with model_file.errors_name(Path(path)):
-            return cls(file.arrays, elmo, name=str(file.config.get("name") or Path(path).stem))
+        return cls.build(model_file.read(Path(path), kind=KIND), elmo, path=Path(path))
+
+    @classmethod
+    def build(cls, file: model_file.ModelFile, elmo: Elmo, *, path: Path) -> ElmoNLI:
+        """Build the model from the contents of a file; `path` is for error messages."""
+        with model_file.errors_name(path):
+            return cls(file.arrays, elmo, name=str(file.config.get("name") or path.stem))
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
         """Return the probabilities of each pair; ELMo reads each distinct sentence once."""

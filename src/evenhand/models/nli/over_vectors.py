@@ -1,4 +1,4 @@
-"""Base class of NLI models over frozen word vectors: word lookup and prediction in batches of equal length."""
+"""Base class of NLI models over frozen word vectors: word lookup, prediction in batches of equal length, loading."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows, unit_rows
-from evenhand.errors import UsageError
+from evenhand.errors import FormatError, UsageError
+from evenhand.models.device import resolve_device
 from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend
+from evenhand.models.nli.model_file import ModelFile, errors_name, lookup_options, read
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
@@ -183,3 +185,58 @@ def table(vectors: Vectors, rows: Rows, spare: Matrix, *, normalise: bool) -> Ma
     matrix[known] = vectors.matrix[rows[known]]
     matrix[~known] = spare[rows[~known] - len(vectors)]
     return unit_rows(matrix).astype(np.float32) if normalise else matrix
+
+
+def load(
+    path: str | os.PathLike[str], vectors: Vectors, *, device: str = "auto", name: str | None = None
+) -> ModelOverVectors:
+    """Load a model that `save` wrote.
+
+    Args:
+        path: The model file.
+        vectors: The vectors it was trained on, or others of the same dimension.
+        device: `auto` (a GPU if torch finds one), `cpu` (numpy if the model does not need torch), `cuda`, or a full
+            backend name: numpy, torch, torch:cuda:1.
+        name: A new name for the model.
+    """
+    return build(read(Path(path)), vectors, path=Path(path), device=device, name=name)
+
+
+def build(
+    file: ModelFile, vectors: Vectors, *, path: Path, device: str = "auto", name: str | None = None
+) -> ModelOverVectors:
+    """Build the model from the contents of a file; `path` is for error messages."""
+    with errors_name(path):
+        lookup = lookup_options(file.config)
+        name = str(name or file.config.get("name") or path.stem)
+        return from_arrays(file.kind, file.arrays, vectors, device=device, name=name, **lookup)
+
+
+def from_arrays(
+    kind: str,
+    arrays: Mapping[str, ArrayLike],
+    vectors: Vectors,
+    *,
+    lower: bool,
+    normalise: bool,
+    name: str,
+    device: str = "auto",
+) -> ModelOverVectors:
+    """Build a model of a kind from arrays named as in its file."""
+    if kind not in NLI_MODELS:
+        raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(NLI_MODELS.ids())}")
+    model = NLI_MODELS.get(kind)
+    device = backend_name(device, numpy=not model.needs_torch)
+    return model.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
+
+
+def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
+    """Return the backend for a device, for a model that can run on numpy or not."""
+    if device == "auto":
+        device = resolve_device(device)
+    library = device.partition(":")[0]
+    if library == "torch" or (library == "numpy" and numpy):
+        return device
+    if device in ("cpu", "numpy"):
+        return "numpy" if numpy else "torch"
+    return f"torch:{device}"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Floats, Matrix, Rows
+from evenhand.engines import Engine
 from evenhand.errors import FormatError, UsageError, few
 from evenhand.words.probes import Points, Probe
 
@@ -74,7 +75,8 @@ class NLIEnsemble:
     one. `note` is what a reader of the scores must know, such as "the model was not retrained".
 
     `results` memoises what was computed from the members, so that several measures that ask the same probe with the
-    same sample and seed run it once. It is not part of equality and is not pickled.
+    same sample and seed run it once. It is not part of equality and is not pickled. `engine` computes the parts of
+    the probes that measures ask; None is this process.
 
     >>> class Neutral:
     ...     name = "always-neutral"
@@ -89,6 +91,7 @@ class NLIEnsemble:
 
     members: tuple[NLIModel | RecordedModel, ...]
     note: str = ""
+    engine: Engine | None = field(default=None, repr=False, compare=False)
     results: dict[Hashable, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -202,8 +205,13 @@ def predict_points(model: NLIModel, probe: Probe, points: Points) -> Matrix:
 
 
 def predict_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:
-    """Yield every phrase of a probe, evaluated in the fastest way the model has."""
-    return model.grids(probe) if isinstance(model, GridModel) else pairwise_grids(model, probe)
+    """Yield every phrase of a probe, evaluated in the fastest way the model has.
+
+    Sentences that agree with their subject do not share a phrase, and are evaluated pair by pair.
+    """
+    if probe.agrees or not isinstance(model, GridModel):
+        return pairwise_grids(model, probe)
+    return model.grids(probe)
 
 
 def pairwise_grids(model: NLIModel, probe: Probe) -> Iterator[Grid]:

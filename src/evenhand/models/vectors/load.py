@@ -14,11 +14,13 @@ from typing import Literal, TypedDict, get_args
 from evenhand import data
 from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError
 from evenhand.files import bare_name, existing
+from evenhand.language import language as rules_of
 from evenhand.models.vectors import cache as parse_cache
 from evenhand.models.vectors import history
 from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, get
 from evenhand.models.vectors.formats.format import MAX_RECORD
+from evenhand.models.vectors.formats.spacy_vocab import KEYS, MATRIX
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.saving import complete_interrupted
 from evenhand.models.vectors.table import Vectors
@@ -38,6 +40,7 @@ class LoadOptions(TypedDict, total=False):
     allow_pickle: bool
     max_record: int
     case: Case
+    language: str
 
 
 def load(
@@ -51,6 +54,7 @@ def load(
     allow_pickle: bool = False,
     max_record: int = MAX_RECORD,
     case: Case = "auto",
+    language: str = "",
 ) -> Vectors:
     """Load a vector file, or a catalog data set by its id.
 
@@ -64,7 +68,10 @@ def load(
         allow_pickle: open gensim files, which are pickles and can run code; only for trusted files.
         max_record: longest line, entry or vocabulary word in bytes; longer ones are an error (default 32 MB).
         case: case policy of word look-up; see `Vectors.locate`.
+        language: ISO code of the language of the words; that of the catalog entry by default.
     """
+    if language:
+        rules_of(language)  # refuses what is not a code
     if encoding_errors not in get_args(EncodingErrors) or (limit is not None and limit < 1) or max_record < 1:
         raise UsageError(
             f"{encoding_errors=}, {limit=}, {max_record=}",
@@ -80,23 +87,26 @@ def load(
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
     path = _path(source)
+    if not language and str(source) in data.catalog() and not os.path.exists(source):  # noqa: PTH110  long names
+        language = data.catalog()[str(source)].language
     options = ReadOptions(encoding_errors, limit, Path(vocabulary) if vocabulary else None, allow_pickle, max_record)
     if allow_pickle and _is_gensim_file(path):
         from evenhand.models.vectors.formats.gensim_kv import read as read_gensim
 
-        return _vectors(checked(read_gensim(path, options), path), path, case)
+        return _vectors(checked(read_gensim(path, options), path), path, case, language)
     chosen = get(format) if format else format_for_reading(path)
     parsed = _read(path, chosen, options, cache=cache and chosen.cached and limit is None)
     if not chosen.holds_history and history.beside(path).exists():
         digest = parse_cache.content_hash(path) if cache else parse_cache.digest_of(path)
         steps, note = history.read_beside(path, digest)
         parsed = replace(parsed, history=steps, notes=(*parsed.notes, note) if note else parsed.notes)
-    return _vectors(parsed, path, case)
+    return _vectors(parsed, path, case, language)
 
 
 def _path(source: str | os.PathLike[str]) -> Path:
     path = Path(os.path.expanduser(source))  # noqa: PTH111  does not raise for an unknown home
     complete_interrupted(path)
+    path = _key_table_of(path)
     if os.path.isdir(path):  # noqa: PTH112  does not raise for a name that is too long
         raise _folder_error(path)
     if os.path.exists(path):  # noqa: PTH110  does not raise for a name that is too long
@@ -111,6 +121,12 @@ def _path(source: str | os.PathLike[str]) -> Path:
     )
 
 
+def _key_table_of(path: Path) -> Path:
+    """Return the key table of a spaCy pipeline, given its folder, its vocabulary folder or its matrix."""
+    candidates = (path / "vocab" / KEYS, path / KEYS, path.with_name(KEYS) if path.name == MATRIX else path)
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), path)  # noqa: PTH113  long names
+
+
 def _folder_error(path: Path) -> InputMissingError:
     """Return the error for a folder, with a hint that depends on its content."""
     if (path / "config.json").is_file():
@@ -119,10 +135,7 @@ def _folder_error(path: Path) -> InputMissingError:
             f"eh.open('hf:{path}').view('vectors') reads its input table",
         )
     elif (path / "meta.json").is_file() and (path / "vocab").is_dir():
-        kind, hint = (
-            "a spaCy pipeline",
-            f"evenhand.interop.spacy.from_spacy(spacy.load({str(path)!r})) reads its vectors",
-        )
+        kind, hint = ("a spaCy pipeline without word vectors", "use one whose name ends in _md or _lg")
     else:
         kind, hint = "a folder, not a vector file", "name a file inside it"
     return InputMissingError(f"{str(path)!r} is {kind}", hint=hint)
@@ -155,22 +168,30 @@ def _with_source(parsed: Parsed, format_: Format, digest: str) -> Parsed:
     return replace(parsed, source={**origin, **parsed.source})
 
 
-def _vectors(parsed: Parsed, path: Path, case: Case) -> Vectors:
+def _vectors(parsed: Parsed, path: Path, case: Case, language: str) -> Vectors:
     for note in parsed.notes:
         warnings.warn(note, EvenhandWarning, stacklevel=4)
     # A file name that is not valid UTF-8 could not be displayed or written later.
-    name = os.fsencode(path.name).decode(errors="replace")
+    name = os.fsencode(_title(path)).decode(errors="replace")
     notes = [*history.notes_of(parsed.source), *parsed.notes]
     return Vectors(
         tuple(parsed.words),
         parsed.matrix,
         name=name,
-        source={**parsed.source, "file": name, "notes": notes},
+        source={**parsed.source, "file": name, "notes": notes, **({"language": language} if language else {})},
         history=parsed.history,
         case=case,
         compose=parsed.compose,
         verified=True,
     )
+
+
+def _title(path: Path) -> str:
+    """Return the file name; all key tables of spaCy have the same one, so that the folder names them."""
+    if path.name != KEYS:
+        return path.name
+    folder = path.absolute().parent
+    return (folder.parent if folder.name == "vocab" else folder).name or KEYS
 
 
 @functools.cache

@@ -9,19 +9,27 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from evenhand import language as languages
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 
 Case = Literal["auto", "exact", "lower", "any"]
 SPECIAL_SHARE = 0.001  # of a lower-case vocabulary: tokens such as UNK and PAD
 
+Spell = Callable[[str, str], str]  # a word and the code of its language
+
+
+def _as_written(word: str, language: str) -> str:
+    return word
+
+
 # The spellings tried for a word, in order. Published lists are cased ("Mary", "Emily") and the vocabulary of GloVe is
 # not; other lists are lower-case ("mary") and the vocabulary of GoogleNews has "Mary" only.
-SPELLINGS: dict[str, tuple[Callable[[str], str], ...]] = {
-    "exact": (str,),
-    "lower": (str.lower,),
-    "auto": (str, str.lower, str.title, str.upper),
-    "any": (str, str.lower, str.title, str.upper),
+SPELLINGS: dict[str, tuple[Spell, ...]] = {
+    "exact": (_as_written,),
+    "lower": (languages.lower,),
+    "auto": (_as_written, languages.lower, languages.title, languages.upper),
+    "any": (_as_written, languages.lower, languages.title, languages.upper),
 }
 
 
@@ -64,32 +72,45 @@ class Coverage:
         return f"{len(self.found)}/{self.asked}"
 
 
-def find(word: str, index: Mapping[str, int], case: Case = "auto") -> str | None:
-    """Return the vocabulary's spelling of a word under a case policy, or None."""
-    for spell in spellings(case):
-        if (candidate := spell(word)) in index:
-            return candidate
+def find(word: str, index: Mapping[str, int], case: Case = "auto", language: str = "en") -> str | None:
+    """Return the vocabulary's spelling of a word under a case policy, or None.
+
+    Other spellings of the language (`language.other_spellings`) are tried where no capitalisation of the word itself is
+    in the vocabulary, except under "exact".
+    """
+    forms = (word,) if case == "exact" or word.isascii() else (word, *languages.other_spellings(word, language))
+    for form in forms:
+        for spell in spellings(case):
+            if (candidate := spell(form, language)) in index:
+                return candidate
     return None
 
 
-def spellings(case: str) -> tuple[Callable[[str], str], ...]:
+def spellings(case: str) -> tuple[Spell, ...]:
     """Return the spellings that a case policy tries, in order."""
     if case not in SPELLINGS:
         raise UsageError(f"unknown case policy {case!r}", hint=f"use one of {', '.join(get_args(Case))}")
     return SPELLINGS[case]
 
 
-def find_own_case(words: Iterable[str], index: Mapping[str, int], *, lower_case_only: bool) -> dict[str, str | None]:
+def find_own_case(
+    words: Iterable[str], index: Mapping[str, int], *, lower_case_only: bool, language: str = "en"
+) -> dict[str, str | None]:
     """Return the vocabulary's spelling of each word of a list whose capitals matter, or None.
 
     First names and lists of concept-specific words match by their own case: Grace is a name and grace is not, and
     COUPLE in a list that was found in a cased vocabulary says nothing about couple. In a lower-case vocabulary such
-    words are lower-cased, unless the list itself distinguishes case, as one with both He and he does.
+    words are lower-cased, unless the list itself distinguishes case, as one with both He and he does. German words are
+    looked up in this way too: Arm is a limb, arm is poor.
     """
     distinct = dict.fromkeys(words)
     distinguishes = any(word != word.lower() and word.lower() in distinct for word in distinct)
-    case: Case = "exact" if distinguishes or not lower_case_only else "auto"
-    return {word: find(word, index, case) for word in distinct}
+    if not distinguishes and lower_case_only:
+        return {word: find(word, index, "auto", language) for word in distinct}
+    if language == "en":
+        return {word: find(word, index, "exact") for word in distinct}
+    forms = {word: (word, *languages.other_spellings(word, language)) for word in distinct}
+    return {word: next((form for form in forms[word] if form in index), None) for word in distinct}
 
 
 def is_lower_case(words: Sequence[str]) -> bool:
@@ -106,6 +127,7 @@ def locate(
     *,
     own_case: bool = False,
     lower_case_only: bool = False,
+    language: str = "en",
 ) -> tuple[Rows, Coverage]:
     """Return the row indices of the words found, in order and without repeats, and the coverage.
 
@@ -115,9 +137,9 @@ def locate(
         raise UsageError(f"expected a list of words, got the string {words[:40]!r}", hint="give a list of words")
     distinct = tuple(dict.fromkeys(words))
     if own_case and case == "auto":
-        spelling = find_own_case(distinct, index, lower_case_only=lower_case_only)
+        spelling = find_own_case(distinct, index, lower_case_only=lower_case_only, language=language)
     else:
-        spelling = {word: find(word, index, case) for word in distinct}
+        spelling = {word: find(word, index, case, language) for word in distinct}
     found = tuple(word for word in distinct if spelling[word] is not None)
     rows = np.array([index[str(spelling[word])] for word in found], dtype=np.int64)
     missing = tuple(word for word in distinct if spelling[word] is None)

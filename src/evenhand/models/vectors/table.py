@@ -13,6 +13,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, read_only, row_norms
 from evenhand.errors import FormatError, UsageError, VocabularyError
+from evenhand.language import language as rules_of
 from evenhand.models.vectors import lookup
 from evenhand.models.vectors.checks import as_float32, refuse_bad_content, refuse_misfit
 from evenhand.models.vectors.lookup import Case, Coverage
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
 History: TypeAlias = tuple[Record, ...]
-COMPUTED = ("index", "norms", "unit", "is_lower_case")  # cached properties, cheaper to recompute than to pickle
+# Cached properties, cheaper to recompute than to pickle.
+COMPUTED = ("index", "norms", "unit", "is_lower_case", "_in_languages")
 
 
 class Vectors:
@@ -99,6 +101,30 @@ class Vectors:
         """Dimension of the vectors."""
         return int(self.matrix.shape[1])
 
+    @property
+    def language(self) -> str:
+        """ISO code of the language of the words; empty if it is not known, and then words are looked up as English."""
+        return str(self.source.get("language", ""))
+
+    def in_language(self, code: str) -> Vectors:
+        """Return the vectors as those of a language, unless theirs is known; nothing is copied.
+
+        Measures and methods that are asked about a concept of another language look its words up by these rules.
+        """
+        if self.language or code in ("", "en"):
+            return self
+        rules_of(code)  # refuses what is not a code
+        if code not in self._in_languages:
+            same = self._like(self._words, self.matrix)
+            computed = {name: value for name, value in vars(self).items() if name in COMPUTED[:-1]}
+            vars(same).update(computed, source={**self.source, "language": code}, compose=self.compose)
+            self._in_languages[code] = same
+        return self._in_languages[code]
+
+    @cached_property
+    def _in_languages(self) -> dict[str, Vectors]:
+        return {}
+
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Row index of each word."""
@@ -150,20 +176,34 @@ class Vectors:
 
     def find(self, word: str) -> str | None:
         """Return the spelling of a word in the vocabulary under the case policy, or None."""
-        return lookup.find(word, self.index, self.case)
+        code = self.language or "en"
+        if rules_of(code).casing != "nouns":
+            return lookup.find(word, self.index, self.case, code)
+        _, coverage = self.locate([word])
+        return coverage.respelt.get(word, word) if coverage.found else None
 
     def locate(
-        self, words: Iterable[str], *, case: Case | None = None, own_case: bool = False
+        self,
+        words: Iterable[str],
+        *,
+        case: Case | None = None,
+        own_case: bool = False,
+        language: str = "",
     ) -> tuple[Rows, Coverage]:
         """Return the row indices of the words that are in the vocabulary, and the coverage.
 
         The case policy (`case`, by default that of the table) says which spellings of a word are tried, in this order:
         "auto" and "any" the exact one, lower-case, title-case and upper-case; "exact" and "lower" only that one. Names
-        and lists of concept-specific words match by their own case (`own_case`), see `lookup.find_own_case`.
+        and lists of concept-specific words match by their own case (`own_case`), see `lookup.find_own_case`. Case and
+        other spellings follow `language`, by default that of the table; German words match by their own case.
         """
         policy = case or self.case
+        code = language or self.language or "en"
+        own_case = own_case or rules_of(code).casing == "nouns"
         lower_case_only = own_case and policy == "auto" and self.is_lower_case
-        return lookup.locate(words, self.index, policy, own_case=own_case, lower_case_only=lower_case_only)
+        return lookup.locate(
+            words, self.index, policy, own_case=own_case, lower_case_only=lower_case_only, language=code
+        )
 
     def matching(self, words: Iterable[str]) -> frozenset[str]:
         """Return the vocabulary words that a list of names or of concept-specific words matches, by own case."""

@@ -7,26 +7,31 @@ from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import CHARTS, Figure
-from evenhand.report.charts.style import DISTINGUISHABLE, chart, scales
-from evenhand.report.tables import Row, rows
+from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.style import DISTINGUISHABLE, chart, reference_line, scales
+from evenhand.report.tables import Row
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
 ON_AN_AXIS = ("direct-bias", "ripa", "corpus-bias")
 
 
-@CHARTS.register("extreme-words")
+@register_chart("extreme-words", measures=ON_AN_AXIS)
 def extreme_words(audit: Audit, subject: str) -> Figure | None:
     """Draw the words at the two ends of the axis."""
-    every = rows(audit, subject)
-    on_axis = [row for name in ON_AN_AXIS for row in every if row.question.measure == name and row.original.items]
-    if not on_axis or len(audit.stage_names) > DISTINGUISHABLE:
+    on_axis = [row for row in rows_of(audit, subject, *ON_AN_AXIS) if row.original.items and row.original.positive]
+    if not on_axis:
         return None
     row = on_axis[0]
+    stages = list(row.cells)[:DISTINGUISHABLE]
     words = extremes(row)
     values = {(item["word"], item["stage"]): item["value"] for item in positions(row, words)}
-    table = tuple((word, *(numbers.number(values.get((word, stage))) for stage in row.cells)) for word in words)
-    return Figure(f"Words at the two ends of an axis ({row.label})", axis_extremes(row), ("word", *row.cells), table)
+    table = tuple((word, *(numbers.number(values.get((word, stage))) for stage in stages)) for word in words)
+    caption = (
+        f"The {len(words)} words furthest to either side{' before any method' if len(stages) > 1 else ''}. "
+        f"{better(row).capitalize()}: a word at 0 has no side. {sources(audit, row)}"
+    )
+    title = f"Words furthest towards and away from {row.original.positive}"
+    return Figure(title, axis_extremes(row), ("word", *stages), table, caption, family=row.info.family)
 
 
 def extremes(row: Row, count: int = 12) -> list[str]:
@@ -41,7 +46,7 @@ def positions(row: Row, words: Sequence[str]) -> list[dict[str, Any]]:
     wanted = set(words)
     return [
         {"word": item["word"], "stage": stage, "value": item["value"]}
-        for stage, cell in row.cells.items()
+        for stage, cell in list(row.cells.items())[:DISTINGUISHABLE]
         for item in cell.items
         if item["word"] in wanted
     ]
@@ -50,20 +55,25 @@ def positions(row: Row, words: Sequence[str]) -> list[dict[str, Any]]:
 def axis_extremes(row: Row, count: int = 12) -> dict[str, Any]:
     """A dot for each word and stage on one axis."""
     words = extremes(row, count)
-    marks = scales(list(row.cells))
+    stages = list(row.cells)[:DISTINGUISHABLE]
     pole = row.original.positive
     y = {"field": "word", "type": "nominal", "title": None, "sort": words}
-    title = f"← away from {pole}   |   towards {pole} →"
+    unit = "log ratio" if row.question.measure == "corpus-bias" else "cosine"
+    title = f"← away from {pole}   |   towards {pole} →   ({unit})"
     return chart(
-        f"{len(words)} words at the two ends of the direction towards {pole}, on {len(row.cells)} stages",
+        f"{len(words)} words at the two ends of the direction towards {pole}, on {len(stages)} stages",
         data={"values": positions(row, words)},
-        width=470,
+        width=430,
         height={"step": 15},
         layer=[
-            {"mark": {"type": "rule", "color": "#8d8778"}, "encoding": {"x": {"datum": 0}}},
+            reference_line("x", 0),
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"y": y, "x": {"field": "value", "type": "quantitative", "title": title}, **marks},
+                "encoding": {
+                    "y": y,
+                    "x": {"field": "value", "type": "quantitative", "title": title},
+                    **scales(stages),
+                },
             },
         ],
     )

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
+from evenhand.errors import UsageError, unknown_name
+from evenhand.measures.registry import ARROWS
 from evenhand.registry import Registry
+from evenhand.report.tables import Row, rows
+
+Place = Literal["bias", "left", "details"]
+BETTER = {
+    "zero": "nearer to 0 is better",
+    "lower": "lower is better",
+    "higher": "higher is better",
+    "one": "nearer to 1 is better",
+    "fifty": "nearer to 50 % is better",
+}
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,11 @@ class Figure:
     columns: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
     caption: str = ""
-    """How to read the chart, in a sentence."""
+    """How to read the chart: what is drawn, which way is better, how many items, the seed."""
+    id: str = ""
+    family: str = ""
+    """The family of measures under which a report shows it; empty for none."""
+    place: Place = "details"
 
     @property
     def alt(self) -> str:
@@ -28,10 +44,98 @@ class Figure:
 
 
 Chart: TypeAlias = Callable[[Audit, str], Figure | None]
+Drawing = TypeVar("Drawing", bound=Chart)
 CHARTS: Registry[Chart] = Registry("chart", ("evenhand.report.charts",), group="evenhand.charts")
+
+
+@dataclass(frozen=True)
+class ChartInfo:
+    """Which cells a chart needs, and where a report shows it.
+
+    Args:
+        measures: ids of the measures whose cells it draws; an audit without any of them does not get the chart. Empty
+            for a chart of all measures.
+        family: the family of measures under which it is shown.
+        place: "bias" for the overview of bias before and after, "left" for what is left and what it cost, "details"
+            for the section of its family.
+    """
+
+    measures: tuple[str, ...] = ()
+    family: str = ""
+    place: Place = "details"
+
+
+def register_chart(
+    id: str, *, measures: tuple[str, ...] = (), family: str = "", place: Place = "details"
+) -> Callable[[Drawing], Drawing]:
+    """Return a decorator that registers a chart and says which cells it needs; see `ChartInfo`."""
+
+    def add(function: Drawing) -> Drawing:
+        function.info = ChartInfo(measures, family, place)  # type: ignore[attr-defined]
+        CHARTS.add(id, function)
+        return function
+
+    return add
+
+
+def chart_info(id: str) -> ChartInfo:
+    """Return which cells a chart needs; one that does not say is asked about every audit."""
+    described: ChartInfo = getattr(CHARTS.get(id), "info", ChartInfo())
+    return described
 
 
 def figures(audit: Audit, subject: str, ids: Sequence[str] = ()) -> list[Figure]:
     """Return the figures of one subject: those named, or all that have something to show."""
-    drawn = [CHARTS.get(id)(audit, subject) for id in ids or CHARTS.ids()]
-    return [figure for figure in drawn if figure is not None]
+    measured = {result.question.measure for result in audit.results if result.subject == subject}
+    drawn = []
+    for id in ids or CHARTS.ids():
+        info = chart_info(id)
+        if info.measures and measured.isdisjoint(info.measures):
+            continue
+        figure = CHARTS.get(id)(audit, subject)
+        if figure is not None:
+            family = figure.family or info.family
+            drawn.append(replace(figure, id=id, family=family, place=info.place))
+    return drawn
+
+
+def find_figure(audit: Audit, id: str, subject: str = "") -> Figure:
+    """Return one figure of an audit.
+
+    Raises:
+        UsageError: the id is unknown, or the audit lacks the cells that the chart needs.
+    """
+    if subject and subject not in audit.subjects:
+        raise unknown_name("subject", subject, audit.subjects)
+    subjects = [subject] if subject else list(audit.subjects)
+    if id not in CHARTS.ids():
+        error = unknown_name("figure", id, CHARTS.ids())
+        raise UsageError(error.message, hint=f"{error.hint}; this audit has {_listed(audit, subjects)}")
+    for name in subjects:
+        for figure in figures(audit, name, [id]):
+            return figure
+    needs = " or ".join(chart_info(id).measures) or "other cells"
+    raise UsageError(
+        f"this audit has no figure {id!r}: it needs items of {needs}", hint=f"it has {_listed(audit, subjects)}"
+    )
+
+
+def _listed(audit: Audit, subjects: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(figure.id for name in subjects for figure in figures(audit, name))) or "none"
+
+
+def rows_of(audit: Audit, subject: str, *measures: str) -> list[Row]:
+    """Return the rows of some measures, in the order of the measures."""
+    every = rows(audit, subject)
+    return [row for name in measures for row in every if row.question.measure == name]
+
+
+def better(row: Row) -> str:
+    """Return which way is better for a row, as a sentence without a full stop."""
+    direction = row.info.better_score(row.original.score)
+    return BETTER.get(direction, ARROWS[direction])
+
+
+def sources(audit: Audit, row: Row, unit: str = "words", n: int | None = None) -> str:
+    """Return the last sentence of a caption: the row, how many items, and the seed."""
+    return f"Row {row.label}, n = {row.original.n if n is None else n:,} {unit}, seed {audit.seed}."

@@ -1,4 +1,4 @@
-// Sort tables by a column and filter their rows. The page is complete without this script.
+// Sort and filter tables, name marks under the pointer, open charts for printing. The page is complete without it.
 "use strict";
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   table.querySelectorAll("thead th").forEach((head, column) => {
@@ -32,3 +32,22 @@ for (const input of document.querySelectorAll("input[data-filter]")) {
     }
   });
 }
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.hidden = true;
+tip.setAttribute("aria-hidden", "true"); // the tables have the same numbers
+document.body.append(tip);
+for (const picture of document.querySelectorAll(".picture")) {
+  picture.addEventListener("pointermove", (event) => {
+    const mark = event.target.closest("[aria-label]");
+    tip.hidden = !mark || mark === picture;
+    if (tip.hidden) return;
+    tip.textContent = mark.getAttribute("aria-label");
+    tip.style.left = `${Math.max(0, Math.min(event.pageX + 12, document.body.clientWidth - tip.offsetWidth))}px`;
+    tip.style.top = `${event.pageY + 14}px`;
+  });
+  picture.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details.chart")) folded.open = true;
+});

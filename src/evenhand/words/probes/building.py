@@ -71,11 +71,12 @@ def _fillers(entry: TomlTable, side: str, shelf: Shelf) -> Iterator[Filler]:
     items = values if all(isinstance(item, dict) for item in values) else [{"words": values}]
     for number, item in enumerate(items, start=1):
         part = TomlTable(entry.document, (*entry.keys, side, str(number)), item)
-        part.only("words", "frame", "group", "bare", "capital", "verbatim")
+        part.only("words", "frame", "group", "bare", "capital", "gender", "verbatim")
         flags = {"bare": part.flag("bare"), "capital": part.flag("capital")}
         with part.at("frame"):
             for word in word_list(part, "words", shelf):
-                yield Filler(word, part.text("frame", WORD), part.text("group", ""), **flags)
+                frame, group = part.text("frame", WORD), part.text("group", "")
+                yield Filler(word, frame, group, **flags, gender=part.text("gender", ""))
 
 
 def _contrast(entry: TomlTable) -> tuple[str, str] | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -15,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from evenhand.errors import UsageError
-from evenhand.files import bare_name, compression_of, output_errors, partial_name, replacing, writing
+from evenhand.files import bare_name, compression_of, output_errors, replacing, writing
+from evenhand.folders import replacing_folder
 from evenhand.words.probes.probe import Probe
 from evenhand.words.probes.rows import ROWS_AT_ONCE, PairTable, columns, records, tables
 
@@ -35,7 +34,10 @@ def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[PairTable
             yield pl.DataFrame(table, schema=schema)
 
     with output_errors(path), replacing(path) as partial:
-        register_io_source(frames, schema=schema).sink_parquet(partial)
+        try:
+            register_io_source(frames, schema=schema).sink_parquet(partial)
+        except pl.exceptions.PolarsError as error:  # a full disk is no OSError here
+            raise OSError(str(error).partition("\n")[0]) from error
     return written
 
 
@@ -109,39 +111,14 @@ def write_dataset(
     """
     count, blocks = tables(probe, sample, seed, rows)
     shards = -(-count // (rows * BLOCKS_PER_SHARD))
-    with _complete_folder(folder) as partial:
+    _require_own_folder(Path(os.path.realpath(folder)))
+    with replacing_folder(folder) as partial:
+        (partial / "data").mkdir()
         for shard in range(shards):
             path = partial / "data" / f"test-{shard:05d}-of-{shards:05d}.parquet"
             write_parquet(path, columns(probe), islice(blocks, BLOCKS_PER_SHARD))
         (partial / CARD).write_text(card(probe, count, sample=sample, seed=seed), encoding="utf-8")
     return count
-
-
-@contextlib.contextmanager
-def _complete_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside the target that replaces it on success and is removed on failure."""
-    target = Path(os.path.realpath(folder))
-    partial = target.with_name(partial_name(target))
-    with output_errors(folder):
-        _require_own_folder(target)
-        (partial / "data").mkdir(parents=True)
-    try:
-        yield partial
-        with output_errors(folder):
-            _publish(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _publish(partial: Path, target: Path) -> None:
-    """Replace the target. A rename cannot replace a full folder, so the old one is moved aside first."""
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = target.with_name(partial_name(target))
-    target.rename(old)
-    partial.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _require_own_folder(target: Path) -> None:

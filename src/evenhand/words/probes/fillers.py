@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evenhand.errors import UsageError, unknown_name
+from evenhand.words.agreement import GENDERS
 from evenhand.words.articles import with_articles
 from evenhand.words.probes.surface import Surface
 
@@ -17,7 +18,7 @@ class Filler:
     """A word, the phrase around it, and the group of people it belongs to.
 
     `bare` fillers (names, pronouns) take no determiner. `capital` fillers are capitalised in natural case: published
-    lists have demonyms in lower case.
+    lists have demonyms in lower case. `gender` is the grammatical gender of the phrase, with which a sentence agrees.
     """
 
     word: str
@@ -25,10 +26,15 @@ class Filler:
     group: str = ""
     bare: bool = False
     capital: bool = False
+    gender: str = ""
 
     def __post_init__(self) -> None:
         if self.frame.count(WORD) != 1:
             raise UsageError(f"filler {self.word!r}: the frame {self.frame!r} must contain {WORD} once")
+        if self.gender not in ("", *GENDERS):
+            raise UsageError(
+                f"filler {self.word!r}: unknown gender {self.gender!r}", hint=f"use one of {', '.join(GENDERS)}"
+            )
 
     def phrase(self, determiner: str, surface: Surface) -> str:
         """Return the phrase in the sentence, with determiner, articles and capitals."""

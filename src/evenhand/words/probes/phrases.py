@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -144,6 +144,20 @@ def restrict_templates(templates: Sequence[Template], slots: dict[str, str | Wor
             raise unknown_name(f"{slot} filler", word, present)
         remaining = [_restrict(t, slot, wanted) for t in remaining if wanted & set(t.fillers.get(slot, ()))]
     return tuple(remaining)
+
+
+def drop_fillers(templates: Sequence[Template], words: Mapping[str, Collection[str]]) -> tuple[Template, ...]:
+    """Return the templates without some fillers, by slot; one that has no filler left for a slot is dropped."""
+    kept = []
+    for template in templates:
+        for slot in set(words) & set(template.fillers):
+            left = set(template.fillers[slot]) - set(words[slot])
+            if not left:
+                break
+            template = _restrict(template, slot, left)
+        else:
+            kept.append(template)
+    return tuple(kept)
 
 
 def _restrict(template: Template, slot: str, wanted: set[str]) -> Template:

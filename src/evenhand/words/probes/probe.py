@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -11,8 +11,10 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
+from evenhand.words.agreement import agree
+from evenhand.words.articles import FRENCH
 from evenhand.words.probes.fillers import Filler, groups_of, indices_of
-from evenhand.words.probes.phrases import Phrases, restrict_templates
+from evenhand.words.probes.phrases import Phrases, drop_fillers, restrict_templates
 from evenhand.words.probes.surface import Surface
 from evenhand.words.source import Cited, Source, digest_of
 from evenhand.words.template import Template
@@ -78,6 +80,12 @@ class Probe(Cited):
         for name in self.contrast or ():
             if name not in self.groups:
                 raise unknown_name(f"group of probe {self.name!r}", name, self.groups)
+        for filler in (*self.premise, *self.hypothesis) if self.agrees else ():
+            if not filler.gender:
+                raise UsageError(
+                    f"probe {self.name!r}: {filler.word!r} has no gender, and sentences agree with it",
+                    hint='add gender = "feminine" or gender = "masculine" to its list',
+                )
         len(self.phrases)  # raises an error for a template that does not fit
 
     def __repr__(self) -> str:
@@ -87,9 +95,14 @@ class Probe(Cited):
     @property
     def digest(self) -> str:
         """Hash of the sentences: templates, fillers, and how they are written."""
-        fillers = [[asdict(filler) for filler in side] for side in (self.premise, self.hypothesis)]
+        fillers = [[_plain(filler) for filler in side] for side in (self.premise, self.hypothesis)]
         templates = [template.to_dict() for template in self.templates]
         return digest_of([templates, fillers, self.differs, self.expected, self.contrast, asdict(self.surface)])
+
+    @property
+    def agrees(self) -> bool:
+        """True if sentences agree with the gender of their subject, so that they differ in more than the subject."""
+        return self.surface.articles == FRENCH
 
     @cached_property
     def phrases(self) -> Phrases:
@@ -163,6 +176,9 @@ class Probe(Cited):
         fillers = points.premise if side == "premise" else points.hypothesis
         phrases = self.phrases.all
         pairs = ((phrases[t], f) for t, f in zip(points.phrase.tolist(), fillers.tolist(), strict=True))
+        if self.agrees:
+            genders = [filler.gender for filler in self.side(side)]
+            return [agree(x.before + self.subjects(side, x.determiner)[f] + x.after, genders[f]) for x, f in pairs]
         return [x.before + self.subjects(side, x.determiner)[f] + x.after for x, f in pairs]
 
     def restrict(
@@ -179,6 +195,14 @@ class Probe(Cited):
         )
         contrast = self.contrast if self.contrast and set(self.contrast) <= set(left.groups) else None
         return replace(left, contrast=contrast)
+
+    def without(self, words: Mapping[str, Collection[str]]) -> Probe:
+        """Return the probe without some words of a side or slot; templates that lack the slot stay as they are."""
+        sides = {
+            side: [f.word for f in self.side(side) if f.word not in words.get(side, ())] for side in get_args(Side)
+        }
+        left = self.restrict(**{side: kept for side, kept in sides.items() if words.get(side)})
+        return replace(left, templates=drop_fillers(self.templates, words))
 
     def part(self, start: int, stop: int) -> Probe:
         """Return the probe with consecutive phrases only, numbered from 0, as a worker evaluates it."""
@@ -205,3 +229,8 @@ class Probe(Cited):
             "note": self.note,
             "source": self.source.reference if self.source else "",
         }
+
+
+def _plain(filler: Filler) -> dict[str, object]:
+    """Return the filler as plain data, without a gender that it does not have."""
+    return {name: value for name, value in asdict(filler).items() if name != "gender" or value}

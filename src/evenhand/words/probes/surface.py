@@ -19,7 +19,8 @@ class Surface:
     """A surface form, the same for premise and hypothesis, so that only the subject differs.
 
     An empty `determiner` or `stop` keeps that of the template. Articles follow the sound of the next word, or its first
-    letter with `articles="letter"`. `case="lower"` is the published preprocessing.
+    letter with `articles="letter"`. With `articles="french"` all that is marked in a sentence agrees with the gender of
+    its subject. `case="lower"` is the published preprocessing.
     """
 
     determiner: Determiner = ""

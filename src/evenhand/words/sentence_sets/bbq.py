@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from evenhand.errors import FormatError, unknown_name
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_json_lines, read_table
 
 CATEGORIES = (
     "Age",
@@ -75,7 +73,7 @@ def read_bbq(folder: str | Path, categories: tuple[str, ...] = CATEGORIES) -> tu
     return tuple(
         bbq_item(row, metadata, f"{path}, line {number}")
         for path in (root / f"{category}.jsonl" for category in categories)
-        for number, row in enumerate(_json_lines(path), start=1)
+        for number, row in read_json_lines(path, "BBQ file")
     )
 
 
@@ -84,8 +82,8 @@ def read_metadata(path: str | Path) -> dict[BBQKey, tuple[int | None, str]]:
 
     The file repeats some items of Gender_identity, with the same values.
     """
-    with existing(Path(path), what="metadata of BBQ").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    columns = ("category", "question_index", "example_id", "target_loc", "label_type")
+    rows = read_table(Path(path), "metadata of BBQ", columns)
     try:
         return {
             (row["category"], row["question_index"], int(row["example_id"])): (
@@ -94,7 +92,7 @@ def read_metadata(path: str | Path) -> dict[BBQKey, tuple[int | None, str]]:
             )
             for row in rows
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise FormatError(f"{path} is not the metadata of BBQ: {error!r}") from error
 
 
@@ -123,13 +121,3 @@ def bbq_item(row: dict[str, object], metadata: dict[BBQKey, tuple[int | None, st
         target,
         label_type,
     )
-
-
-def _json_lines(path: Path) -> list[dict[str, object]]:
-    rows = []
-    for number, line in enumerate(existing(path, what="BBQ file").read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as error:
-            raise FormatError(f"{path}, line {number} is not JSON: {error}") from error
-    return rows

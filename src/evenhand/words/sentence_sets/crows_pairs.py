@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from evenhand.errors import FormatError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_table
 
 Direction = Literal["stereo", "antistereo"]
 CATEGORIES = (
@@ -51,20 +50,13 @@ def read_crows_pairs(path: str | Path) -> tuple[StereotypePair, ...]:
     Raises:
         FormatError: If a column is missing, or a row has an empty sentence or an unknown direction.
     """
-    source = existing(Path(path), what="CrowS-Pairs file")
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FormatError(f"{source} is not a CSV file in UTF-8 ({error})", hint="fetch it again") from error
-    missing = [column for column in COLUMNS if not rows or column not in rows[0]]
-    if missing:
-        raise FormatError(f"{source} has no column {missing[0]!r}", hint=f"use the columns {', '.join(COLUMNS)}")
+    source = Path(path)
+    rows = read_table(source, "CrowS-Pairs file", COLUMNS)
     return tuple(_pair(row, number, source) for number, row in enumerate(rows))
 
 
-def _pair(row: dict[str, str | None], number: int, source: Path) -> StereotypePair:
-    more, less, direction, category = ((row[column] or "").strip() for column in COLUMNS)
+def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
+    more, less, direction, category = (row[column].strip() for column in COLUMNS)
     if not more or not less:
         raise FormatError(f"{source}, row {number}: a sentence is empty")
     if direction == "antistereo":

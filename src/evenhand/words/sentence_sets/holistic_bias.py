@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenhand.errors import FormatError, unknown_name
-from evenhand.files import existing
 from evenhand.words.articles import article
+from evenhand.words.sentence_sets.reading import read_json
 
 SINGULAR, PLURAL = "{noun_phrase}", "{plural_noun_phrase}"
 
@@ -23,20 +22,34 @@ class Descriptor:
         axis: such as "religion".
         bucket: its part of the axis.
         preference: how its group sees it ("preferred", "polarizing", "dispreferred", ...); empty where nothing is said.
+        gender: "female" or "male" where it describes people of one gender only ("Latina"); empty otherwise.
     """
 
     text: str
     axis: str
     bucket: str
     preference: str = ""
+    gender: str = ""
+
+    def takes(self, noun: Noun) -> bool:
+        """Return whether the set combines the descriptor with a noun: one of its own gender, where it has one."""
+        return self.gender in ("", noun.gender)
+
+
+class Noun(NamedTuple):
+    """A noun for a person, and whether it is female, male or neutral."""
+
+    one: str
+    many: str
+    gender: str = "neutral"
 
 
 @dataclass(frozen=True)
 class HolisticBias:
-    """Descriptors, nouns (singular and plural) and templates."""
+    """Descriptors, nouns and templates."""
 
     descriptors: tuple[Descriptor, ...]
-    nouns: tuple[tuple[str, str], ...]
+    nouns: tuple[Noun, ...]
     templates: tuple[str, ...]
 
     def axes(self) -> tuple[str, ...]:
@@ -61,28 +74,27 @@ def read_holistic_bias(folder: str | Path) -> HolisticBias:
             for bucket, entries in buckets.items()
             for entry in entries
         )
-        nouns = tuple((one, many) for pairs in _json(root / "nouns.json").values() for one, many in pairs)
+        listed = _json(root / "nouns.json").items()
+        nouns = tuple(Noun(one, many, gender) for gender, pairs in listed for one, many in pairs)
         templates = tuple(_json(root / "sentence_templates.json"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{root} is not HolisticBias 1.1: {error!r}") from error
     return HolisticBias(descriptors, nouns, templates)
 
 
-def fill(template: str, descriptor: str, noun: tuple[str, str]) -> str:
+def fill(template: str, descriptor: str, noun: Noun) -> str:
     """Return the sentence of a template with a descriptor and a noun, such as "I'm an Asian woman."."""
-    one = f"{article(descriptor)} {descriptor} {noun[0]}"
-    text = template.replace(SINGULAR, one).replace(PLURAL, f"{descriptor} {noun[1]}")
+    one = f"{article(descriptor)} {descriptor} {noun.one}"
+    text = template.replace(SINGULAR, one).replace(PLURAL, f"{descriptor} {noun.many}")
     return text[:1].upper() + text[1:]
 
 
 def _descriptor(entry: Any, axis: str, bucket: str) -> Descriptor:
     if isinstance(entry, str):
         return Descriptor(entry, axis, bucket)
-    return Descriptor(str(entry["descriptor"]), axis, bucket, str(entry.get("preference", "")))
+    about = (str(entry.get(name, "")) for name in ("preference", "gender"))
+    return Descriptor(str(entry["descriptor"]), axis, bucket, *about)
 
 
 def _json(path: Path) -> Any:
-    try:
-        return json.loads(existing(path, what="HolisticBias file").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is not JSON: {error}") from error
+    return read_json(path, "HolisticBias file")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_table
 
 MASK = "[M]"
 
@@ -41,11 +41,9 @@ def read_templates(folder: str | Path, language: str = "en", part: str = "binary
             hint=f"it has {', '.join(known) or 'none'} in {str(folder)!r}",
         )
     sentences = []
-    for number, row in enumerate(_table(path), start=2):
-        try:
-            text, raw, identity, group = (row[name] for name in ("template_masked", "raw", "identity", "category"))
-        except KeyError as error:
-            raise FormatError(f"{path} has no column {error}") from error
+    columns = ("template_masked", "raw", "identity", "category")
+    for number, row in enumerate(_table(path, columns), start=2):
+        text, raw, identity, group = (row[name] for name in columns)
         if text.count(MASK) != 1:
             raise FormatError(f"{path}, line {number}: the sentence needs {MASK} once: {text!r}")
         sentences.append(HonestTemplate(" ".join(text.replace(MASK, "{}").split()), raw, identity, group))
@@ -61,10 +59,8 @@ def read_hurtlex(folder: str | Path, language: str = "en") -> Mapping[str, str]:
             f"there is no HurtLex lexicon for language {language!r} in {str(folder)!r}",
             hint=f"languages: {', '.join(known)}",
         )
-    try:
-        return {fold(row["lemma"]): row["category"] for row in _table(path) if row["level"] == "conservative"}
-    except KeyError as error:
-        raise FormatError(f"{path} has no column {error}") from error
+    rows = _table(path, ("lemma", "category", "level"))
+    return {fold(row["lemma"]): row["category"] for row in rows if row["level"] == "conservative"}
 
 
 def fold(text: str) -> str:
@@ -73,6 +69,5 @@ def fold(text: str) -> str:
     return plain.lower().strip(" \t\r\n.,;:!?\"'()[]«»“”‘’")
 
 
-def _table(path: Path) -> list[dict[str, str]]:
-    with existing(path).open(encoding="utf-8-sig", newline="") as stream:
-        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+def _table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    return read_table(path, "table", columns, delimiter="\t", quoting=csv.QUOTE_NONE)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.errors import FormatError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_json
 
 Task = Literal["intra", "inter"]
 TASKS: dict[Task, str] = {"intra": "intrasentence", "inter": "intersentence"}
@@ -89,9 +88,10 @@ def read_stereoset(path: str | Path) -> tuple[StereoExample, ...]:
     Raises:
         FormatError: If the file is not a part of StereoSet, or an example lacks one of the three continuations.
     """
-    source = existing(Path(path), what="StereoSet file")
+    source = Path(path)
+    content = read_json(source, "StereoSet file")
     try:
-        parts = json.loads(source.read_text(encoding="utf-8"))["data"]
+        parts = content["data"]
         return tuple(_example(item, task, source) for task, name in TASKS.items() for item in parts[name])
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"{source} is not a part of StereoSet ({error})", hint="fetch it again") from error

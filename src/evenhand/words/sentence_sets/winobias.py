@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenhand.errors import FormatError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_text
 
 PRONOUNS = frozenset({"he", "she", "him", "her", "his", "hers", "himself", "herself"})
 SPLITS = ("dev", "test")
@@ -81,7 +81,7 @@ def read_winobias(folder: str | Path) -> WinoBias:
 
 
 def _lines(path: Path) -> list[str]:
-    text = existing(path, what="WinoBias file").read_text(encoding="utf-8")
+    text = read_text(path, "WinoBias file")
     return [re.sub(r"^\d+\s+", "", line.strip()) for line in text.splitlines() if line.strip()]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from evenhand.errors import FormatError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_text
 
 PronounGender = Literal["male", "female", "neutral"]
 GENDERS: tuple[PronounGender, ...] = ("male", "female", "neutral")
@@ -43,7 +43,12 @@ class WinogenderSentence:
 def read_winogender(folder: str | Path) -> tuple[WinogenderSentence, ...]:
     """Read the sentences and the shares of women."""
     root = Path(folder)
-    shares = {row[0]: float(row[2]) for row in _rows(root / "occupations-stats.tsv", 4)}
+    try:
+        shares = {row[0]: float(row[2]) for row in _rows(root / "occupations-stats.tsv", 4)}
+    except ValueError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{root / 'occupations-stats.tsv'}: a share of women is not a number ({error})") from error
     versions: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for name, text in _rows(root / "all_sentences.tsv", 2):
         parts = name.removesuffix(".txt").split(".")
@@ -85,7 +90,7 @@ def _sentences(
 
 
 def _rows(path: Path, columns: int) -> list[list[str]]:
-    lines = existing(path, what="Winogender file").read_text(encoding="utf-8").splitlines()
+    lines = read_text(path, "Winogender file").splitlines()
     rows = [line.split("\t") for line in lines[1:] if line.strip()]
     if bad := [number for number, row in enumerate(rows, start=2) if len(row) != columns]:
         raise FormatError(f"{path}, line {bad[0]}: expected {columns} columns separated by tabs")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from evenhand.errors import FormatError
-from evenhand.files import existing
+from evenhand.words.sentence_sets.reading import read_json_lines
 
 FILE = "winogenerated_examples.jsonl"
 
@@ -37,17 +36,14 @@ class WinogeneratedSentence:
 
 def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
     """Read the sentences."""
-    path = existing(Path(folder) / FILE, what="Winogenerated file")
+    path = Path(folder) / FILE
     sentences = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
+    for number, row in read_json_lines(path, "Winogenerated file"):
         try:
-            row = json.loads(line)
             text, occupation = str(row["sentence_with_blank"]), str(row["occupation"])
             male, female = (str(pronoun) for pronoun in row["pronoun_options"][:2])
             share, name = float(row["BLS_percent_women_2019"]), int(row["index"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise FormatError(f"{path}, line {number} is not a Winogenerated example: {error!r}") from error
         if text.count("_") != 1:
             raise FormatError(f"{path}, line {number}: the sentence needs one blank, written _")

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
 from evenhand.models.encoders.elmo import training  # noqa: E402
-from evenhand.models.encoders.elmo.characters import character_ids  # noqa: E402
+from evenhand.models.encoders.elmo.options import character_ids  # noqa: E402
 from evenhand.models.encoders.elmo.training import BiLM, BiLMSettings, BiLMTraining, TrainedBiLM, train_bilm  # noqa: E402
 from evenhand.models.encoders.elmo.training_text import END, OTHER, START, SentenceBatches, SentenceCorpus  # noqa: E402
 from tiny_elmo import TINY  # noqa: E402

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
-from evenhand.models.lm.awd_lstm.corpus import LMCorpus
-from evenhand.models.lm.awd_lstm.vocabulary import EOS, UNK, TokenVocabulary, tokens_of
+from evenhand.models.lm.awd_lstm.corpus import EOS, UNK, LMCorpus, TokenVocabulary, tokens_of
 
 
 @pytest.fixture

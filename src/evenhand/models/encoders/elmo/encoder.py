@@ -17,8 +17,7 @@ from evenhand.arrays import Rows
 from evenhand.errors import UsageError, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.encoders.elmo.characters import SENTENCE_END, SENTENCE_START, character_ids
-from evenhand.models.encoders.elmo.options import ElmoOptions
+from evenhand.models.encoders.elmo.options import SENTENCE_END, SENTENCE_START, ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.weights import read_model, save_model
 
 if TYPE_CHECKING:
@@ -145,14 +144,27 @@ class Elmo:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the weights and the maps."""
-        hasher = hashlib.sha256()
-        for name, array in sorted(self._arrays().items()):
-            hasher.update(name.encode() + np.ascontiguousarray(array).tobytes())
-        for site, change in sorted(self.maps.items()):
+        maps = (f"{site} {digest}".encode() for site, digest in sorted(self.map_digests.items()))
+        return _sha256(chain(self._weight_bytes(), maps))
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """SHA-256 of the weights alone."""
+        return _sha256(self._weight_bytes())
+
+    @property
+    def map_digests(self) -> dict[str, str]:
+        """The digest of each map, by site."""
+        digests = {}
+        for site, change in self.maps.items():
             if not hasattr(change, "digest"):
                 raise UsageError(f"the map at {site} has no digest", hint="use a VectorMap")
-            hasher.update(f"{site} {change.digest}".encode())
-        return hasher.hexdigest()
+            digests[site] = str(change.digest)
+        return digests
+
+    def _weight_bytes(self) -> Iterator[bytes]:
+        for name, array in sorted(self._arrays().items()):
+            yield name.encode() + np.ascontiguousarray(array).tobytes()
 
     def token_table(self, words: Iterable[str]) -> TokenTable:
         """Return the token vectors of distinct words; characters are read once per word."""
@@ -303,3 +315,10 @@ def _with_boundaries(rows: torch.Tensor, lengths: torch.Tensor, table: int) -> t
     full[:, 1:-1] = rows
     full[:, 0] = table - 2
     return full.scatter(1, lengths[:, None] + 1, table - 1)
+
+
+def _sha256(parts: Iterable[bytes]) -> str:
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part)
+    return hasher.hexdigest()

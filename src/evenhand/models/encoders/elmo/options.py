@@ -1,17 +1,25 @@
-"""The options of an ELMo model: the JSON file that is published beside its weights."""
+"""The options of an ELMo model, published as a JSON file beside its weights, and words as character ids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from evenhand.errors import FormatError, shown
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.errors import FormatError, UsageError, shown
 from evenhand.models.model_files import read_json
 
 CHARACTERS = 262  # 256 bytes, four marks of words and sentences, the padding of words, and the padding of sentences
 ACTIVATIONS = ("relu", "tanh")
+SENTENCE_START, SENTENCE_END = "<S>", "</S>"
+# Ids 0 to 255 are bytes. All ids are stored plus 1, because 0 is the padding of sentences.
+START_OF_SENTENCE, END_OF_SENTENCE, START_OF_WORD, END_OF_WORD, PADDING = range(256, 261)
+CharacterIds = NDArray[np.int16]
+BOUNDARIES = {SENTENCE_START: [START_OF_SENTENCE], SENTENCE_END: [END_OF_SENTENCE]}
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ def _positive(section: Mapping[str, object], where: str, name: str) -> int:
 
 def _limit(section: Mapping[str, object], name: str) -> float:
     value = section.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
         raise FormatError(f"lstm.{name} is {shown(value)}, expected a positive number")
     return float(value)
 
@@ -157,3 +165,23 @@ def _filters(value: object) -> tuple[tuple[int, int], ...]:
     if not good or not all(good):
         raise FormatError(f"char_cnn.filters is {shown(value)}, expected a list of [width, number] pairs")
     return tuple((pair[0], pair[1]) for pair in pairs)
+
+
+def character_ids(words: Sequence[str], longest: int = 50) -> CharacterIds:
+    """Return a (words, longest) array of ids.
+
+    A word is its UTF-8 bytes between two marks, cut to `longest - 2` bytes; case matters. `<S>` and `</S>` are the
+    boundaries of sentences.
+
+    >>> character_ids(["he"], 6).tolist()
+    [[259, 105, 102, 260, 261, 261]]
+    """
+    rows = np.full((len(words), longest), PADDING, dtype=np.int16)
+    for row, word in zip(rows, words, strict=True):
+        if not word:
+            raise UsageError("a word is empty", hint="leave empty words out of the sentences")
+        inner = BOUNDARIES.get(word)
+        if inner is None:
+            inner = list(word.encode("utf-8", "ignore")[: longest - 2])  # a lone surrogate has no bytes
+        row[: len(inner) + 2] = [START_OF_WORD, *inner, END_OF_WORD]
+    return rows + np.int16(1)

@@ -17,10 +17,9 @@ from torch.nn import functional
 from evenhand.errors import DegenerateError, FormatError, UsageError, shown
 from evenhand.files import existing, writing
 from evenhand.models.device import resolve_precision, torch_device
-from evenhand.models.encoders.elmo.characters import character_ids
 from evenhand.models.encoders.elmo.encoder import Elmo
 from evenhand.models.encoders.elmo.network import ElmoNetwork, reversed_positions
-from evenhand.models.encoders.elmo.options import ElmoOptions
+from evenhand.models.encoders.elmo.options import ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.training_text import OTHER, SentenceBatches, SentenceCorpus
 from evenhand.models.model_files import JSONObject
 
@@ -372,7 +371,9 @@ def load_checkpoint(training: BiLMTraining, path: Path) -> None:
         if training.device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], training.device)
         training.step, training.seconds, training.history = about["step"], about["seconds"], about["history"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as error:
+    except UsageError:
+        raise
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise FormatError(
             f"{path}: not a checkpoint of a biLM, or damaged ({error})", hint="delete it to train from the start"
         ) from error

@@ -15,7 +15,7 @@ import torch
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
-from evenhand.models.encoders.elmo.characters import SENTENCE_END, SENTENCE_START
+from evenhand.models.encoders.elmo.options import SENTENCE_END, SENTENCE_START
 
 UNKNOWN = "<unk>"
 SPECIAL = (SENTENCE_START, SENTENCE_END, UNKNOWN)  # the first word ids

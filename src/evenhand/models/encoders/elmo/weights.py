@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, UsageError, require
-from evenhand.files import existing, write_text, writing
+from evenhand.files import existing
+from evenhand.folders import replacing_folder
 from evenhand.models.encoders.elmo.options import CHARACTERS, ElmoOptions
 from evenhand.models.model_files import read_header, read_tensor
 
@@ -205,11 +206,11 @@ def save_model(
 
     if dtype not in ("float32", "float16"):
         raise UsageError(f"weights are saved as float32 or float16, got {dtype!r}")
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: np.ascontiguousarray(arrays[name], dtype=dtype) for name in array_shapes(options)}
-    with writing(folder / WEIGHTS) as out:
-        out.write(to_bytes(tensors, metadata={METADATA: json.dumps(dict(about or {}), sort_keys=True)}))
-    write_text(folder / OPTIONS, json.dumps(options.to_dict(), indent=2) + "\n")
+    with replacing_folder(folder, keep_others=True) as partial:
+        metadata = {METADATA: json.dumps(dict(about or {}), sort_keys=True)}
+        (partial / WEIGHTS).write_bytes(to_bytes(tensors, metadata=metadata))
+        (partial / OPTIONS).write_text(json.dumps(options.to_dict(), indent=2) + "\n", encoding="utf-8")
     return folder
 
 

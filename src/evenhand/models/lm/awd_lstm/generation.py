@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from evenhand.errors import UsageError
 from evenhand.files import writing
+from evenhand.models.lm.awd_lstm.corpus import EOS, Tokens, TokenVocabulary
 from evenhand.models.lm.awd_lstm.network import AWDLSTM
 from evenhand.models.lm.awd_lstm.settings import check_seed
-from evenhand.models.lm.awd_lstm.vocabulary import EOS, Tokens, TokenVocabulary
 
 STARTS = ("uniform", "eos")
 SAMPLES_AT_ONCE = {"cuda": 2000}  # by device; elsewhere FEW_SAMPLES

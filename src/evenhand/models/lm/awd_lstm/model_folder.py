@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
-from evenhand.files import existing, write_text, writing
+from evenhand.files import existing
+from evenhand.folders import replacing_folder
+from evenhand.models.lm.awd_lstm.corpus import TokenVocabulary
 from evenhand.models.lm.awd_lstm.settings import GATES, LMSettings
-from evenhand.models.lm.awd_lstm.vocabulary import TokenVocabulary
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
 
 if TYPE_CHECKING:
@@ -39,16 +40,17 @@ class FolderConfig(NamedTuple):
 def save(
     model: AWDLSTM, vocabulary: TokenVocabulary, folder: str | Path, *, manifest: Mapping[str, object] | None = None
 ) -> Path:
-    """Write weights, vocabulary and configuration; the configuration comes last, so a folder with one is complete."""
+    """Write weights, vocabulary and configuration; the folder holds the old model or the new one, also if killed."""
     from safetensors.torch import save as to_bytes
 
     target = Path(folder)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.named_parameters()}
-    with writing(target / WEIGHTS) as out:
-        out.write(to_bytes(tensors))
-    write_text(target / WORDS, "".join(f"{word}\n" for word in vocabulary.words))
     config = {"format": MODEL_FORMAT, "kind": KIND, "words": len(vocabulary), "settings": model.settings.to_dict()}
-    write_text(target / CONFIG, json.dumps({**config, "manifest": dict(manifest or {})}, indent=1) + "\n")
+    with replacing_folder(target, keep_others=True) as partial:
+        (partial / WEIGHTS).write_bytes(to_bytes(tensors))
+        (partial / WORDS).write_text("".join(f"{word}\n" for word in vocabulary.words), encoding="utf-8", newline="")
+        about = json.dumps({**config, "manifest": dict(manifest or {})}, indent=1) + "\n"
+        (partial / CONFIG).write_text(about, encoding="utf-8")
     return target
 
 

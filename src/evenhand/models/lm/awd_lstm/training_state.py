@@ -241,7 +241,9 @@ def _read_checkpoint(path: Path) -> tuple[JSONObject, dict[str, torch.Tensor]]:
         return metadata, tensors
     except SafetensorError as error:
         raise FormatError(f"{path}: not a complete safetensors file ({error})", hint="start without it") from error
-    except (KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not a checkpoint of an evenhand training", hint="name another file") from error
 
 

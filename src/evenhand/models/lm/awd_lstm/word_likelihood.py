@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.models.lm.awd_lstm.corpus import columns
-from evenhand.models.lm.awd_lstm.vocabulary import EOS, Tokens, TokenVocabulary, line_tokens
+from evenhand.models.lm.awd_lstm.corpus import EOS, Tokens, TokenVocabulary, columns, line_tokens
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
 
 if TYPE_CHECKING:

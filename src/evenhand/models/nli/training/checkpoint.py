@@ -57,17 +57,25 @@ def load(stack: Stack, path: Path, fingerprint: Mapping[str, object]) -> None:
         FormatError: If the file is damaged or not a checkpoint.
     """
     about, tensors = read_checkpoint(path, fingerprint)
+    stopping = read_standing(about, path)
+    if stopping.epoch > stack.settings.epochs:
+        raise UsageError(
+            f"the checkpoint {path} has {stopping.epoch} epochs, but epochs is {stack.settings.epochs}",
+            hint="set epochs to at least as many, or train in another folder",
+        )
     try:
-        stopping = EarlyStopping.from_dict(about["standing"])
-        if stopping.epoch > stack.settings.epochs:
-            raise UsageError(
-                f"the checkpoint {path} has {stopping.epoch} epochs, but epochs is {stack.settings.epochs}",
-                hint="set epochs to at least as many, or train in another folder",
-            )
         _restore(stack, tensors)
-    except (KeyError, TypeError, RuntimeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise damaged_checkpoint(path, error) from error
     stack.stopping = stopping
+
+
+def read_standing(about: CheckpointMetadata, path: Path) -> EarlyStopping:
+    """Return the state of early stopping that a checkpoint holds."""
+    try:
+        return EarlyStopping.from_dict(about["standing"])
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise damaged_checkpoint(path, error) from error
 
 
 def _restore(stack: Stack, tensors: Mapping[str, Tensor]) -> None:

@@ -25,13 +25,15 @@ import numpy as np
 import torch
 
 from evenhand.errors import DegenerateError, UsageError, require, unknown_name
-from evenhand.files import output_errors, write_text
+from evenhand.files import write_text
+from evenhand.folders import replacing_folder
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
-from evenhand.models.huggingface import load_tokenizer, quiet, resolve_folder
+from evenhand.models.huggingface import load_tokenizer, quiet
+from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.nli.transformer.classifier_head import Head, TrainableClassifier, build_classifier
@@ -124,12 +126,11 @@ class FineTunedNLI:
         if dtype not in ("float32", "float16"):
             raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
         path, number = Path(folder), torch.float16 if dtype == "float16" else torch.float32
-        with output_errors(path), quiet(require("transformers", extra="models")):
-            path.mkdir(parents=True, exist_ok=True)
+        with replacing_folder(path, keep_others=True) as partial, quiet(require("transformers", extra="models")):
             setattr(self.model.config, CONFIG_KEY, _short(self.to_dict()))
-            self.model.save_pretrained(path, state_dict=_converted(self.model, number))
-            self.tokenizer.save_pretrained(path)
-        write_text(path / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            self.model.save_pretrained(partial, state_dict=_converted(self.model, number))
+            self.tokenizer.save_pretrained(partial)
+            write_text(partial / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
         return path
 
 

@@ -17,8 +17,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageEr
 from evenhand.models.device import resolve_precision, torch_device
 from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
-from evenhand.models.nli.transformer.device_model import DeviceModel
-from evenhand.models.nli.transformer.evaluate import evaluate, predict_ids
+from evenhand.models.nli.transformer.device_model import DeviceModel, evaluate, predict_ids
 from evenhand.models.nli.transformer.token_ids import (
     PairFormat,
     Tokenize,

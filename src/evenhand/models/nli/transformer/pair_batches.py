@@ -12,8 +12,7 @@ import torch
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 from evenhand.models.nli.labelled_pairs import LabelledPairs, Labels
-from evenhand.models.nli.transformer.device_model import Tensor
-from evenhand.models.nli.transformer.evaluate import Ragged
+from evenhand.models.nli.transformer.device_model import Ragged, Tensor
 from evenhand.models.nli.transformer.token_ids import Tokenizer, pair_ids
 
 

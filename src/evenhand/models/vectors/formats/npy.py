@@ -45,10 +45,11 @@ def is_parquet(start: bytes) -> bool:
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read matrix and vocabulary; the matrix is memory-mapped unless compressed. Object arrays are refused."""
-    return Parsed(read_vocabulary(path, options), _matrix(path))
+    return Parsed(read_vocabulary(path, options), read_matrix(path))
 
 
-def _matrix(path: Path) -> Matrix:
+def read_matrix(path: Path) -> Matrix:
+    """Read a .npy matrix, memory-mapped unless it is compressed."""
     try:
         with open_bytes(path) as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy warns about headers written by Python 2
@@ -118,7 +119,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Parsed:
     columns = [name for name, kind in frame.schema.items() if kind == pl.String]
     if len(columns) != 1 or frame[columns[0]].null_count():
         raise FormatError(f"{path}: expected one column of words without nulls, found {columns}", hint="fetch it again")
-    return Parsed(frame[columns[0]].to_list(), _matrix(matrices[0]))
+    return Parsed(frame[columns[0]].to_list(), read_matrix(matrices[0]))
 
 
 register_format(Format("npy", "numpy matrix + vocabulary", (".npy",), read, write, is_npy, cached=False))

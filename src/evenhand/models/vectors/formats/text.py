@@ -19,8 +19,16 @@ from evenhand.models.vectors.formats.format import (
     ReadOptions,
     register_format,
 )
-from evenhand.models.vectors.formats.layout import Header, Layout, has_more_numbers, infer, split_header
-from evenhand.models.vectors.formats.rows import BYTE_ORDER_MARK, GrowingMatrix, parse_block
+from evenhand.models.vectors.formats.rows import (
+    BYTE_ORDER_MARK,
+    GrowingMatrix,
+    Header,
+    Layout,
+    has_more_numbers,
+    infer,
+    parse_block,
+    split_header,
+)
 from evenhand.models.vectors.table import Vectors
 from evenhand.record_limit import record_too_long
 

@@ -15,8 +15,7 @@ from evenhand.errors import FormatError
 from evenhand.files import open_bytes
 from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
-from evenhand.models.vectors.formats.layout import MAX_DIM, Layout
-from evenhand.models.vectors.formats.rows import GrowingMatrix, parse_block
+from evenhand.models.vectors.formats.rows import MAX_DIM, GrowingMatrix, Layout, parse_block
 from evenhand.record_limit import record_too_long
 
 # Possessive quantifiers: no backtracking over a long unterminated string.

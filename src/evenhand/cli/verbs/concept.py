@@ -1,0 +1,155 @@
+"""`evenhand concept`: check, show and list concepts, shipped ones and your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenhand.cli.options import Case, Json, load
+from evenhand.cli.screens.terminal import escape, show, show_json
+from evenhand.errors import few
+
+if TYPE_CHECKING:
+    from evenhand.models.vectors import Vectors
+    from evenhand.words import Concept, Flaw
+
+PROBLEMS = 3
+Reference = Annotated[
+    str, typer.Argument(metavar="CONCEPT", help='An id, a file, file#id, or "gender x race".', show_default=False)
+]
+Guard = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def sub_app(guarded: Guard) -> typer.Typer:
+    """Return the verb with its three parts."""
+    app = typer.Typer(no_args_is_help=True, help="Check, show and list concepts.")
+    for name, part in (("check", check), ("show", show_concept), ("list", list_concepts)):
+        app.command(name)(guarded(part))
+    return app
+
+
+def check(
+    concept: Reference,
+    vectors: Annotated[
+        str | None,
+        typer.Option("--vectors", help="Also look the words up in these vectors: a file or a catalog id."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 for notes too, not only for problems.")] = False,
+    case: Case = None,
+    as_json: Json = False,
+) -> None:
+    """Check the words of a concept.
+
+    Problems: characters that only look right (mixed alphabets, invisible and direction marks), words in two groups,
+    words on both sides of the pairs, and groups of which the vectors have less than half. Notes: groups of one word or
+    of unequal sizes, missing words, unbalanced frequencies (by the order of the vectors), no source, no limits.
+
+    Exit codes: 0 nothing found (or notes only), 2 misuse, 3 problems found, 4 a file is missing or cannot be read.
+    """
+    from evenhand.words import check_concept
+
+    found = load_leniently(concept)
+    table = load(vectors, case=case) if vectors else None
+    flaws = check_concept(
+        found, find=table.find if table is not None else None, rank=table.index if table is not None else None
+    )
+    problems = [flaw for flaw in flaws if flaw.level == "problem"]
+    if as_json:
+        show_json(_record(found, flaws, table))
+    else:
+        _show_flaws(found, flaws, table)
+    if problems or (strict and flaws):
+        raise typer.Exit(PROBLEMS)
+
+
+def show_concept(concept: Reference, as_json: Json = False) -> None:
+    """Show the groups, pairs, source and limits of a concept, or the cells of an intersection."""
+    from evenhand.words import concept as find_concept
+
+    found = find_concept(concept)
+    if as_json:
+        show_json({"concept": found.name, **found.to_dict()})
+        return
+    show(f"[bold]{escape(found.name)}[/]  {escape(_language(found))}")
+    for part, groups in (
+        ("groups", found.groups),
+        ("names", found.names),
+        ("adjectives", found.adjectives),
+        ("nouns", found.nouns),
+    ):
+        for name, words in groups.items():
+            show(f"[dim]{part}[/] [bold]{escape(name)}[/] ({len(words)}): {escape(few(words, most=40))}")
+    if len(found.pairs):
+        show(f"[dim]pairs[/] ({len(found.pairs)}): {escape(few(map(' – '.join, found.pairs), most=20))}")
+    if found.source:
+        show(f"[dim]source[/] {escape(found.source.reference)}")
+    show(f"[dim]limits[/] {escape(found.limits or 'not stated')}")
+
+
+def list_concepts(as_json: Json = False) -> None:
+    """List the shipped concepts with their language, groups and sizes."""
+    from evenhand import words
+
+    rows = [_row(words.concept(id)) for id in words.ids("concept")]
+    if as_json:
+        show_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    show(table, '[dim]Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.[/]')
+
+
+def load_leniently(reference: str) -> Concept:
+    """Load a concept with all its characters, and without the warnings that the check repeats."""
+    import warnings
+
+    from evenhand.errors import EvenhandWarning
+    from evenhand.words import concept as find_concept
+    from evenhand.words.characters import accepting_all_characters
+
+    with accepting_all_characters(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvenhandWarning)
+        return find_concept(reference)
+
+
+def _row(concept: Concept) -> dict[str, Any]:
+    sizes = ", ".join(f"{name} {len(words)}" for name, words in concept.groups.items())
+    source = concept.source.title if concept.source else ""
+    row: dict[str, Any] = {"id": concept.name, "language": concept.language, "groups": sizes}
+    return row | {"pairs": len(concept.pairs), "source": source}
+
+
+def _record(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None) -> dict[str, Any]:
+    from evenhand.words.concept_check import median_ranks
+
+    record: dict[str, Any] = {"concept": concept.name, "language": concept.language}
+    record |= {"passed": not any(flaw.level == "problem" for flaw in flaws)}
+    record |= {"groups": {name: len(words) for name, words in concept.groups.items()}}
+    if table is not None:
+        found = {name: sum(table.find(w) is not None for w in words) for name, words in concept.groups.items()}
+        record |= {"vectors": table.name, "found": found, "median_rank": median_ranks(concept, table.find, table.index)}
+    return record | {"flaws": [flaw.to_dict() for flaw in flaws]}
+
+
+def _show_flaws(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None) -> None:
+    sizes = ", ".join(f"{name} {len(words)}" for name, words in concept.groups.items())
+    against = f", looked up in {table.name}" if table is not None else ""
+    show(f"[bold]{escape(concept.name)}[/] ({escape(concept.language)}): {escape(sizes)}{escape(against)}")
+    for flaw in flaws:
+        mark = "[bold]problem[/]" if flaw.level == "problem" else "note   "
+        show(f"{mark} {escape(flaw.where)}: {escape(flaw.message)}")
+    count = sum(flaw.level == "problem" for flaw in flaws)
+    show(
+        f"{count} problem{'' if count == 1 else 's'}, {len(flaws) - count} note{'' if len(flaws) - count == 1 else 's'}"
+    )
+
+
+def _language(concept: Concept) -> str:
+    return f"({concept.language}, positive: {concept.positive})"

@@ -1,0 +1,189 @@
+"""MWEAT: are the two forms of an occupation equally far on the sides of women and of men? (Zhou et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from evenhand.arrays import Rows, Vector64, unit_rows
+from evenhand.measures.association.located_query import same_direction
+from evenhand.measures.association.weat import association
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval, word_interval
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info, measure
+from evenhand.models.vectors import Vectors
+from evenhand.words import Concept, Pairs, as_concept
+from evenhand.words import pairs as find_pairs
+
+CODES = ("de", "es", "fr", "it", "ru")
+FORMS = {f"occupation-forms-{code}": f"gender-{code}" for code in CODES}
+DRAWS = 10_000
+INFO = Info(
+    id="mweat",
+    title="Modified WEAT for words with two forms",
+    takes="pairs",
+    better="lower",
+    formula=(
+        "difference = | |mean_i t(f_i)| - |mean_i t(m_i)| |,  lean = mean_i (t(f_i) + t(m_i)) / 2,  "
+        "imbalance = mean_i | |t(f_i)| - |t(m_i)| |,  t(w) = mean_F cos(w, a) - mean_M cos(w, b)"
+    ),
+    reading=(
+        "Difference 0: over all occupations, the feminine forms are as far from the middle as the masculine forms. "
+        "Lean above 0: over both forms, occupations are nearer to women than to men. Imbalance 0: the two forms of "
+        "every single occupation are equally far from the middle."
+    ),
+    limits=(
+        "Defined for languages whose words for people have two forms. It says nothing about what the forms share with "
+        "nouns for things: compare it before and after the grammatical direction is taken out. In the difference and "
+        "the lean, occupations that lean to opposite sides cancel. Difference and imbalance are above 0 for random "
+        "vectors too. Rare feminine forms have poor vectors."
+    ),
+    cites=("zhou2019", "caliskan2017"),
+    queries=tuple(FORMS),
+    query_concepts=FORMS,
+    scores={"difference": "lower", "lean": "zero", "imbalance": "lower"},
+    null={"lean": 0.0},
+)
+
+
+@measure(INFO)
+def mweat(
+    vectors: Vectors,
+    forms: Pairs | str | Iterable[Sequence[str]],
+    *,
+    concept: Concept | str = "gender-fr",
+    min_share: float = 0.0,
+    reference: Vectors | None = None,
+    seed: int = 0,
+) -> tuple[Measurement, Measurement, Measurement]:
+    """Measure how unequally the two forms of occupations are associated with women and men.
+
+    `difference` is the statistic of the authors' released code, | |sum t(f)| - |sum t(m)| |, divided by the number of
+    occupations, so that lists of different coverage can be compared; `details["sum"]` has the undivided value. If the
+    feminine forms lie on the side of women and the masculine forms on that of men, it is twice the absolute lean.
+    The formula was checked against that code, not against the text of the paper.
+    `lean` and `imbalance` are additions: the lean has a sign, and in the imbalance occupations do not cancel.
+
+    The released code also has a p-value: the share of random divisions of all forms into halves with a larger
+    statistic. It is not given here, because no division can exceed |sum t(f) + sum t(m)|, which is the statistic
+    itself whenever the two sums have opposite signs. The p-value is then 0 up to rounding. `lean` has a valid one.
+
+    Vectors without their grammatical component show what is social:
+
+        grammar = eh.subspaces.grammatical(v, *eh.subspaces.nouns("fr"), how="means")
+        plain = eh.mitigations.LinearProjection(grammar).fit(v)(v)
+        eh.measures.mweat(plain, "occupation-forms-fr", concept="gender-fr", reference=v)
+
+    Args:
+        vectors: the vectors to measure.
+        forms: the pairs (feminine, masculine), their id or their file.
+        concept: the concept whose positive group is compared with the others, women with men.
+        min_share: smallest share of the pairs that the vocabulary must have. The default asks for none, because small
+            vocabularies lack most feminine forms; lost pairs are in `details`.
+        reference: vectors before mitigation.
+        seed: seed of the bootstrap over occupations and of the sign flips.
+
+    Returns:
+        The scores `difference`, `lean` and `imbalance`. All have an interval over occupations. The p-value of `lean` is
+        that of random signs of the occupations' leans. `items` has t of both forms, and `details["separation"]` the
+        mean of t(feminine) - t(masculine), which grammar makes large.
+
+    What it does not tell you: whether an occupation is biased in texts. See `evenhand show mweat`.
+    """
+    about = as_concept(concept)
+    asked = find_pairs(forms) if isinstance(forms, str | Pairs) else Pairs("forms", forms, ("feminine", "masculine"))
+    language = about.language if about.language != "en" else ""
+    _, coverage = vectors.locate((word for pair in asked for word in pair), language=language)
+    found = set(coverage.found)
+    used = [pair for pair in asked if found.issuperset(pair)]
+    lost = [list(pair) for pair in asked if not found.issuperset(pair)]
+    groups = [vectors.locate(words, language=language) for words in _sides(about)]
+    params = {"concept": about.name, "min_share": min_share, "case": vectors.case}
+    results = [
+        MeasurementFields("mweat", vectors, asked.name, params, seed, positive, score, reference)
+        for score, positive in (("difference", ""), ("lean", about.positive), ("imbalance", ""))
+    ]
+    sides = zip((about.positive, "others"), groups, strict=True)
+    lists = [ListCoverage.of_words(f"{about.name} {name}", found_words) for name, (_, found_words) in sides]
+    pairs = ListCoverage(asked.name, len(used), len(asked), "pair")
+    reason = results[0].problem(lists, MIN_SHARE) or results[0].problem([pairs], min_share)
+    a, b = (unit_rows(vectors.matrix[rows]) for rows, _ in groups)
+    if not reason and same_direction(a.mean(axis=0), b.mean(axis=0)):
+        reason = f"the groups of {about.name} have the same mean vector, so that no word is nearer to one of them"
+    if reason:
+        undefined = [result.undefined(reason, coverage) for result in results]
+        return undefined[0], undefined[1], undefined[2]
+    first, second = (_associations(vectors, [pair[side] for pair in used], a, b, language) for side in (0, 1))
+    leans, imbalances = (first + second) / 2, np.abs(np.abs(first) - np.abs(second))
+
+    def differences(rows: Rows) -> Vector64:
+        return np.asarray(np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1))))
+
+    difference = float(differences(np.arange(len(used))[None])[0])
+    details: dict[str, object] = {"separation": float((first - second).mean()), "pairs_lost": lost, "pairs": len(asked)}
+    items = _items(used, first, second)
+    return (
+        results[0].measurement(
+            difference,
+            len(used),
+            coverage,
+            interval=word_interval(differences, len(used), seed=seed),
+            reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
+            items=items,
+            details={"sum": difference * len(used), **details},
+        ),
+        results[1].measurement(
+            float(leans.mean()),
+            len(used),
+            coverage,
+            interval=mean_interval(leans, seed=seed),
+            p_value=sign_flip_p(leans, seed=seed),
+            reading=f"over both forms, nearer to {about.positive if leans.mean() >= 0 else 'the others'}",
+            items=items,
+            details=details,
+        ),
+        results[2].measurement(
+            float(imbalances.mean()),
+            len(used),
+            coverage,
+            interval=mean_interval(imbalances, seed=seed),
+            reading=f"the two forms of an occupation differ by {imbalances.mean():.3f} in strength",
+            items=items,
+            details=details,
+        ),
+    )
+
+
+def sign_flip_p(values: Vector64, *, seed: int = 0, draws: int = DRAWS) -> float:
+    """Return the two-sided p-value of a mean against random signs; exact where there are few enough sign patterns.
+
+    >>> sign_flip_p(np.array([1.0, 1.0, 1.0]))
+    0.25
+    """
+    total = abs(float(values.sum())) * (1 - 1e-12)
+    if 2 ** len(values) <= draws:
+        patterns = (np.arange(2 ** len(values))[:, None] >> np.arange(len(values))) & 1
+        return float((np.abs((1 - 2 * patterns) @ values) >= total).mean())
+    signs = np.random.default_rng(seed).integers(0, 2, (draws, len(values))) * 2 - 1
+    return float((np.count_nonzero(np.abs(signs @ values) >= total) + 1) / (draws + 1))
+
+
+def _sides(concept: Concept) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of the positive group and those of all others."""
+    others = (words for name, words in concept.groups.items() if name != concept.positive)
+    return tuple(concept.groups[concept.positive]), tuple(word for words in others for word in words)
+
+
+def _associations(vectors: Vectors, words: Sequence[str], a: np.ndarray, b: np.ndarray, language: str) -> Vector64:
+    """Return t of each word, in order; a word may occur twice."""
+    rows, coverage = vectors.locate(words, language=language)
+    row_of = dict(zip(coverage.found, rows.tolist(), strict=True))
+    return association(unit_rows(vectors.matrix[[row_of[word] for word in words]]), a, b)
+
+
+def _items(used: Sequence[tuple[str, str]], first: Vector64, second: Vector64) -> tuple[Item, ...]:
+    return tuple(
+        {"word": f"{pair[0]}/{pair[1]}", "value": float((f + m) / 2), "feminine": float(f), "masculine": float(m)}
+        for pair, f, m in zip(used, first, second, strict=True)
+    )

@@ -1,0 +1,138 @@
+"""Differences between any number of groups of an inference model: each against the rest, and every two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.measures.group_tables import REST, GroupTable, How, adjust_rows
+from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, probe_ensemble
+from evenhand.measures.inference.nli_gap import GapLabel
+from evenhand.measures.inference.pair_statistics import Tables, divided
+from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.registry import Info, measure
+from evenhand.models.nli import LABELS
+from evenhand.models.vectors import Coverage
+from evenhand.stats.bootstrap import Interval, interval, resamples
+from evenhand.stats.permutation import permutation_test
+from evenhand.words.probes import Probe
+
+FEWEST = 2  # words of a group; one word has no spread
+INFO = Info(
+    id="nli-groups",
+    title="Differences between groups of an inference model",
+    takes="probe",
+    better="zero",
+    formula="mean over the words of a group of P(label), minus the same over the words of the other groups, or another",
+    reading=(
+        "Above 0: the model concludes the label more often for the words of the group. The value is the largest "
+        "difference of the table, without its sign; the p-value is adjusted for all comparisons (Holm)."
+    ),
+    limits=(
+        "The words of a group are few, and only they are tested: nothing follows for other words. An average over the "
+        "other side of the probe hides opposite leanings. See the controls: a model that is not sure of anything "
+        "differs between groups for reasons of its own."
+    ),
+    cites=("dev2019", "holm1979"),
+    queries=("gender-diverse-occupation", "ethnicity-polarity", "religion-adherents-polarity", "disability-polarity"),
+    view="inference",
+    family="inference",
+    null=None,
+)
+
+
+@measure(INFO)
+def nli_groups(
+    model: InferenceView,
+    probe: Probe | str | Path = "gender-diverse-occupation",
+    *,
+    sample: int | None = SAMPLE,
+    seed: int = 0,
+) -> tuple[Measurement, ...]:
+    """Compare the groups of a probe by the probability of entailment and of contradiction.
+
+    Each word's probability is its mean over the other side of the probe, the phrases and the training seeds. Words are
+    permuted between groups for the p-values and resampled within groups for the intervals.
+
+    Args:
+        model: an NLI model or an ensemble of training seeds.
+        probe: a probe whose fillers on one side belong to two groups or more.
+        sample: number of pairs asked, drawn evenly over pairs of words; None asks all.
+        seed: seed of the sample, the permutations and the bootstrap.
+
+    Returns:
+        For each label the table of every two groups and that of each group against the rest, as one measurement each.
+
+    What it does not tell you: whether the model is right about anything. See `evenhand show nli-groups`.
+    """
+    run = probe_ensemble(model, probe, sample=sample, seed=seed)
+    hows: tuple[How, ...] = get_args(How)
+    scores = [(label, how) for label in get_args(GapLabel) for how in hows]
+    fields = {key: value for key, value in run.fields.items() if key != "note"}
+    if run.scores is None:
+        return tuple(
+            undefined(INFO.id, run.problem, run.coverage, score=f"{label}:{how}", **fields) for label, how in scores
+        )
+    asked, tables = run.scores.first.asked, [result.tables for result in run.scores.results]
+    results = []
+    for label, how in scores:
+        values = _by_group(asked, tables, LABELS.index(label))
+        if len(values) < 2:
+            reason = f"{fields['query']} has fewer than two groups of {FEWEST} words that the model knows"
+            results.append(undefined(INFO.id, reason, run.coverage, score=f"{label}:{how}", **fields))
+            continue
+        (summary,) = _table(values, how, label, run.coverage, fields).measurements()
+        left_out = [name for name in asked.groups if name not in values]
+        lost = f"left out, with fewer than {FEWEST} known words: {', '.join(left_out)}" if left_out else ""
+        note = "; ".join(filter(None, (run.fields["note"], summary.note, lost)))
+        details = {**run.details(), **summary.details, "left_out": left_out}
+        results.append(replace(summary, note=note, details=details))
+    return tuple(results)
+
+
+def _by_group(asked: Probe, tables: list[Tables], label: int) -> dict[str, Vector64]:
+    """Return the mean probability of each word by group, without words that were not asked and groups of one word."""
+    means = np.mean([_word_means(asked, table)[:, label] for table in tables], axis=0)
+    groups = {name: means[list(members)] for name, members in asked.groups.items()}
+    finite = {name: values[np.isfinite(values)] for name, values in groups.items()}
+    return {name: values for name, values in finite.items() if len(values) >= FEWEST}
+
+
+def _word_means(asked: Probe, tables: Tables) -> Any:
+    axis = 1 if asked.grouped == "premise" else 0
+    return divided(tables.words.sum(axis=axis), tables.word_counts.sum(axis=axis))
+
+
+def _table(
+    values: Mapping[str, Vector64], how: How, label: str, coverage: Coverage, fields: Mapping[str, Any]
+) -> GroupTable:
+    rows = []
+    if how == "pairwise":
+        compared = [(min(pair), max(pair), values[max(pair)]) for pair in combinations(values, 2)]
+    else:
+        compared = [(name, REST, np.concatenate([v for n, v in values.items() if n != name])) for name in values]
+    seed = int(fields["seed"])
+    for first, second, others in compared:
+        own = values[first]
+        test = permutation_test(own, others, alternative="two-sided", seed=seed)
+        difference = float(own.mean() - others.mean())
+        measurement = Measurement(
+            INFO.id, difference, len(own) + len(others), coverage, interval=_interval(own, others, seed),
+            p_value=test.p_value, score=label, positive=first, **fields,
+        )  # fmt: skip
+        rows.append((first, second, measurement))
+    return GroupTable(INFO.id, how, tuple(values), adjust_rows(rows), str(fields["query"]))
+
+
+def _interval(first: Vector64, second: Vector64, seed: int) -> Interval:
+    """Resample words within the two sides; None for fewer than three words on a side."""
+    if min(len(first), len(second)) < 3:
+        return None
+    draws = [side[resamples(len(side), seed=seed + n)].mean(axis=1) for n, side in enumerate((first, second))]
+    return interval(draws[0] - draws[1])

@@ -1,0 +1,121 @@
+"""Two-way tables: what a cell has beyond the sum of its row and its column, and a test of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.stats.bootstrap import Interval, interval, resamples
+
+NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
+CELLS_AT_ONCE = 4 << 20
+
+
+def interactions(means: Matrix64) -> Matrix64:
+    """Return what each cell mean has beyond the sum of its parts: m_ij - m_i. - m_.j + m_.. for (..., rows, columns).
+
+    The marginal means are unweighted means over cells, so that large cells do not decide what a row is like. Rows and
+    columns of the result add up to 0.
+
+    >>> interactions(np.array([[3.0, 1.0], [1.0, 1.0]])).tolist()
+    [[0.5, -0.5], [-0.5, 0.5]]
+    """
+    rows, columns = means.mean(axis=-1, keepdims=True), means.mean(axis=-2, keepdims=True)
+    return np.asarray(means - rows - columns + means.mean(axis=(-2, -1), keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class InteractionTest:
+    """The interaction of a two-way table.
+
+    Attributes:
+        means: mean of each cell (rows, columns).
+        expected: the sum of the two parts, m_i. + m_.j - m_..
+        effects: mean minus expected, in units of `deviation`.
+        intervals: of the effects, by cell.
+        deviation: pooled standard deviation within cells.
+        strength: square root of the mean squared effect; 0 where the parts add up.
+        p_value: of the hypothesis that the parts add up.
+    """
+
+    means: Matrix64
+    expected: Matrix64
+    effects: Matrix64
+    intervals: tuple[tuple[Interval, ...], ...]
+    deviation: float
+    strength: float
+    p_value: float
+
+
+def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_000, seed: int = 0) -> InteractionTest:
+    """Test whether the cells of a table are the sum of a row part and a column part.
+
+    The statistic is the sum of squared effects. Its null distribution permutes the residuals of the additive model over
+    all values (Freedman & Lane 1983), so that row and column differences of any size are allowed for; p = (b + 1) /
+    (m + 1). The intervals resample values within cells, with deviations scaled by sqrt(n / (n - 1)) because a small
+    sample spreads too little; the standard deviation stays that of the data.
+
+    Args:
+        cells: values of each cell, as rows of columns; two values or more each.
+        samples: number of permutations.
+        seed: seed of permutations and resamples.
+
+    Raises:
+        DegenerateError: If the values of no cell vary.
+    """
+    shape = (len(cells), len(cells[0]))
+    if min(shape) < 2 or any(len(row) != shape[1] for row in cells):
+        raise UsageError(f"an interaction needs a full table of two rows and two columns or more, got {shape}")
+    flat = [np.asarray(values, dtype=np.float64) for row in cells for values in row]
+    sizes = np.array([len(values) for values in flat])
+    if sizes.min() < 2:
+        raise UsageError(f"a cell has {sizes.min()} values", hint="each cell needs two values or more")
+    if samples < 1:
+        raise UsageError(f"samples must be at least 1, got {samples}")
+    values = np.concatenate(flat)
+    means = np.array([part.mean() for part in flat]).reshape(shape)
+    within = sum(float(((part - part.mean()) ** 2).sum()) for part in flat)
+    deviation = float(np.sqrt(within / (len(values) - len(flat))))
+    if deviation <= NO_SPREAD * max(float(np.abs(values).max()), 1e-300):
+        raise DegenerateError("the values do not vary within cells", hint="an interaction is measured against that")
+    raw = interactions(means)
+    expected = means - raw
+    residuals = values - np.repeat(expected.ravel(), sizes)
+    starts = np.cumsum(sizes) - sizes
+    observed = _statistic(residuals[None], starts, sizes, shape)[0]
+    rng = np.random.default_rng(seed)
+    hits, step = 0, max(1, CELLS_AT_ONCE // len(values))
+    for start in range(0, samples, step):
+        count = min(step, samples - start)
+        shuffled = rng.permuted(np.broadcast_to(residuals, (count, len(residuals))), axis=1)
+        hits += int(np.count_nonzero(_statistic(shuffled, starts, sizes, shape) >= observed * (1 - 1e-12)))
+    effects = raw / deviation
+    return InteractionTest(
+        means, expected, effects, _intervals(flat, shape, deviation, seed), deviation,
+        float(np.sqrt((effects**2).mean())), (hits + 1) / (samples + 1),
+    )  # fmt: skip
+
+
+def _statistic(values: Matrix64, starts: Rows, sizes: Rows, shape: tuple[int, int]) -> Vector64:
+    """Return the sum of squared effects of each row of values, over the variance within cells."""
+    means = np.add.reduceat(values, starts, axis=1) / sizes
+    squares = np.add.reduceat(values**2, starts, axis=1) - sizes * means**2
+    variance = squares.sum(axis=1) / (values.shape[1] - len(sizes))
+    effects = interactions(means.reshape(-1, *shape))
+    return np.asarray((effects**2).sum(axis=(1, 2)) / np.maximum(variance, 1e-300))
+
+
+def _intervals(
+    cells: Sequence[Vector64], shape: tuple[int, int], deviation: float, seed: int
+) -> tuple[tuple[Interval, ...], ...]:
+    columns = []
+    for number, values in enumerate(cells):
+        size = len(values)
+        spread = (values - values.mean()) * np.sqrt(size / (size - 1))
+        columns.append(values.mean() + spread[resamples(size, seed=seed + number)].mean(axis=1))
+    drawn = interactions(np.stack(columns, axis=1).reshape(-1, *shape)) / deviation
+    return tuple(tuple(interval(drawn[:, row, column]) for column in range(shape[1])) for row in range(shape[0]))

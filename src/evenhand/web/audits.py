@@ -1,0 +1,200 @@
+"""Audits that the page starts: one at a time, each in a process of its own that can be stopped."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Literal
+
+from evenhand.errors import EvenhandError, InputMissingError
+from evenhand.measures import Measurement
+from evenhand.report import numbers
+from evenhand.web.limits import PageLimits
+from evenhand.web.worker import BusyError
+
+State = Literal["running", "done", "cancelled", "failed"]
+REMEMBERED = 20  # audits whose page can still be opened
+HEARTBEAT = 0.25  # seconds between two looks at the clock
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What is audited. It is sent to another process, which opens the subject again."""
+
+    subject: str
+    """Its address."""
+    options: dict[str, Any]
+    name: str
+    concept: str
+    methods: tuple[str, ...]
+    measures: tuple[str, ...]
+    folder: Path
+    seed: int = 0
+
+
+@dataclass
+class AuditJob:
+    """An audit and what has arrived of it."""
+
+    id: str
+    request: AuditRequest
+    state: State = "running"
+    message: str = ""
+    done: int = 0
+    total: int = 0
+    what: str = "starting"
+    cells: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    """Row, stage, and the cell as text: the value, and what belongs to it."""
+    version: int = 0
+    """Grows with each change."""
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages in the order they began."""
+        return list(dict.fromkeys(stage for row in self.cells.values() for stage in row))
+
+
+class AuditDesk:
+    """Starts audits, follows them and stops them."""
+
+    def __init__(self, limits: PageLimits) -> None:
+        self._limits = limits
+        self._jobs: OrderedDict[str, AuditJob] = OrderedDict()
+        self._lock = threading.Lock()
+        self._process: BaseProcess | None = None
+
+    @property
+    def running(self) -> AuditJob | None:
+        """The audit that runs now."""
+        return next((job for job in self._jobs.values() if job.state == "running"), None)
+
+    def get(self, id: str) -> AuditJob:
+        """Return an audit by its id."""
+        if id not in self._jobs:
+            raise InputMissingError("there is no such audit", hint="finished audits are in the list of runs")
+        return self._jobs[id]
+
+    def start(self, request: AuditRequest) -> AuditJob:
+        """Start an audit; raise `BusyError` while another one runs."""
+        with self._lock:
+            if self.running:
+                raise BusyError("an audit is running", hint="wait for it, or stop it")
+            job = AuditJob(secrets.token_hex(8), request)
+            self._jobs[job.id] = job
+            while len(self._jobs) > REMEMBERED:
+                self._jobs.popitem(last=False)
+            context = get_context("spawn")
+            receiving, sending = context.Pipe(duplex=False)
+            self._process = context.Process(target=run_audit, args=(sending, request), daemon=True)
+            self._process.start()
+            sending.close()
+        threading.Thread(target=self._follow, args=(job, receiving, self._process), daemon=True).start()
+        return job
+
+    def cancel(self, id: str) -> AuditJob:
+        """Stop an audit; finished cells stay in its folder."""
+        job = self.get(id)
+        with self._lock:
+            if job.state == "running":
+                self._end(job, "cancelled", "stopped; finished cells are kept in its folder")
+                if self._process:
+                    self._process.terminate()
+        return job
+
+    def close(self) -> None:
+        """Stop what runs."""
+        if job := self.running:
+            self.cancel(job.id)
+
+    def _follow(self, job: AuditJob, receiving: Connection, process: BaseProcess) -> None:
+        """Receive the messages of an audit until it ends or its time is over."""
+        deadline = time.monotonic() + self._limits.audit_seconds
+        try:
+            while job.state == "running":
+                if receiving.poll(HEARTBEAT):
+                    self._receive(job, receiving.recv())
+                elif time.monotonic() > deadline:
+                    self._end(job, "failed", f"stopped after {self._limits.audit_seconds:g} seconds, the limit here")
+                elif not process.is_alive() and not receiving.poll(HEARTBEAT):
+                    raise EOFError
+        except (EOFError, OSError):
+            self._end(job, "failed", "the process of the audit ended early")
+        process.terminate()
+        process.join()
+        receiving.close()
+
+    def _receive(self, job: AuditJob, message: tuple[str, Any]) -> None:
+        kind, content = message
+        if kind == "progress":
+            job.done, job.total, job.what = content
+        elif kind == "cell":
+            stage, rows = content
+            for label, text in rows:
+                job.cells.setdefault(label, {})[stage] = text
+        else:
+            self._end(job, kind, content)
+        job.version += 1
+
+    def _end(self, job: AuditJob, state: Any, message: str) -> None:
+        if job.state == "running":
+            job.state, job.message = state, message
+            job.version += 1
+
+
+def new_folder(home: Path, subject: str, concept: str) -> Path:
+    """Return a folder for a new run, named after what is audited and when."""
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in subject).strip("-")[:40]
+    stamp = datetime.now(tz=UTC).strftime("%Y%m%d-%H%M%S")
+    return home / f"{plain or 'subject'}-{concept}-{stamp}"
+
+
+def _shown(measurement: Measurement) -> tuple[str, str]:
+    """Return the value as text, and interval, p-value and mark."""
+    if measurement.value is None:
+        return "undefined", measurement.reason
+    parts = (numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement))
+    return numbers.number(measurement.value), " ".join(filter(None, parts))
+
+
+def run_audit(sending: Connection, request: AuditRequest) -> None:
+    """Run an audit in this process, and send what happens."""
+    from evenhand.audit import Plan
+    from evenhand.audit.cells import Cell
+    from evenhand.audit.plan import Question
+    from evenhand.audit.runner import run
+    from evenhand.subjects import open_subject
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal ends the server, which ends this process
+
+    def arrived(subject: str, stage: str, question: Question, cell: Cell) -> None:
+        rows = [(question.label(m.score), _shown(m)) for m in cell.measurements]
+        sending.send(("cell", (stage, rows)))
+
+    try:
+        subject = open_subject(request.subject, **request.options)
+        subject.name = request.name
+        plan = Plan.default(
+            [subject], methods=request.methods, only=request.measures, concept=request.concept, seed=request.seed,
+            skip_failing=True,
+        )  # fmt: skip
+        audit = run(
+            [subject], plan, folder=request.folder, arrived=arrived,
+            given={"methods": list(request.methods), "measures": list(request.measures)},
+            progress=lambda done, total, what: sending.send(("progress", (done, total, what))),
+        )  # fmt: skip
+        audit.save(request.folder)
+        sending.send(("done", ""))
+    except EvenhandError as error:
+        sending.send(("failed", str(error.message)))
+    except Exception as error:
+        sending.send(("failed", f"an unexpected error: {type(error).__name__}"))
+        raise

@@ -1,0 +1,101 @@
+"""Run the Python and shell blocks of a Markdown page from top to bottom, as a reader would type them.
+
+A block that cannot run in the tests has a comment above it that says why: `<!-- not run: needs SNLI -->`. A page that
+takes long has `<!-- slow page -->` in it and runs with `-m slow`. A trailing comment of a `print` is its expected output.
+A block whose first line is `# file: NAME` is written to that file.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from evenhand.cli import app
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
+SHELL = ("sh", "console", "bash")
+EXPECTED = re.compile(r"^\s*print\(.*\)  # (.*)$")
+NAMED = re.compile(r"# file: (\S+)\n")
+EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, the line it starts at, and why it is not run."""
+
+    language: str
+    code: str
+    line: int
+    reason: str
+
+    @property
+    def runs(self) -> bool:
+        return not self.reason and self.language in ("python", *SHELL)
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found["language"], found["code"], text.count("\n", 0, found.start("code")) + 1, found["reason"] or "")
+        for found in BLOCK.finditer(text)
+    ]
+
+
+def commands(code: str) -> list[str]:
+    """Return the commands of a shell block; in a console block other lines are output."""
+    lines = code.replace("\\\n", " ").splitlines()
+    if any(line.startswith("$ ") for line in lines):
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def run_page(page: Path) -> None:
+    """Run all blocks of a page in the working directory. Python blocks share their names, as in a notebook."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        named = NAMED.match(block.code)
+        if named:
+            Path(named[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(named[1]).write_text(block.code, encoding="utf-8")
+        if block.runs and block.language == "python":
+            run_python(block, page, names)
+        elif block.runs:
+            for line in commands(block.code):
+                run_command(line, page)
+
+
+def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
+    """Run a block and compare what it prints with the comments behind the calls of `print`."""
+    source = page.read_text(encoding="utf-8").splitlines()
+
+    def checked_print(*values: object, **options: object) -> None:
+        line = sys._getframe(1).f_lineno
+        expected = EXPECTED.match(source[line - 1])
+        printed = " ".join(map(str, values))
+        if expected:
+            assert printed == expected[1], f"{page.name}, line {line}: printed {printed!r}, page says {expected[1]!r}"
+
+    names["print"] = checked_print
+    code = "\n" * (block.line - 1) + block.code
+    exec(compile(code, str(page), "exec"), names)
+
+
+def run_command(line: str, page: Path) -> None:
+    """Run a command of evenhand, or a Python script; `# exit code 3` behind it is its expected exit code."""
+    expected = EXIT_CODE.search(line)
+    arguments = shlex.split(line, comments=True)
+    if arguments[0] == "python":
+        script = Path(arguments[1])
+        exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
+        return
+    assert arguments[0] == "evenhand", f"{page.name}: {line!r} is no command of evenhand; say why it is not run"
+    result = CliRunner().invoke(app, arguments[1:], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    wanted = int(expected[1]) if expected else 0
+    assert result.exit_code == wanted, f"{page.name}: {line}\n{result.output}\n{result.exception!r}"
