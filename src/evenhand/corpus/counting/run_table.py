@@ -1,8 +1,8 @@
-"""An exact hash table from runs of bytes to numbers, in which a whole array of runs is looked up at once.
+"""An exact table from runs of bytes to numbers, in which a whole array of runs is looked up at once.
 
 The key of a run of up to eight bytes is these bytes. That of a longer run is a hash of its bytes, which are compared
-too, so that a look-up never gives the number of another run. A run whose slot is taken stands in one of the next slots,
-or is not kept.
+too, so that a look-up never gives the number of another run. A key has one slot of a hash table. If that is taken, the
+key stands in a sorted list: a fixed number of array operations finds any key, whatever slots the keys of a text have.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from evenhand.arrays import Rows
 from evenhand.corpus.counting.byte_runs import Runs
 
 Keys = NDArray[np.uint64]  # (runs,)
-Columns = NDArray[np.uint64]  # (COLUMNS, long runs): eight bytes a column, zeros behind the run
+Columns = NDArray[np.uint64]  # (COLUMNS, runs): eight bytes a column, zeros behind the run
 UNKNOWN = -1
 WIDTH = 8  # bytes in a column
 COLUMNS = 3
 LONGEST = COLUMNS * WIDTH  # `byte_runs.PADDING` has room for it
 FEWEST_SLOTS, MOST_SLOTS = 14, 20  # powers of two
-PROBES = 32
+BLOCK = 1 << 14  # runs looked up together: arrays of this length stay in the cache of a core
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads keys over the upper bits of a product
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(WIDTH + 1)], dtype=np.uint64)
 # No byte of UTF-8 has these values, so that no short run has such a key.
@@ -36,28 +36,38 @@ class RunTable:
 
     def find(self, runs: Runs) -> Rows:
         """Return the number of each run, or `UNKNOWN`."""
+        numbers = np.empty(len(runs.starts), dtype=np.intp)
+        for start in range(0, len(numbers), BLOCK):
+            block = slice(start, start + BLOCK)
+            numbers[block] = self._find(runs.chosen(block))
+        return numbers
+
+    def _find(self, runs: Runs) -> Rows:
         keys, long, columns = self._keys_of(runs)
-        slots = self._slots_of(keys)
-        numbers = self._numbers.take(slots, mode="clip")
+        places = self._places_of(keys)
+        numbers = self._numbers.take(places, mode="clip")
         differ = runs.lengths.take(long) > LONGEST
-        slots = slots.take(long)
+        places = places.take(long)
         for stored, wanted in zip(self._columns, columns, strict=True):
-            differ |= stored.take(slots, mode="clip") != wanted
+            differ |= stored.take(places, mode="clip") != wanted
         numbers[long[differ]] = UNKNOWN
         return numbers
 
     def add(self, runs: Runs, numbers: Rows) -> None:
-        """Keep the numbers of runs of at most `LONGEST` bytes as far as there is room."""
+        """Keep the numbers of different runs of at most `LONGEST` bytes, as far as there is room."""
         keys, long, long_columns = self._keys_of(runs)
         columns = np.zeros((COLUMNS, len(keys)), dtype=np.uint64)
         columns[:, long] = long_columns
-        if 2 * (self._used + len(keys)) > 1 << self._bits and self._bits < MOST_SLOTS:
-            self._grow(self._used + len(keys))
-        room = (1 << self._bits) // 2 - self._used
-        self._place(keys[:room], numbers[:room], columns[:, :room])
+        # Of long runs with the same key, only the first is kept.
+        new = np.sort(np.unique(keys, return_index=True)[1])
+        new = new[self._numbers[self._places_of(keys[new])] == UNKNOWN]
+        if 2 * (self._used + len(new)) > 1 << self._bits and self._bits < MOST_SLOTS:
+            self._grow(self._used + len(new))
+        new = new[: (1 << self._bits) // 2 - self._used]
+        self._place(keys[new], numbers[new], columns[:, new])
 
     def distinct(self, runs: Runs) -> tuple[Rows, Rows]:
-        """Return the places of all different runs in order, and for each run its index among these.
+        """Return the indices of all different runs in order, and for each run its position among these.
 
         Runs of more than `LONGEST` bytes, and long runs with the hash of another one, all count as different.
         """
@@ -73,48 +83,60 @@ class RunTable:
         return first[order], np.argsort(order)[inverse]
 
     def _make(self, bits: int) -> None:
-        self._bits, self._used = bits, 0
-        self._nowhere = (1 << bits) + PROBES  # a slot that stays free; the search from the last but PROBES may go on
+        """Make an empty table: slots, half as many places for the sorted list, and one place that stays empty."""
+        self._bits, self._used, self._listed = bits, 0, 0
+        self._nowhere = (1 << bits) + (1 << bits) // 2
         self._keys: Keys = np.zeros(self._nowhere + 1, dtype=np.uint64)
         self._numbers = np.full(self._nowhere + 1, UNKNOWN, dtype=np.intp)
         self._columns: Columns = np.zeros((COLUMNS, self._nowhere + 1), dtype=np.uint64)
 
     def _grow(self, wanted: int) -> None:
         taken = np.flatnonzero(self._numbers != UNKNOWN)
-        taken = taken[np.argsort(self._numbers[taken])]  # the words that came first are frequent: they get their slots
+        taken = taken[np.argsort(self._numbers[taken])]  # words that came first are frequent, so they get their slots
         content = self._keys[taken], self._numbers[taken], self._columns[:, taken]
         self._make(min((2 * wanted - 1).bit_length(), MOST_SLOTS))
         self._place(*content)
 
     def _place(self, keys: Keys, numbers: Rows, columns: Columns) -> None:
-        """Put keys into free slots; a key that is in the table, or finds no free slot, is left out."""
-        while len(keys):
-            slots = self._slots_of(keys)
-            free = np.flatnonzero((self._numbers[slots] == UNKNOWN) & (slots != self._nowhere))
-            taken, first = np.unique(slots[free], return_index=True)  # of several keys, the first gets the slot
-            placed = free[first]
-            self._keys[taken], self._numbers[taken] = keys[placed], numbers[placed]
-            self._columns[:, taken] = columns[:, placed]
-            self._used += len(taken)
-            rest = np.setdiff1d(free, placed, assume_unique=True)
-            keys, numbers, columns = keys[rest], numbers[rest], columns[:, rest]
+        """Put keys that are not in the table into free slots and into the sorted list."""
+        slots = self._slots_of(keys)
+        free = np.flatnonzero(self._numbers[slots] == UNKNOWN)
+        taken, first = np.unique(slots[free], return_index=True)
+        placed = free[first]
+        self._keys[taken], self._numbers[taken] = keys[placed], numbers[placed]
+        self._columns[:, taken] = columns[:, placed]
+        rest = np.ones(len(keys), dtype=bool)
+        rest[placed] = False
+        keys, numbers, columns = keys[rest], numbers[rest], columns[:, rest]
+        order, places = np.argsort(keys), self._list()
+        before = np.searchsorted(self._keys[places], keys[order])
+        merged = slice(places.start, places.stop + len(keys))
+        self._keys[merged] = np.insert(self._keys[places], before, keys[order])
+        self._numbers[merged] = np.insert(self._numbers[places], before, numbers[order])
+        self._columns[:, merged] = np.insert(self._columns[:, places], before, columns[:, order], axis=1)
+        self._used += len(taken) + len(keys)
+        self._listed += len(keys)
+
+    def _list(self) -> slice:
+        """Return the places of the sorted list."""
+        return slice(1 << self._bits, (1 << self._bits) + self._listed)
+
+    def _places_of(self, keys: Keys) -> Rows:
+        """Return the place of each key, or `_nowhere`; a key of 0 may have an empty place instead."""
+        places = self._slots_of(keys)
+        rest = np.flatnonzero(self._keys.take(places, mode="clip") != keys)
+        keys, listed = keys.take(rest), self._list()
+        found = listed.start + np.searchsorted(self._keys[listed], keys)
+        found[self._keys.take(found, mode="clip") != keys] = self._nowhere
+        places[rest] = found
+        return places
 
     def _slots_of(self, keys: Keys) -> Rows:
-        """Return the slot of each key, or a free one where it might stand, or `_nowhere`."""
         hashes = keys * _MULTIPLIER
         hashes ^= hashes >> np.uint64(32)
         hashes *= _MULTIPLIER
         hashes >>= np.uint64(64 - self._bits)
-        slots: Rows = hashes.view(np.int64)
-        rest = np.flatnonzero(self._keys.take(slots, mode="clip") != keys)
-        for _ in range(PROBES):
-            rest = rest[self._numbers[slots[rest]] != UNKNOWN]  # a free slot ends the search
-            if not len(rest):
-                return slots
-            slots[rest] += 1
-            rest = rest[self._keys[slots[rest]] != keys[rest]]
-        slots[rest] = self._nowhere
-        return slots
+        return hashes.view(np.int64)
 
     def _keys_of(self, runs: Runs) -> tuple[Keys, Rows, Columns]:
         """Return the key of each run, which runs are long, and the bytes of these."""
