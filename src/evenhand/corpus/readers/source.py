@@ -193,7 +193,8 @@ class Corpus:
                     return
                 for fragment in read(stream, span.name, self.options, log):
                     yield fragment
-                    documents, closed = documents + fragment.count(END), fragment.endswith(END)
+                    if self.skip_bad:
+                        documents, closed = documents + fragment.count(END), fragment.endswith(END)
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
                 raise with_skip_hint(error) from error
