@@ -185,12 +185,13 @@ def _accuracy(vectors: Vectors, axis: subspaces.Subspace, halves: list[list[Any]
 
 
 def _forms(vectors: Vectors, code: str, reference: Vectors | None) -> dict[str, Any]:
-    difference, lean = measures.mweat(
+    difference, lean, imbalance = measures.mweat(
         vectors, f"occupation-forms-{code}", concept=f"gender-{code}", reference=reference, seed=SEED
     )
     return {
         "difference": _plain(difference),
         "lean": _plain(lean),
+        "imbalance": _plain(imbalance),
         "separation": lean.details["separation"],
         "sum": difference.details["sum"],
         "lost": lean.details["pairs_lost"],
@@ -305,15 +306,25 @@ def _grammar_table(results: dict[str, Any]) -> str:
 
 def _forms_table(results: dict[str, Any]) -> str:
     rows = [
-        ["language", "vectors", "difference", "lean", "p of lean", "separation", "WEAT d of both forms", "pairs (lost)"]
+        [
+            "language",
+            "vectors",
+            "difference",
+            "lean",
+            "p of lean",
+            "imbalance",
+            "separation",
+            "WEAT d of both forms",
+            "pairs (lost)",
+        ]
     ]
     for code, values in results.items():
         for when, name in (("before", "as they are"), ("after", "without grammar")):
             one = values[when]
             pairs = f"{one['lean']['n']} ({len(one['lost'])})"
-            cells = [_cell(one["difference"]), _cell(one["lean"]), _p(one["lean"]["p"]), f"{one['separation']:.3f}"]
-            rows.append([code, name, *cells, _cell(values["weat"][when]), pairs])
-    return _markdown(rows, "l l r r r r r r")
+            cells = [_cell(one["difference"]), _cell(one["lean"]), _p(one["lean"]["p"]), _cell(one["imbalance"])]
+            rows.append([code, name, *cells, f"{one['separation']:.3f}", _cell(values["weat"][when]), pairs])
+    return _markdown(rows, "l l r r r r r r r")
 
 
 def _side_table(results: dict[str, Any]) -> str:

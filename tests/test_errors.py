@@ -11,6 +11,7 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 EXIT_CODES = {
     "EvenhandError": 1,
     "DegenerateError": 1,
+    "TextTooLongError": 2,
     "MissingExtraError": 1,
     "OutputError": 1,
     "UsageError": 2,

@@ -40,7 +40,8 @@ def test_group_words_follow_the_case_of_their_language(tmp_path: Path):
 
 def test_a_french_concept_counts_french_words(tmp_path: Path):
     path = tmp_path / "texte.txt"
-    path.write_text("L'infirmière est une femme.\nL'ingénieur est un homme.\n" * 30, encoding="utf-8")
+    texts = ("L'infirmière est une femme.\n", "L'ingénieur est un homme.\n")
+    path.write_text("".join(text * 30 for text in texts), encoding="utf-8")
     mu, _ = eh.measures.corpus_bias(path, concept="gender-fr", permutations=0)
     assert mu.params["tokenizer"] == "language:fr"
     assert {"infirmière", "ingénieur"} <= {item["word"] for item in mu.items}
@@ -50,6 +51,6 @@ def test_japanese_text_has_no_blanks(tmp_path: Path):
     pytest.importorskip("fugashi")
     pytest.importorskip("unidic_lite")
     path = tmp_path / "text.txt"
-    path.write_text("女性は歌手です。\n男性は教授です。\n" * 30, encoding="utf-8")
+    path.write_text("女性は歌手です。\n" * 30 + "男性は教授です。\n" * 30, encoding="utf-8")
     mu, _ = eh.measures.corpus_bias(path, concept="gender-ja", permutations=0)
     assert {"歌手", "教授"} <= {item["word"] for item in mu.items}

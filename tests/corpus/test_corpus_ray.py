@@ -79,7 +79,13 @@ def test_scores_in_two_processes_equal_those_of_one(folder, reach):
 
 
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("reach", REACHES.values(), ids=REACHES)
+@pytest.mark.parametrize(
+    "reach",
+    [
+        pytest.param(reach, marks=pytest.mark.slow, id=id) if "decay" in id else pytest.param(reach, id=id)
+        for id, reach in REACHES.items()
+    ],
+)
 def test_scores_on_ray_equal_those_of_one_process(folder, ray_engine, reach):
     same(scored(folder, "local", **reach), scored(folder, ray_engine, **reach))
 

@@ -13,6 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "audit.md").read_text(en
 BLOCKS = re.findall(r"```(toml|sh|python)\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for language, text in BLOCKS:

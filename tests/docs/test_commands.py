@@ -33,6 +33,8 @@ COMMANDS = sorted({(page.relative_to(ROOT).as_posix(), line) for page in PAGES f
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
 def test_the_command_exists(page: str, line: str) -> None:
     arguments = [part for part in shlex.split(line, comments=True)[1:] if part not in ("...", "…")]
+    if "--show-completion" in arguments:
+        pytest.skip("asks which shell runs the tests, and sh has no completion")
     result = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     verb = arguments[0] if not arguments[0].startswith("-") else ""

@@ -189,10 +189,12 @@ def run_script(mode: str, mark: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_stdout_holds_nothing_but_the_document_when_a_worker_dies(tmp_path):
     assert run_script("dies", tmp_path / "mark") == "[1, 2]\n"
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_killed_is_an_error_at_once(tmp_path):
     """Ray itself would retry for minutes."""
     pytest.importorskip("psutil")

@@ -19,6 +19,7 @@ from pathlib import Path
 import fuzz_seeds as seeds
 
 from evenhand.errors import EvenhandError
+from evenhand.printable import UNSAFE
 
 Read = Callable[[Path], object]
 LONGEST_MESSAGE = 5000
@@ -71,8 +72,8 @@ class Target:
                 message = str(error)
                 if len(message) > LONGEST_MESSAGE:
                     raise AssertionError(f"a message of {len(message)} characters: {message[:200]}") from error
-                if bad := next((c for c in message if not c.isprintable() and c not in "\n\t"), ""):
-                    raise AssertionError(f"a message holds {bad!r}: {message[:200]!r}") from error
+                if bad := UNSAFE.search(message):
+                    raise AssertionError(f"a message holds {bad[0]!r}: {message[:200]!r}") from error
                 message.encode()  # no lone surrogates
                 return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -54,13 +55,20 @@ def test_the_seeded_methods_are_those_with_random_steps() -> None:
     assert {id for id in ids("vectors") if get(id).is_seeded()} == SEEDED
 
 
-@pytest.mark.parametrize("id", METHODS)
+COSTLY = ("gp", "double-hard")  # their fits take seconds
+
+
+def marked(ids: Iterable[str]) -> list[object]:
+    return [pytest.param(id, marks=pytest.mark.slow) if id in COSTLY else id for id in ids]
+
+
+@pytest.mark.parametrize("id", marked(METHODS))
 def test_the_seed_changes_the_map_of_seeded_methods_only(id: str) -> None:
     digests = {fitted(id, seed).digest for seed in (0, 1, 2, 3)}
     assert (len(digests) > 1) == (id in SEEDED)
 
 
-@pytest.mark.parametrize("id", METHODS)
+@pytest.mark.parametrize("id", marked(METHODS))
 def test_the_same_seed_gives_the_same_bytes(id: str) -> None:
     once = fitted(id, 1)  # skips where an optional package is missing
     again = get(id)(**PARAMS.get(id, {})).fit(vectors(), eh.concept("gender"), seed=1)
@@ -68,7 +76,7 @@ def test_the_same_seed_gives_the_same_bytes(id: str) -> None:
     assert again(vectors()).matrix.tobytes() == once(vectors()).matrix.tobytes()
 
 
-@pytest.mark.parametrize("id", sorted(SEEDED & set(METHODS)))
+@pytest.mark.parametrize("id", marked(sorted(SEEDED & set(METHODS))))
 def test_the_seed_of_fit_wins_over_the_field_and_is_recorded(id: str) -> None:
     method = get(id)(**PARAMS.get(id, {}), seed=2)
     vm = fitted(id, 1)

@@ -10,6 +10,7 @@ from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
 from evenhand.report.findings import Finding, findings
+from evenhand.report.scorecard import score_card
 from evenhand.report.terminal import fold_label
 from evenhand.stats.multiplicity import holm, two_sided_p
 
@@ -70,24 +71,63 @@ def test_p_values_are_corrected_over_the_family() -> None:
 
 def test_no_difference_is_said() -> None:
     record = audit({"weat-6": (score("weat", 1.0, 0.5, p_value=0.01), score("weat", 0.8, 0.5, p_value=0.03))})
-    assert sentences(record, "change") == ["linear changes none of 1 bias score beyond the intervals."]
+    assert sentences(record, "change") == ["linear changes none of 1 bias score significantly."]
 
 
 def test_an_improvement_is_said_with_both_values() -> None:
     record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.25, 0.2, p_value=0.3))})
     assert sentences(record, "change") == [
-        "linear improves 1 of 1 bias score beyond the intervals. "
-        "Clearest change: weat-6 from 1.50 to 0.250 [0.050, 0.450]."
+        "linear improves 1 of 1 bias score significantly. Clearest change: weat-6 from 1.50 to 0.250 [0.050, 0.450]."
     ]
     assert sentences(record, "left") == ["After linear, none of 1 test differs from no bias beyond chance."]
 
 
 def test_a_change_of_sign_inside_the_noise_is_no_reversal() -> None:
     noisy = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", -0.3, 0.6, p_value=0.5))})
-    assert "reverses" not in sentences(noisy, "change")[0]
+    assert "the sign" not in sentences(noisy, "change")[0]
     sure = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", -1.3, 0.3, p_value=0.002))})
-    assert "reverses 1" in sentences(sure, "change")[0]
+    assert "changes the sign of 1" in sentences(sure, "change")[0]
     assert "improves 0" in sentences(sure, "change")[0]
+
+
+def test_crossing_zero_is_no_improvement_unless_the_distance_falls_surely() -> None:
+    """From 1.2 to -0.8 the value changes for sure, and its distance from 0 does not."""
+    crossed = audit({"weat-6": (score("weat", 1.2, 0.4, p_value=0.001), score("weat", -0.8, 0.9, p_value=0.1))})
+    assert sentences(crossed, "change") == ["linear changes none of 1 bias score significantly."]
+    nearer = audit({"weat-6": (score("weat", 1.2, 0.1, p_value=0.001), score("weat", -0.1, 0.2, p_value=0.6))})
+    assert "improves 1 of 1" in sentences(nearer, "change")[0]
+
+
+def test_scores_that_fall_by_construction_are_no_improvement() -> None:
+    rows = {
+        "weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.2, 0.2, p_value=0.3)),
+        "recoverability": (score("recoverability", 1.0, 0.0), score("recoverability", 0.8, 0.01)),
+    }
+    assert sentences(audit(rows), "change")[0].startswith("linear improves 1 of 1 bias score significantly.")
+    card = {line.row.label: line for line in score_card(audit(rows))}
+    assert [cell.state for cell in card["recoverability"].cells.values()] == ["value", "bias"]
+    assert [cell.state for cell in card["weat-6"].cells.values()] == ["bias", "better"]
+
+
+def test_moved_neighbours_are_no_loss_of_quality() -> None:
+    rows = {
+        "similarity:men": (score("similarity", 0.7, 0.05), score("similarity", 0.69, 0.05)),
+        "retention": (score("retention", 1.0, 0.0), score("retention", 0.9, 0.01, reading="90 % stay")),
+    }
+    (cost,) = sentences(audit(rows), "cost")
+    assert cost.startswith("No significant loss of quality")
+    assert cost.endswith("After linear, 90 % stay.")
+
+
+def test_a_control_that_changes_is_marked_as_such() -> None:
+    rows = {
+        "weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.2, 0.2, p_value=0.3)),
+        "weat-1": (score("weat", 1.5, 0.1, p_value=1e-4), score("weat", 0.9, 0.1, p_value=1e-3)),
+        "weat-2": (score("weat", 1.5, 0.1, p_value=1e-4), score("weat", 1.45, 0.1, p_value=1e-3)),
+    }
+    card = {line.row.label: line for line in score_card(audit(rows))}
+    assert [line.is_control for line in card.values()] == [False, True, True]
+    assert [card[label].cells["linear"].state for label in ("weat-1", "weat-2")] == ["changed", "unclear"]
 
 
 def test_an_undefined_value_is_no_success() -> None:
@@ -130,7 +170,7 @@ def test_controls_about_something_else_are_not_bias_of_the_concept() -> None:
     ("after", "expected"),
     [
         (0.5, "Quality falls: linear lowers similarity:men from 0.700 to 0.500 [0.450, 0.550]: rho."),
-        (0.69, "No method costs quality beyond the intervals (similarity:men); small sets can miss a small cost."),
+        (0.69, "No significant loss of quality (similarity:men); small sets can miss a small cost."),
     ],
 )
 def test_cost(after: float, expected: str) -> None:
@@ -156,7 +196,7 @@ def test_many_methods_do_not_crowd_out_what_they_cost() -> None:
 def test_methods_that_change_nothing_share_a_sentence() -> None:
     cells = [score("weat", 1.0, 0.5, p_value=0.01), *(score("weat", 0.9, 0.5, p_value=0.02) for _ in range(2))]
     record = audit({"weat-6": tuple(cells)}, (ORIGINAL, "soft", "random"))
-    assert sentences(record, "change") == ["soft and random change none of 1 bias score beyond the intervals."]
+    assert sentences(record, "change") == ["soft and random change none of 1 bias score significantly."]
 
 
 def test_at_most_ten_sentences_and_all_kinds_in_order() -> None:

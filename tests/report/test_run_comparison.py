@@ -60,21 +60,21 @@ def sentences(kind: str, **runs: Audit) -> list[str]:
 def test_a_sure_difference_is_said_with_both_values() -> None:
     found = sentences("change", old=audit({"weat-6": 1.5, "weat-7": 0.5}), new=audit({"weat-6": 0.4, "weat-7": 0.52}))
     assert found == [
-        "new against old, 2 bias scores: better in 1, no sure difference in 1. "
+        "new against old, 2 bias scores: better in 1, no significant difference in 1. "
         "Better: weat-6 0.400 [0.300, 0.500], 1.50 in old."
     ]
 
 
 def test_worse_and_reversed_are_told_apart() -> None:
     (found,) = sentences("change", a=audit({"weat-6": 0.5, "weat-7": 1.0}), b=audit({"weat-6": 1.5, "weat-7": -1.0}))
-    assert "worse in 1, on the other side in 1" in found
+    assert "worse in 1, with the other sign in 1" in found
     assert "Worse: weat-6 1.50" in found
-    assert "On the other side: weat-7 -1.00" in found
+    assert "With the other sign: weat-7 -1.00" in found
 
 
 def test_no_difference_is_no_proof_of_equality() -> None:
     assert sentences("change", a=audit({"weat-6": 1.0}), b=audit({"weat-6": 1.05})) == [
-        "b and a do not differ beyond the intervals in 1 bias score. They may still differ."
+        "b and a do not differ significantly in 1 bias score. They may still differ."
     ]
     assert sentences("change", a=audit({"weat-6": 1.0}), b=audit({"weat-6": 1.0})) == [
         "b and a have the same values in 1 bias score."

@@ -168,6 +168,7 @@ def test_a_cluster_scores_as_one_process_before_and_after_a_change(
         remote.view("sentences").encode(TEXTS, layer=9)
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("ray")
 def test_the_command_line_on_a_cluster(tiny_folder: Folder, ray_engine: RayEngine) -> None:
     list(ray_engine.map(str, [1]))  # the cluster that the command then finds

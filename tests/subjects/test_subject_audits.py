@@ -94,9 +94,9 @@ def test_a_causal_language_model_offers_vectors_likelihood_and_text(language_mod
 
 
 def test_several_kinds_in_one_audit_ask_each_what_it_offers(language_model: Path, corpus: Path) -> None:
-    audit = eh.Audit.run(
-        ["glove-embedded", f"hf:{language_model}", f"corpus:{corpus}"], measures=["direct-bias", "corpus-bias"]
-    )
+    model = eh.open(f"hf:{language_model}", samples=4, tokens=20)
+    measures = ["direct-bias", "corpus-bias"]
+    audit = eh.Audit.run(["glove-embedded", model, f"corpus:{corpus}"], methods=[], measures=measures)
     rows = {subject: set(audit.rows(subject)) for subject in audit.subjects if subject != language_model.name}
     assert "direct-bias:old-direction" in rows["glove-embedded"]
     assert rows["text.txt"] == {"corpus-bias:mu", "corpus-bias:sigma"}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the modules of tests skip themselves where the extra [web] 
     from starlette.testclient import TestClient
 
     from evenhand.web.guard import RequestGuard
-    from evenhand.web.site import Site
+    from evenhand.web.site import WebSite
 
 ADDRESS = "http://127.0.0.1"
 
@@ -41,7 +41,7 @@ def app(runs: Path) -> RequestGuard:
 
 
 @pytest.fixture(scope="session")
-def site(app: RequestGuard) -> Site:
+def site(app: RequestGuard) -> WebSite:
     return app.app.state.site
 
 

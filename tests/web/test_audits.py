@@ -16,7 +16,7 @@ from evenhand.report import numbers
 from evenhand.subjects import open_subject
 from evenhand.web import PageLimits, create_app
 from evenhand.web.audits import AuditDesk, AuditRequest, new_folder, run_audit
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 from evenhand.web.worker import BusyError
 
 PATIENCE = 120.0  # seconds; a crowded machine is not a bug
@@ -29,7 +29,7 @@ def own(tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
-def site_of(client: TestClient) -> Site:
+def site_of(client: TestClient) -> WebSite:
     return client.app.app.state.site
 
 

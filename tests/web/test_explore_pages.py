@@ -22,7 +22,7 @@ from evenhand.web.explore import TOOLS, association, axis, blanks, contexts, inf
 from evenhand.web.fields import FormFields
 from evenhand.web.limits import PageLimits
 from evenhand.web.offered import AT_EACH_END, method_choices
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
@@ -39,7 +39,7 @@ def test_every_page_shows_its_example(client: TestClient, tool: str) -> None:
     assert 'role="alert"' not in answer.text
 
 
-def test_the_axis_gives_cosines_with_the_direction(site: Site, glove: eh.Vectors) -> None:
+def test_the_axis_gives_cosines_with_the_direction(site: WebSite, glove: eh.Vectors) -> None:
     result = axis.answer(site.offered, fields(words="nurse engineer zzzz", method="linear"))
     direction = subspaces.learn(glove, eh.concept("gender")).basis[0]
     nurse, engineer = (glove[word] @ direction / np.linalg.norm(glove[word]) for word in ("nurse", "engineer"))
@@ -50,7 +50,7 @@ def test_the_axis_gives_cosines_with_the_direction(site: Site, glove: eh.Vectors
     assert result["chosen"].poles == ("female", "male")
 
 
-def test_the_dots_lie_where_the_values_say(site: Site) -> None:
+def test_the_dots_lie_where_the_values_say(site: WebSite) -> None:
     plot = axis.answer(site.offered, fields(words="nurse engineer", method="none"))["plot"]
     first, second = plot.dots
     assert first.after is None
@@ -58,20 +58,20 @@ def test_the_dots_lie_where_the_values_say(site: Site) -> None:
     assert (first.before - plot.zero) > (plot.zero - second.before) > 0
 
 
-def test_without_words_the_axis_shows_its_ends(site: Site) -> None:
+def test_without_words_the_axis_shows_its_ends(site: WebSite) -> None:
     words = [line[0] for line in axis.answer(site.offered, fields(words="", method="none"))["table"]]
     assert len(words) == 2 * AT_EACH_END
     assert not {"she", "he", "woman", "man"} & set(words)
 
 
-def test_neighbours_are_those_of_the_vectors(site: Site, glove: eh.Vectors) -> None:
+def test_neighbours_are_those_of_the_vectors(site: WebSite, glove: eh.Vectors) -> None:
     result = neighbours.answer(site.offered, fields(word="Nurse", method="hard", count="5"))
     after = eh.mitigations.get("hard")().fit(glove, "gender", seed=0)(glove)
     assert [line[0] for line in result["before"]] == [word for word, _ in glove.most_similar("nurse", k=5)]
     assert [line[0] for line in result["after"]] == [word for word, _ in after.most_similar("nurse", k=5)]
 
 
-def test_own_sets_give_the_weat_of_the_library(client: TestClient, site: Site, glove: eh.Vectors) -> None:
+def test_own_sets_give_the_weat_of_the_library(client: TestClient, site: WebSite, glove: eh.Vectors) -> None:
     example = association.example(site.offered, fields())
     result = association.answer(site.offered, fields(**{**example, "method": "none"}))
     ((name, measured),) = result["stages"]
@@ -88,7 +88,7 @@ def test_a_published_test_fills_the_form(client: TestClient) -> None:
     assert 'value="Flowers"' in text
 
 
-def test_sentence_pairs_give_the_probabilities_of_the_models(site: Site, glove: eh.Vectors) -> None:
+def test_sentence_pairs_give_the_probabilities_of_the_models(site: WebSite, glove: eh.Vectors) -> None:
     given = fields(
         subject="s0", premise="a/an {} slept.", hypotheses="The man slept.", fillers="engineer, nurse", method="linear"
     )
@@ -143,7 +143,7 @@ def test_methods_that_train_for_minutes_are_not_offered() -> None:
     assert not {"gp", "ran", "gn-glove", "cda"} & set(method_choices())
 
 
-def test_a_word_of_a_text_has_its_score_and_contexts(client: TestClient, site: Site) -> None:
+def test_a_word_of_a_text_has_its_score_and_contexts(client: TestClient, site: WebSite) -> None:
     text = "the cook saw her mother and the smith saw his father and the cook sang with her sister and his cook"
     result = contexts.answer(site.offered, fields(source="pasted", text=text, word="cook"))
     expected = eh.corpus.bias(eh.corpus.Texts([text]), eh.concept("gender"))
@@ -204,7 +204,7 @@ def test_a_slow_answer_is_asked_for_again_by_the_browser(monkeypatch: pytest.Mon
     assert ">nurse</textarea>" in answer.text
 
 
-def test_a_subject_is_used_by_one_thread_at_a_time(site: Site) -> None:
+def test_a_subject_is_used_by_one_thread_at_a_time(site: WebSite) -> None:
     order: list[str] = []
 
     def use() -> None:

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from evenhand.web.explore import TOOLS
 from evenhand.web.guard import HEADERS, RequestGuard
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
@@ -82,7 +82,9 @@ FIELDS = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), st.text(max_size=5
 METHODS = st.sampled_from(["GET", "GET", "GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW"])
 
 
-def survive(client: TestClient, site: Site, method: str, path: str, fields: list[tuple[str, str]], own: bool) -> None:
+def survive(
+    client: TestClient, site: WebSite, method: str, path: str, fields: list[tuple[str, str]], own: bool
+) -> None:
     """Ask, and look at the answer."""
     pairs = [(name, value.encode(errors="replace").decode()) for name, value in fields]
     pairs += [("token", site.token)] if own and path != "/audits" else []
@@ -101,7 +103,7 @@ def survive(client: TestClient, site: Site, method: str, path: str, fields: list
 @settings(max_examples=40)
 @given(method=METHODS, path=PATHS, fields=FIELDS, own=st.booleans())
 def test_nonsense_is_survived(
-    client: TestClient, site: Site, method: str, path: str, fields: list[tuple[str, str]], own: bool
+    client: TestClient, site: WebSite, method: str, path: str, fields: list[tuple[str, str]], own: bool
 ) -> None:
     survive(client, site, method, path, fields, own)
 
@@ -110,7 +112,7 @@ def test_nonsense_is_survived(
 @settings(max_examples=3000)
 @given(method=METHODS, path=PATHS, fields=FIELDS, own=st.booleans())
 def test_much_nonsense_is_survived(
-    client: TestClient, site: Site, method: str, path: str, fields: list[tuple[str, str]], own: bool
+    client: TestClient, site: WebSite, method: str, path: str, fields: list[tuple[str, str]], own: bool
 ) -> None:
     survive(client, site, method, path, fields, own)
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from evenhand.web import PageLimits, create_app
 from evenhand.web.guard import RequestGuard, host_name
 from evenhand.web.run_pages import report_policy
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
@@ -73,13 +73,13 @@ def test_two_host_headers_are_refused(app: RequestGuard) -> None:
         {"sec-fetch-site": "none"},
     ],
 )
-def test_forms_of_other_sites_are_refused(client: TestClient, site: Site, headers: dict[str, str]) -> None:
+def test_forms_of_other_sites_are_refused(client: TestClient, site: WebSite, headers: dict[str, str]) -> None:
     answer = client.post("/explore/contexts", data={"token": site.token}, headers=headers)
     assert answer.status_code == 403
     assert "another site" in answer.text
 
 
-def test_a_form_needs_the_token(client: TestClient, site: Site) -> None:
+def test_a_form_needs_the_token(client: TestClient, site: WebSite) -> None:
     own = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
     assert client.post("/explore/contexts", data={"token": site.token}, headers=own).status_code == 200
     for data in ({"word": "x"}, {"token": ""}, {"token": site.token[:-1]}, {"token": "é"}):
@@ -94,7 +94,7 @@ def test_other_sites_may_link_but_not_embed(client: TestClient) -> None:
         assert client.get("/explore", headers=link | changed).status_code == 403
 
 
-def test_large_requests_are_refused(client: TestClient, site: Site) -> None:
+def test_large_requests_are_refused(client: TestClient, site: WebSite) -> None:
     limits = PageLimits()
     assert client.post("/audits", content=b"x" * (limits.body + 1)).status_code == 413
     assert client.get("/explore/axis?words=" + "a" * limits.query).status_code == 414
@@ -123,7 +123,7 @@ def test_an_error_of_the_application_still_has_the_headers() -> None:
 
 
 def test_an_unexpected_error_is_a_page_without_a_traceback(
-    client: TestClient, site: Site, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, site: WebSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site.runs, "listing", lambda: 1 / 0)
     answer = client.get("/runs")

@@ -16,16 +16,16 @@ import evenhand as eh
 from evenhand.report.findings import findings
 from evenhand.web import PageLimits, create_app
 from evenhand.web.runs import RunLibrary
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
 
-def ids(site: Site) -> dict[str, str]:
+def ids(site: WebSite) -> dict[str, str]:
     return {run.name: run.id for run in site.runs.listing()}
 
 
-def test_the_list_shows_findings_and_says_what_is_damaged(client: TestClient, site: Site, runs: Path) -> None:
+def test_the_list_shows_findings_and_says_what_is_damaged(client: TestClient, site: WebSite, runs: Path) -> None:
     text = client.get("/runs").text
     for name in ("one", "two"):
         assert escape(findings(eh.Audit.load(runs / name))[0].text) in text
@@ -39,7 +39,7 @@ def test_the_first_page_leads_to_the_runs(client: TestClient) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs")
 
 
-def test_a_run_shows_findings_card_and_charts(client: TestClient, site: Site, runs: Path) -> None:
+def test_a_run_shows_findings_card_and_charts(client: TestClient, site: WebSite, runs: Path) -> None:
     audit, id = eh.Audit.load(runs / "one"), ids(site)["one"]
     text = client.get(f"/runs/{id}").text
     for finding in findings(audit):
@@ -54,7 +54,7 @@ def test_a_run_shows_findings_card_and_charts(client: TestClient, site: Site, ru
     assert answer.text.startswith("<svg")
 
 
-def test_the_report_and_the_record_are_served(client: TestClient, site: Site, runs: Path) -> None:
+def test_the_report_and_the_record_are_served(client: TestClient, site: WebSite, runs: Path) -> None:
     id = ids(site)["two"]
     answer = client.get(f"/runs/{id}/report")
     assert "How to repeat it" in answer.text
@@ -64,7 +64,7 @@ def test_the_report_and_the_record_are_served(client: TestClient, site: Site, ru
     assert "attachment" in record.headers["content-disposition"]
 
 
-def test_links_of_findings_lead_to_rows_of_the_report(client: TestClient, site: Site) -> None:
+def test_links_of_findings_lead_to_rows_of_the_report(client: TestClient, site: WebSite) -> None:
     id = ids(site)["one"]
     links = set(re.findall(rf'/runs/{id}/report#([^"]+)"', client.get(f"/runs/{id}").text))
     report = client.get(f"/runs/{id}/report").text
@@ -72,7 +72,7 @@ def test_links_of_findings_lead_to_rows_of_the_report(client: TestClient, site: 
     assert all(f'id="{link}"' in report for link in links)
 
 
-def test_runs_are_compared(client: TestClient, site: Site, runs: Path) -> None:
+def test_runs_are_compared(client: TestClient, site: WebSite, runs: Path) -> None:
     known = ids(site)
     text = client.get("/compare", params={"run": [known["one"], known["two"]]}).text
     value = eh.Audit.load(runs / "one").get("weat-6").value
@@ -106,13 +106,13 @@ def test_unknown_names_are_not_found(client: TestClient, path: str) -> None:
     assert "Traceback" not in answer.text
 
 
-def test_charts_that_do_not_exist_are_not_found(client: TestClient, site: Site) -> None:
+def test_charts_that_do_not_exist_are_not_found(client: TestClient, site: WebSite) -> None:
     id = ids(site)["one"]
     for place in ("9/0", "0/99"):
         assert client.get(f"/runs/{id}/charts/{place}.svg").status_code == 404
 
 
-def test_a_damaged_run_is_an_error_with_a_sentence(client: TestClient, site: Site) -> None:
+def test_a_damaged_run_is_an_error_with_a_sentence(client: TestClient, site: WebSite) -> None:
     answer = client.get(f"/runs/{ids(site)['damaged']}")
     assert answer.status_code == 400
     assert "not a whole audit" in answer.text

@@ -20,7 +20,16 @@ from evenhand.errors import FetchError
 from evenhand.files import replacing
 
 # RuntimeError: an encrypted zip file. NotImplementedError: an unsupported compression method.
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
+BROKEN = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    UnicodeDecodeError,
+    RuntimeError,
+    NotImplementedError,
+)
 
 
 @dataclass(frozen=True)

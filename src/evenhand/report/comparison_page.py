@@ -83,7 +83,7 @@ def _mean_sentence(comparison: Comparison, names: tuple[str, str], where: str, p
     if p is None:
         return [f"Not tested, because a text has fewer than two documents: {values}."]
     if p >= LEVEL:
-        return [f"The texts do not differ in mean bias beyond the intervals: {values}, {numbers.format_p(p)}."]
+        return [f"The texts do not differ significantly in mean bias: {values}, {numbers.format_p(p)}."]
     word = "less" if comparison.value("mu") < comparison.value("first_mu") else "more"
     return [f"{names[1]} is {word} biased than {names[0]}: {values}, {numbers.format_p(p)}."]
 

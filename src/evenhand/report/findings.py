@@ -2,7 +2,8 @@
 
 Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value, or the
 normal test that its 95 % interval implies, is below .05 after Holm's correction over all tests of the subject. A method
-is said to change a score when the difference is that sure, over all changes of the subject.
+is said to improve or worsen a score when the change of its distance from the ideal is that sure, over all changes of
+the subject. Scores that a method lowers by construction count for what is left only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from evenhand.audit.tradeoff import cost_note, is_about_concept
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.report import numbers
-from evenhand.report.significance import BY_CONSTRUCTION, ONLY_LEFT, Changed, Tested, run_change_tests, run_tests
+from evenhand.report.significance import (
+    MOVED,
+    ONLY_LEFT,
+    Changed,
+    Tested,
+    is_changeable,
+    run_change_tests,
+    run_tests,
+)
 from evenhand.report.tables import Row, rows
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
@@ -73,7 +82,7 @@ def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
 def _of_subject(audit: Audit, subject: str, most: int) -> list[Finding]:
     about = [row for row in rows(audit, subject) if row.info.family != "quality" and _asks_about_concept(row, audit)]
     parts: dict[Kind, list[Finding]] = {
-        "bias": _bias(about, subject)[: MOST_BIAS if audit.mitigated else MOST],
+        "bias": _bias(about, subject, _is_inference_model(audit, subject))[: MOST_BIAS if audit.mitigated else MOST],
         "change": _changes(about, subject, audit.mitigated),
         "left": _left(about, subject, audit.mitigated),
         "cost": _cost(audit, subject),
@@ -91,7 +100,13 @@ def _asks_about_concept(row: Row, audit: Audit) -> bool:
     return is_about_concept(row.question, audit.concept)
 
 
-def _bias(about: list[Row], subject: str) -> list[Finding]:
+def _is_inference_model(audit: Audit, subject: str) -> bool:
+    """Return whether the subject draws conclusions itself; word vectors do so through models trained on them."""
+    kinds = {entry["name"]: entry.get("kind", "") for entry in audit.manifest["subjects"]}
+    return bool(kinds.get(subject) != "vectors")
+
+
+def _bias(about: list[Row], subject: str, is_model: bool) -> list[Finding]:
     """Return one sentence for each measure that finds bias, surest first, the best of each view before the rest."""
     tested = run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [ORIGINAL])
     if not tested:
@@ -119,13 +134,16 @@ def _bias(about: list[Row], subject: str) -> list[Finding]:
         view = group[0].row.info.view
         (rest if view in seen else first).append(group)
         seen.add(view)
-    return [_bias_sentence(group, subject) for group in (*first, *rest)]
+    return [_bias_sentence(group, subject, is_model) for group in (*first, *rest)]
 
 
-def _bias_sentence(group: list[Tested], subject: str) -> Finding:
+def _bias_sentence(group: list[Tested], subject: str, is_model: bool) -> Finding:
     clearest = min(group, key=lambda test: (test.p, -test.strength))
     measurement, info = clearest.measurement, clearest.row.info
-    text = f"{_capital(measurement.reading)}: {clearest.row.label} {_evidence(measurement, clearest.p)}."
+    reading = measurement.reading
+    if info.view == "inference" and not is_model:
+        reading = f"NLI models trained on these vectors: {reading}"
+    text = f"{_capital(reading)}: {clearest.row.label} {_evidence(measurement, clearest.p)}."
     if len(group) > 1:
         text += f" {info.title}: {sum(test.sure for test in group)} of {len(group)} tests find bias."
     return _finding("bias", text, subject, clearest)
@@ -151,18 +169,17 @@ def _evidence(measurement: Measurement, p: float) -> str:
 
 def _changes(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
     """Return one sentence for each method that changes a score, most changes first, and one for all that do not."""
-    scored = [row for row in about if row.question.variant not in BY_CONSTRUCTION]
+    scored = [row for row in about if is_changeable(row)]
     by_stage = run_change_tests(scored, stages)
-    idle = [stage for stage, changes in by_stage.items() if changes and not any(change.sure for change in changes)]
+    shown = {stage: [c for c in changes if c.sure or c.changes_sign] for stage, changes in by_stage.items()}
+    idle = [stage for stage, changes in by_stage.items() if changes and not shown[stage]]
     active = [stage for stage in stages if stage not in idle]
-    active.sort(key=lambda stage: -sum(change.sure for change in by_stage[stage]))
+    active.sort(key=lambda stage: -len(shown[stage]))
     sentences = [_change_sentence(by_stage[stage], stage, subject) for stage in active]
     if idle:
         total = counted(max(len(by_stage[stage]) for stage in idle), "bias score")
         verb = "changes" if len(idle) == 1 else "change"
-        sentences.append(
-            Finding("change", f"{_join(idle)} {verb} none of {total} beyond the intervals.", subject, idle[0])
-        )
+        sentences.append(Finding("change", f"{_join(idle)} {verb} none of {total} significantly.", subject, idle[0]))
     return sentences
 
 
@@ -171,20 +188,20 @@ def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Findin
         return Finding("change", f"No bias score can be compared before and after {stage}.", subject, stage)
     sure = [change for change in changes if change.sure]
     total = counted(len(changes), "bias score")
-    better = [change for change in sure if change.closer and not change.reverses]
-    worse = [change for change in sure if not change.closer and not change.reverses]
-    reversed_ = [change for change in sure if change.reverses]
-    counts = [f"improves {len(better)} of {total} beyond the intervals"]
+    better = [change for change in sure if change.closer]
+    worse = [change for change in sure if not change.closer]
+    turned = [change for change in changes if change.changes_sign]
+    counts = [f"improves {len(better)} of {total} significantly"]
     counts += [f"worsens {len(worse)}"] if worse else []
-    counts += [f"reverses {len(reversed_)}"] if reversed_ else []
-    unclear = len(changes) - len(sure)
-    text = f"{stage} {_join(counts)}" + (f"; {unclear} show no sure change." if unclear else ".")
-    clearest = max(better or worse or reversed_, key=lambda change: change.strength)
+    counts += [f"changes the sign of {len(turned)}"] if turned else []
+    unclear = len(changes) - len(sure) - len(turned)
+    text = f"{stage} {_join(counts)}" + (f"; {unclear} show no significant change." if unclear else ".")
+    clearest = max(better or worse or turned, key=lambda change: change.strength)
     text += f" Clearest change: {_from_to(clearest)}."
     if worse and clearest not in worse:
         text += f" Worse: {_from_to(max(worse, key=lambda change: change.strength))}."
-    if reversed_ and clearest not in reversed_:
-        text += f" Reversed: {_from_to(max(reversed_, key=lambda change: change.strength))}."
+    if turned and clearest not in turned:
+        text += f" Other sign: {_from_to(max(turned, key=lambda change: change.strength))}."
     return Finding(
         "change", text, subject, stage, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
         clearest.row.info.reading,
@@ -231,9 +248,11 @@ def _cost(audit: Audit, subject: str) -> list[Finding]:
     note = cost_note(results)
     if note:
         return [Finding("cost", f"{_capital(note)}.", subject)]
-    quality = [row for row in rows(audit, subject) if row.info.family == "quality"]
+    every = [row for row in rows(audit, subject) if row.info.family == "quality"]
+    quality = [row for row in every if row.question.measure not in MOVED]
+    moved = _moved([row for row in every if row.question.measure in MOVED], audit.mitigated)
     if not quality:
-        return [Finding("cost", "Cost not measured: the audit has no measure of quality.", subject)]
+        return [Finding("cost", f"Cost not measured: the audit has no measure of quality.{moved}", subject)]
     lost = [
         (stage, change)
         for stage, changes in run_change_tests(quality, audit.mitigated).items()
@@ -242,7 +261,7 @@ def _cost(audit: Audit, subject: str) -> list[Finding]:
     ]
     if not lost:
         names = ", ".join(row.label for row in quality)
-        text = f"No method costs quality beyond the intervals ({names}); small sets can miss a small cost."
+        text = f"No significant loss of quality ({names}); small sets can miss a small cost.{moved}"
         return [Finding("cost", text, subject, label=quality[0].label)]
     worst: dict[str, Changed] = {}
     for stage, change in lost:
@@ -253,10 +272,21 @@ def _cost(audit: Audit, subject: str) -> list[Finding]:
     stage, clearest = max(lost, key=lambda pair: pair[1].strength)
     return [
         Finding(
-            "cost", f"Quality falls: {'; '.join(parts)}.", subject, stage, clearest.row.label, clearest.after.value,
-            clearest.after.interval, clearest.p, clearest.row.info.reading,
+            "cost", f"Quality falls: {'; '.join(parts)}.{moved}", subject, stage, clearest.row.label,
+            clearest.after.value, clearest.after.interval, clearest.p, clearest.row.info.reading,
         )
     ]  # fmt: skip
+
+
+def _moved(kept: list[Row], stages: tuple[str, ...]) -> str:
+    """Return how far each method moved the vectors, in the words of the measure; empty without such a measure."""
+    parts = [
+        f"after {stage}, {cell.reading}"
+        for row in kept[:1]
+        for stage in stages
+        if (cell := row.cells.get(stage)) is not None and cell.value is not None and cell.reading
+    ]
+    return f" {_capital('; '.join(parts))}." if parts else ""
 
 
 def _quality_change(change: Changed) -> str:

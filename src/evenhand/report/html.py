@@ -211,14 +211,18 @@ def _subject(audit: Audit, record: dict[str, Any], number: int) -> dict[str, Any
     }  # fmt: skip
 
 
+CONTROLS = "Controls: not about the concept, so a method should not change them"
+
+
 def _by_family(card: list[ScoreRow]) -> dict[str, list[ScoreRow]]:
     """Return the rows of a score card under the first words of their families."""
     groups: dict[str, list[ScoreRow]] = {}
     for family, title in FAMILIES.items():
-        lines = [line for line in card if line.row.info.family == family]
+        lines = [line for line in card if line.row.info.family == family and not line.is_control]
         if lines:
             groups[title] = lines
-    return groups
+    controls = [line for line in card if line.is_control]
+    return groups | ({CONTROLS: controls} if controls else {})
 
 
 def _about(record: dict[str, Any]) -> str:

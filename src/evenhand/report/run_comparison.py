@@ -16,7 +16,6 @@ from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted
 from evenhand.report import numbers
 from evenhand.report.findings import Finding, Kind
-from evenhand.report.scorecard import SAME
 from evenhand.report.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.report.tables import Row, rows
 
@@ -160,7 +159,7 @@ def _differences(about: Mapping[str, Sequence[Row]], names: Sequence[str], what:
     tests = {subject: run_change_tests(group, others) for subject, group in about.items()}
     for run in others:
         by_subject = {subject: changes[run] for subject, changes in tests.items() if changes[run]}
-        alike = {subject: some for subject, some in by_subject.items() if not any(change.sure for change in some)}
+        alike = {subject: some for subject, some in by_subject.items() if not any(map(_differs, some))}
         for subject, changes in by_subject.items():
             if subject not in alike:
                 yield _difference(changes, subject, run, first, what, kind)
@@ -168,26 +167,31 @@ def _differences(about: Mapping[str, Sequence[Row]], names: Sequence[str], what:
             every = [change for some in alike.values() for change in some]
             where = f" ({', '.join(alike)})" if len(about) > 1 else ""
             total = counted(len(every), f"{what} score")
-            same = all(change.strength < SAME for change in every)
+            same = all(change.is_same for change in every)
             text = (
                 f"{run} and {first} have the same values in {total}{where}."
                 if same
-                else f"{run} and {first} do not differ beyond the intervals in {total}{where}. They may still differ."
+                else f"{run} and {first} do not differ significantly in {total}{where}. They may still differ."
             )
             yield Finding(kind, text, "", run)
 
 
+def _differs(change: Changed) -> bool:
+    return change.sure or change.changes_sign
+
+
 def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, what: str, kind: Kind) -> Finding:
-    sure = [change for change in changes if change.sure]
+    sure = [change for change in changes if _differs(change)]
     groups = {
-        "better": [change for change in sure if change.closer and not change.reverses],
-        "worse": [change for change in sure if not change.closer and not change.reverses],
-        "on the other side": [change for change in sure if change.reverses],
+        "better": [change for change in sure if change.closer and not change.changes_sign],
+        "worse": [change for change in sure if not change.closer and not change.changes_sign],
+        "with the other sign": [change for change in sure if change.changes_sign],
     }
     counts = ", ".join(f"{word} in {len(group)}" for word, group in groups.items() if group)
     unclear = len(changes) - len(sure)
     total = counted(len(changes), f"{what} score")
-    text = f"{run} against {first}, {total}: {counts}" + (f", no sure difference in {unclear}." if unclear else ".")
+    rest = f", no significant difference in {unclear}." if unclear else "."
+    text = f"{run} against {first}, {total}: {counts}{rest}"
     for word, group in groups.items():
         if group:
             text += f" {word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}."

@@ -8,13 +8,13 @@ from typing import Literal
 from evenhand.audit import Audit
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
-from evenhand.report.significance import BY_CONSTRUCTION, ONLY_LEFT, run_change_tests, run_tests
+from evenhand.report.significance import LEVEL, MOVED, ONLY_LEFT, Changed, is_changeable, run_change_tests, run_tests
 from evenhand.report.tables import Row, rows
 
-SAME = 1e-6  # standard errors: a smaller change is rounding
 State = Literal[
-    "bias", "no sure bias", "value", "better", "worse", "reversed", "unclear", "same", "undefined", "not interpretable"
-]
+    "bias", "no sure bias", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
+    "not interpretable",
+]  # fmt: skip
 # A sign beside the colour: the card must be readable in grey and by those who do not see colours.
 SIGNS: dict[State, str] = {
     "bias": "●",
@@ -22,7 +22,8 @@ SIGNS: dict[State, str] = {
     "value": "·",
     "better": "▲",
     "worse": "▼",
-    "reversed": "⇄",
+    "other sign": "⇄",
+    "changed": "≠",
     "unclear": "≈",
     "same": "=",
     "undefined": "–",
@@ -31,11 +32,12 @@ SIGNS: dict[State, str] = {
 MEANINGS: dict[State, str] = {
     "bias": "differs from no bias",
     "no sure bias": "does not surely differ from no bias",
-    "value": "has no test against no bias",
-    "better": "surely nearer to the ideal than before",
-    "worse": "surely further from the ideal than before",
-    "reversed": "surely changed sides",
-    "unclear": "no sure change",
+    "value": "not tested",
+    "better": "significantly nearer to the ideal than before",
+    "worse": "significantly further from the ideal than before",
+    "other sign": "significant with the other sign",
+    "changed": "a control that changed significantly",
+    "unclear": "no significant change",
     "same": "no change",
     "undefined": "no number",
     "not interpretable": "controls failed",
@@ -61,6 +63,8 @@ class ScoreRow:
 
     row: Row
     cells: dict[str, ScoreCell]
+    is_control: bool = False
+    """Whether the row is not about the concept of the audit, so that a method should not change it."""
 
 
 def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
@@ -68,26 +72,37 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     every = rows(audit, subject)
     quality = [row for row in every if row.info.family == "quality"]
     bias = [row for row in every if row.info.family != "quality"]
-    about = [  # the others are controls, or scores that a method brings to 0 by construction
-        row
-        for row in bias
-        if is_about_concept(row.question, audit.concept) and row.question.variant not in BY_CONSTRUCTION
-    ]
+    controls = [row for row in bias if not is_about_concept(row.question, audit.concept)]
+    about = [row for row in bias if row not in controls]
+    changeable = [row for row in about if is_changeable(row)]
     states: dict[tuple[str, str], State] = {}
     first, *later = audit.stage_names
-    for test in run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [first]):
+    for test in run_tests(changeable, [first]):
         states[test.row.label, first] = "bias" if test.sure else "no sure bias"
-    others = [row for row in bias if row not in about]
-    for group in (about, others, quality):
+    left = [row for row in about if row.question.measure in ONLY_LEFT]
+    for test in run_tests(left, later):  # after a method: can the words still be told apart?
+        states[test.row.label, test.stage] = "bias" if test.sure else "no sure bias"
+    for stage, changes in run_change_tests(controls, later).items():
+        for change in changes:
+            states[change.row.label, stage] = "changed" if change.p_moved < LEVEL else _unsure(change)
+    for group in (changeable, [row for row in quality if row.question.measure not in MOVED]):
         for stage, changes in run_change_tests(group, later).items():
             for change in changes:
-                sure: State = "reversed" if change.reverses else "better" if change.closer else "worse"
-                unsure: State = "same" if change.strength < SAME else "unclear"
-                states[change.row.label, stage] = sure if change.sure else unsure
+                sure: State = "better" if change.closer else "worse"
+                state: State = "other sign" if change.changes_sign else sure if change.sure else _unsure(change)
+                states[change.row.label, stage] = state
     return [
-        ScoreRow(row, {stage: ScoreCell(_state(states, row, stage), cell) for stage, cell in row.cells.items()})
+        ScoreRow(
+            row,
+            {stage: ScoreCell(_state(states, row, stage), cell) for stage, cell in row.cells.items()},
+            row in controls,
+        )
         for row in every
     ]
+
+
+def _unsure(change: Changed) -> State:
+    return "same" if change.is_same else "unclear"
 
 
 def _state(states: dict[tuple[str, str], State], row: Row, stage: str) -> State:
@@ -96,5 +111,4 @@ def _state(states: dict[tuple[str, str], State], row: Row, stage: str) -> State:
         return "undefined"
     if measurement.not_interpretable:
         return "not interpretable"
-    unsure: State = "same" if measurement.value == row.original.value else "unclear"
-    return states.get((row.label, stage), "value" if stage == next(iter(row.cells)) else unsure)
+    return states.get((row.label, stage), "value")

@@ -2,11 +2,13 @@
 
 The p-value of a score is its own, or that of the normal test which its 95 % interval implies. p-values are corrected by
 Holm's method over the family of tests. The test of a change treats the two values as independent; they come from the
-same words, so it errs on the side of "no sure change".
+same words, so it errs on the side of "no sure change". A score is nearer to its ideal when the change of its *distance*
+from the ideal is significant: from 1.2 to -0.8 is a sure change of the value, and not surely nearer to 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,8 +21,9 @@ from evenhand.stats.multiplicity import NORMAL_95, holm, two_sided_p
 LEVEL = 0.05
 BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
 # These take the most biased words of the original and ask whether they can still be told apart. On the original they
-# can, by construction.
+# can, by construction, so any method lowers them; what counts is what is left.
 ONLY_LEFT = ("clustering", "recoverability", "neighbours")
+MOVED = ("retention", "sentence-retention")  # 1 on the original by construction: how far a method moves, not a loss
 
 
 @dataclass(frozen=True)
@@ -87,18 +90,27 @@ def standard_error(measurement: Measurement) -> float | None:
 
 @dataclass(frozen=True)
 class Changed:
-    """A score before and after a method, with the corrected p-value of the difference."""
+    """A score before and after a method, with the corrected p-values of the two tests of the change."""
 
     row: Row
     before: Measurement
     after: Measurement
     p: float
+    """Of the change of the distance from the ideal."""
     strength: float
+    """That change in standard errors."""
+    p_moved: float
+    """Of the change of the value."""
 
     @property
     def sure(self) -> bool:
-        """Whether the change is significant after correction."""
-        return self.p < LEVEL
+        """Whether the value is significantly nearer to its ideal, or further from it, after correction."""
+        return self.p < LEVEL and not self.changes_sign
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the value is the same but for rounding."""
+        return math.isclose(self.before.value or 0.0, self.after.value or 0.0, rel_tol=1e-6, abs_tol=1e-9)
 
     @property
     def closer(self) -> bool:
@@ -106,19 +118,26 @@ class Changed:
         return distance_from_ideal(self.after) < distance_from_ideal(self.before)
 
     @property
-    def reverses(self) -> bool:
+    def changes_sign(self) -> bool:
         """Whether both values surely lie on different sides of the ideal, 0 or 50."""
         better = self.row.info.better_score(self.before.score)
-        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not self.sure:
+        moved = self.p_moved < LEVEL
+        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not moved:
             return False
         ideal = IDEALS[better]
         (low, high), (new_low, new_high) = self.before.interval, self.after.interval
         return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
 
 
+def is_changeable(row: Row) -> bool:
+    """Return whether a change of the score says something: not if a method brings it down by construction."""
+    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
+
+
 def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
     """Test the change of every score from the first stage to each other, and correct the p-values over all of them."""
     pending: list[tuple[str, Row, Measurement, Measurement, float, float]] = []
+    moved: list[float] = []
     for row in about:
         for stage in stages:
             before, after = row.original, row.cells.get(stage)
@@ -130,12 +149,18 @@ def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, l
             if errors[0] is None or errors[1] is None:
                 continue
             spread = (errors[0] ** 2 + errors[1] ** 2) ** 0.5
-            distance = abs(after.value - before.value)
-            strength = distance / spread if spread else float("inf") if distance > 1e-12 else 0.0
-            p = 0.0 if strength == float("inf") else two_sided_p(strength)
+            nearer = abs(distance_from_ideal(after) - distance_from_ideal(before))
+            p, strength = _difference_test(nearer, spread)
             pending.append((stage, row, before, after, p, strength))
-    adjusted = holm([change[4] for change in pending])
+            moved.append(_difference_test(abs(after.value - before.value), spread)[0])
+    adjusted, adjusted_moved = holm([change[4] for change in pending]), holm(moved)
     changes: dict[str, list[Changed]] = {stage: [] for stage in stages}
-    for (stage, row, before, after, _, strength), p in zip(pending, adjusted, strict=True):
-        changes[stage].append(Changed(row, before, after, float(p), strength))
+    for (stage, row, before, after, _, strength), p, p_moved in zip(pending, adjusted, adjusted_moved, strict=True):
+        changes[stage].append(Changed(row, before, after, float(p), strength, float(p_moved)))
     return changes
+
+
+def _difference_test(difference: float, spread: float) -> tuple[float, float]:
+    """Return the p-value of a difference and its size in standard errors."""
+    strength = difference / spread if spread else float("inf") if difference > 1e-12 else 0.0
+    return (0.0 if strength == float("inf") else two_sided_p(strength)), strength

@@ -54,10 +54,13 @@ def grammatical(
 ) -> Subspace:
     """Return the direction of grammatical gender, from masculine to feminine.
 
-    Zhou et al. take the direction of linear discriminant analysis, w = S^-1 (mean feminine - mean masculine), with S
-    the covariance within the classes. There are fewer nouns than the square of the dimension, so that S is shrunk
-    towards a multiple of the identity by the formula of Ledoit and Wolf. `how="means"` is the difference of the means
-    alone: removing that direction from all vectors makes the two means equal, which removing w does not.
+    `how="lda"` is the direction of linear discriminant analysis, w = S^-1 (mean feminine - mean masculine), with S the
+    covariance within the classes. There are fewer nouns than the square of the dimension, so that S is shrunk towards a
+    multiple of the identity by the formula of Ledoit and Wolf. `how="means"` is the difference of the means alone:
+    removing that direction from all vectors makes the two means equal, which removing w does not.
+
+    The code that Zhou et al. released learns from 3,000 nouns of each gender, with LDA without shrinkage and with a
+    linear support vector machine, and goes on with the latter. In Spanish, the two directions have a cosine of 0.98.
 
     `params["separation"]` is the distance of the class means along the direction, in standard deviations within a
     class (Cohen's d) of these very nouns.

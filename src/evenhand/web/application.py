@@ -20,7 +20,7 @@ from evenhand.web.explore_pages import explore, explore_tool
 from evenhand.web.guard import LOOPBACK, RequestGuard
 from evenhand.web.limits import PageLimits
 from evenhand.web.run_pages import compare_runs, one_run, run_list, run_picture, run_record, run_report
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 from evenhand.web.worker import BusyError, SlowError
 
 SENTENCES = {
@@ -45,7 +45,7 @@ def create_app(
         hosts: host names that the server answers to, beside those of the loopback interface.
         limits: how much a browser may ask for.
     """
-    site = Site(subjects, runs, limits or PageLimits())
+    site = WebSite(subjects, runs, limits or PageLimits())
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -81,13 +81,13 @@ def create_app(
 
 async def home(request: Request) -> Response:
     """Go to the runs where there are some, else to the explore pages."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     return RedirectResponse("/runs" if site.runs.listing() else "/explore", status_code=303)
 
 
 async def static(request: Request) -> Response:
     """Return our style sheets and our script."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     name = request.path_params["name"]
     if name not in site.static:
         raise HTTPException(404)
@@ -96,7 +96,7 @@ async def static(request: Request) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     status = error.status_code if isinstance(error, HTTPException) else 500
     own = error.detail if isinstance(error, HTTPException) else ""
     plain = own if own and " " in own and own not in ("Not Found", "Method Not Allowed") else ""
@@ -104,7 +104,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _own_error(request: Request, error: Exception) -> Response:
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     if not isinstance(error, EvenhandError):
         return site.error_page(500, SENTENCES[500])
     waits = isinstance(error, BusyError | SlowError)
@@ -117,5 +117,5 @@ async def _own_error(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     return site.error_page(500, SENTENCES[500])

@@ -17,7 +17,7 @@ from evenhand.files import require_folder
 from evenhand.web.audits import AuditJob, AuditRequest, new_folder
 from evenhand.web.fields import FormFields
 from evenhand.web.offered import NO_METHOD, concept_choices, method_choices
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 from evenhand.web.worker import BusyError
 
 POLL = 0.3  # seconds between two looks at an audit that is followed
@@ -27,11 +27,11 @@ TICKED = {"method": ("linear",), "measure": ("weat", "direct-bias", "ripa", "sim
 
 async def new_audit(request: Request) -> Response:
     """Show the form."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     return _form(site, FormFields([], site.limits))
 
 
-def _form(site: Site, fields: FormFields, error: EvenhandError | None = None) -> Response:
+def _form(site: WebSite, fields: FormFields, error: EvenhandError | None = None) -> Response:
     offered = site.offered
     asked = [id for id in measures.ids() if any(_asks(site, id, subject) for subject in offered.names)]
     content = {
@@ -51,14 +51,14 @@ def _form(site: Site, fields: FormFields, error: EvenhandError | None = None) ->
     )
 
 
-def _asks(site: Site, measure: str, subject: str) -> bool:
+def _asks(site: WebSite, measure: str, subject: str) -> bool:
     opened = site.offered.subject(subject)
     return measures.info(measure).view in opened.asked_by_default and is_answered(measures.info(measure), opened)
 
 
 async def start_audit(request: Request) -> Response:
     """Start an audit and go to its page."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     fields = await site.form(request)
     try:
         job = await site.worker.run(lambda: _start(site, fields))
@@ -67,7 +67,7 @@ async def start_audit(request: Request) -> Response:
     return RedirectResponse(f"/audits/{job.id}", status_code=303)
 
 
-def _start(site: Site, fields: FormFields) -> AuditJob:
+def _start(site: WebSite, fields: FormFields) -> AuditJob:
     offered = site.offered
     id = fields.choice("subject", offered.names, next(iter(offered.names)))
     subject = offered.subject(id)
@@ -90,13 +90,13 @@ def _start(site: Site, fields: FormFields) -> AuditJob:
 
 async def one_audit(request: Request) -> Response:
     """Show what has arrived of an audit."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     job = _job(site, request)
     finished = next((run for run in site.runs.listing() if run.folder == job.request.folder), None)
     return site.page("audit.html", job=job, run=finished if job.state == "done" else None)
 
 
-def _job(site: Site, request: Request) -> AuditJob:
+def _job(site: WebSite, request: Request) -> AuditJob:
     try:
         return site.audits.get(request.path_params["id"])
     except InputMissingError:
@@ -105,7 +105,7 @@ def _job(site: Site, request: Request) -> AuditJob:
 
 async def cancel_audit(request: Request) -> Response:
     """Stop an audit."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     await site.form(request)
     job = _job(site, request)
     site.audits.cancel(job.id)
@@ -114,7 +114,7 @@ async def cancel_audit(request: Request) -> Response:
 
 async def audit_events(request: Request) -> Response:
     """Send an event whenever something of an audit arrives."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     job = _job(site, request)
     if request.app.state.streams >= STREAMS:
         raise HTTPException(503, "Too many readers follow audits.")

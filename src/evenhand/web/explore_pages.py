@@ -14,7 +14,7 @@ from evenhand.web.explore.association import query_choices
 from evenhand.web.explore.contexts import text_choices
 from evenhand.web.fields import FormFields
 from evenhand.web.offered import concept_choices, method_choices
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 from evenhand.web.worker import BusyError, SlowError
 
 WAIT = 5  # seconds before a reader asks again
@@ -22,13 +22,13 @@ WAIT = 5  # seconds before a reader asks again
 
 async def explore(request: Request) -> Response:
     """List the explore pages."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     return site.page("explore.html", subjects=site.offered.names)
 
 
 async def explore_tool(request: Request) -> Response:
     """Show the form of one page with its answer."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     tool = TOOLS.get(request.path_params["tool"])
     if tool is None:
         raise HTTPException(404, "There is no such page.")
@@ -41,7 +41,7 @@ async def explore_tool(request: Request) -> Response:
     return await _answer(site, tool, fields)
 
 
-async def _answer(site: Site, tool: ExploreTool, fields: FormFields) -> Response:
+async def _answer(site: WebSite, tool: ExploreTool, fields: FormFields) -> Response:
     """Answer a form; input that cannot be answered is shown again, with a sentence that says why."""
     if tool.view and not site.offered.offering(tool.view):
         return site.page("explore-missing.html", tool=tool)
@@ -59,7 +59,7 @@ async def _answer(site: Site, tool: ExploreTool, fields: FormFields) -> Response
         return _problem(site, tool, given, error)
 
 
-def _problem(site: Site, tool: ExploreTool, fields: FormFields, error: EvenhandError) -> Response:
+def _problem(site: WebSite, tool: ExploreTool, fields: FormFields, error: EvenhandError) -> Response:
     waits = isinstance(error, BusyError | SlowError)
     status = 503 if waits else 400
     content = _form(site, tool, fields) | {"problem": error.message, "hint": error.hint}
@@ -71,7 +71,7 @@ def _problem(site: Site, tool: ExploreTool, fields: FormFields, error: EvenhandE
     return response
 
 
-def _form(site: Site, tool: ExploreTool, fields: FormFields) -> dict[str, Any]:
+def _form(site: WebSite, tool: ExploreTool, fields: FormFields) -> dict[str, Any]:
     choices: dict[str, dict[str, str]] = {
         "subject": site.offered.offering(tool.view) if tool.view else {},
         "concept": concept_choices(),

@@ -23,7 +23,7 @@ from evenhand.report import html
 from evenhand.report.findings import CORRECTION, HEADINGS, findings
 from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
 from evenhand.web.runs import SavedRun
-from evenhand.web.site import Site
+from evenhand.web.site import WebSite
 
 LISTED = 20  # runs on a page of the list
 SENTENCES = 3  # findings of each run in the list
@@ -35,7 +35,7 @@ PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 async def run_list(request: Request) -> Response:
     """List the runs, newest first, with their findings."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     runs = site.runs.listing()
     last = max(1, -(-len(runs) // LISTED))
     page = site.query(request).number("page", 1, least=1, most=last)
@@ -44,7 +44,7 @@ async def run_list(request: Request) -> Response:
     return site.page("runs.html", lines=lines, total=len(runs), page=page, last=last, running=site.audits.running)
 
 
-def _line(site: Site, run: SavedRun) -> dict[str, Any]:
+def _line(site: WebSite, run: SavedRun) -> dict[str, Any]:
     """Return what the list says of a run; a damaged one says why it cannot be read."""
     try:
         audit = site.runs.audit(run)
@@ -56,19 +56,19 @@ def _line(site: Site, run: SavedRun) -> dict[str, Any]:
 
 async def one_run(request: Request) -> Response:
     """Show a run: findings, score card and charts."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     run = _run(site, request.path_params["id"])
     return await site.worker.run(lambda: site.page("run.html", **_content(site, run)))
 
 
-def _run(site: Site, id: str) -> SavedRun:
+def _run(site: WebSite, id: str) -> SavedRun:
     try:
         return site.runs.get(id)
     except InputMissingError as error:
         raise HTTPException(404, f"{error.message[:1].upper()}{error.message[1:]}: {error.hint}.") from None
 
 
-def _content(site: Site, run: SavedRun) -> dict[str, Any]:
+def _content(site: WebSite, run: SavedRun) -> dict[str, Any]:
     audit = site.runs.audit(run)
     groups: dict[str, list[dict[str, Any]]] = {}
     for finding in findings(audit):
@@ -98,7 +98,7 @@ def _content(site: Site, run: SavedRun) -> dict[str, Any]:
 
 async def run_picture(request: Request) -> Response:
     """Return a chart of a run as SVG."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     run = _run(site, request.path_params["id"])
     subject, figure = request.path_params["subject"], request.path_params["figure"]
     try:
@@ -110,7 +110,7 @@ async def run_picture(request: Request) -> Response:
 
 async def run_report(request: Request) -> Response:
     """Return the report of a run: the same file that `evenhand report` writes."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     run = _run(site, request.path_params["id"])
     text = await site.worker.run(lambda: html.page(site.runs.audit(run)))
     policy = report_policy(text)
@@ -129,7 +129,7 @@ def report_policy(text: str) -> str:
 
 async def run_record(request: Request) -> Response:
     """Return the record of a run as JSON, to save."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     run = _run(site, request.path_params["id"])
     text = await site.worker.run(lambda: json.dumps(site.runs.audit(run).to_dict(), indent=1))
     headers = {"content-disposition": 'attachment; filename="audit.json"'}
@@ -138,7 +138,7 @@ async def run_record(request: Request) -> Response:
 
 async def compare_runs(request: Request) -> Response:
     """Show two or more runs side by side."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     runs = {run.id: run for run in site.runs.listing()}
     fields = site.query(request)
     named = [runs[id] for id in fields.choices("run", list(runs), most=site.limits.compared)]
@@ -149,7 +149,7 @@ async def compare_runs(request: Request) -> Response:
     return site.page("compare.html", runs=chosen, **content)
 
 
-def _comparison(site: Site, chosen: list[SavedRun]) -> dict[str, Any]:
+def _comparison(site: WebSite, chosen: list[SavedRun]) -> dict[str, Any]:
     """Return a line for each row and stage that two runs have, with the change from the first to the last of them."""
     audits = [site.runs.audit(run) for run in chosen]
     single = all(len(audit.subjects) == 1 for audit in audits)

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -35,7 +35,7 @@ STATIC = {
 }
 
 
-class Site:
+class WebSite:
     """The parts of one server."""
 
     def __init__(self, subjects: Sequence[Subject], folders: Sequence[Path], limits: PageLimits) -> None:
@@ -93,7 +93,9 @@ class Site:
 
 
 def _templates() -> Environment:
-    environment = page_environment().overlay(loader=PackageLoader("evenhand.web"))
+    environment = page_environment().overlay(
+        loader=ChoiceLoader(list(map(PackageLoader, ("evenhand.web", "evenhand.report"))))
+    )
     environment.filters.update(
         number=numbers.number,
         interval=numbers.interval,

@@ -26,24 +26,59 @@ def toy() -> Vectors:
 FORMS = [("infirmière", "infirmier"), ("directrice", "directeur")]
 
 
-def test_both_scores_by_hand():
+def test_all_scores_by_hand():
     # t: infirmière 1, infirmier .2; directrice -.2, directeur -1.
-    difference, lean = eh.measures.mweat(toy(), FORMS, concept=GENDER)
-    assert difference.value == pytest.approx((0.8 + 0.8) / 2)
-    assert difference.details["sum"] == pytest.approx(1.6)
+    difference, lean, imbalance = eh.measures.mweat(toy(), FORMS, concept=GENDER)
+    assert difference.value == pytest.approx(abs(abs(1 - 0.2) - abs(0.2 - 1)) / 2, abs=1e-7)
+    assert imbalance.value == pytest.approx((0.8 + 0.8) / 2)
     assert lean.value == pytest.approx(((1 + 0.2) / 2 + (-0.2 - 1) / 2) / 2)
     assert lean.items[0]["value"] == pytest.approx(0.6)
     assert lean.items[1]["value"] == pytest.approx(-0.6)
     assert lean.details["separation"] == pytest.approx(((1 - 0.2) + (-0.2 + 1)) / 2)
-    assert (difference.score, lean.score, lean.positive) == ("difference", "lean", "female")
+    assert [m.score for m in (difference, lean, imbalance)] == ["difference", "lean", "imbalance"]
+    assert lean.positive == "female"
     assert difference.n == 2
+
+
+def test_the_difference_is_that_of_the_sums_over_occupations():
+    # t: .8 and .2 of the feminine forms, .2 and -1 of the masculine ones. The sums are 1 and -.8.
+    v = Vectors(
+        ["elle", "il", "f1", "m1", "f2", "m2"],
+        [[1, 0, 0], [0, 1, 0], [0.8, 0, 0.6], [0.2, 0, 0.96**0.5], [0.2, 0, 0.96**0.5], [0, 1, 0]],
+    )
+    difference, lean, imbalance = eh.measures.mweat(v, [("f1", "m1"), ("f2", "m2")], concept=GENDER)
+    assert difference.details["sum"] == pytest.approx(0.2, abs=1e-6)
+    assert difference.value == pytest.approx(0.1, abs=1e-6)
+    assert lean.value == pytest.approx(0.05, abs=1e-6)
+    assert imbalance.value == pytest.approx((0.6 + 0.8) / 2, abs=1e-6)
+    assert difference.p_value is None
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 3.0])
+def test_the_difference_is_twice_the_lean_unless_both_forms_lie_on_one_side(shift):
+    rng = np.random.default_rng(4)
+    feminine, masculine = rng.normal(size=(2, 8, 6)) * 0.2
+    feminine[:, 0] += 1 + shift
+    masculine[:, 1] += 1
+    masculine[:, 0] += shift
+    words = ["elle", "il", *(f"{side}{n}" for side in "fm" for n in range(8))]
+    v = Vectors(words, np.vstack([np.eye(6)[:2], feminine, masculine]))
+    difference, lean, _ = eh.measures.mweat(v, [(f"f{n}", f"m{n}") for n in range(8)], concept=GENDER)
+    means = [np.mean([item[side] for item in lean.items]) for side in ("feminine", "masculine")]
+    opposite = means[0] * means[1] < 0
+    assert opposite == (shift < 1)
+    if opposite:
+        assert difference.value == pytest.approx(2 * abs(lean.value))
+    else:
+        assert difference.value < 2 * abs(lean.value)
+    low, high = difference.interval
+    assert 0 <= low <= high
 
 
 def test_symmetric_forms_have_no_bias():
     v = Vectors(["elle", "il", "a", "b"], [[1, 0], [0, 1], [0.8, 0.6], [0.6, 0.8]])
-    difference, lean = eh.measures.mweat(v, [("a", "b")], concept=GENDER)
-    assert difference.value == pytest.approx(0, abs=1e-7)
-    assert lean.value == pytest.approx(0, abs=1e-7)
+    for measured in eh.measures.mweat(v, [("a", "b")], concept=GENDER):
+        assert measured.value == pytest.approx(0, abs=1e-7)
 
 
 def test_swapping_the_groups_turns_the_sign_and_swapping_the_forms_changes_nothing():
@@ -54,6 +89,7 @@ def test_swapping_the_groups_turns_the_sign_and_swapping_the_forms_changes_nothi
     turned = eh.measures.mweat(v, [(m, f) for f, m in pairs], concept=GENDER)
     assert plain[1].value == pytest.approx(-other[1].value)
     assert plain[0].value == pytest.approx(other[0].value)
+    assert plain[2].value == pytest.approx(other[2].value) == turned[2].value
     assert plain[1].value == pytest.approx(turned[1].value)
     assert plain[1].details["separation"] == pytest.approx(-turned[1].details["separation"])
 
@@ -90,8 +126,8 @@ def test_removing_grammar_lowers_what_grammar_alone_makes():
 
 
 def test_lost_pairs_are_counted():
-    difference, lean = eh.measures.mweat(toy(), [*FORMS, ("savante", "savant")], concept=GENDER)
-    assert difference.n == lean.n == 2
+    difference, lean, imbalance = eh.measures.mweat(toy(), [*FORMS, ("savante", "savant")], concept=GENDER)
+    assert difference.n == lean.n == imbalance.n == 2
     assert difference.details["pairs_lost"] == [["savante", "savant"]]
     assert set(lean.coverage.missing) == {"savante", "savant"}
 

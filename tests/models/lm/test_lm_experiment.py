@@ -36,6 +36,7 @@ def numbers(run: dict) -> tuple:
     return history, run["test_perplexity"], run["energies"], run["gradients"]
 
 
+@pytest.mark.slow
 def test_two_commands_give_the_same_result_as_one(texts: Path, tmp_path: Path) -> None:
     whole, parted, kept = tmp_path / "whole", tmp_path / "parted", tmp_path / "kept"
     for done in (

@@ -73,6 +73,7 @@ def test_an_encoder_comes_out_as_it_went_in(
         assert np.all(np.abs(values.astype(np.float32) - wide) <= 2.0**-9 * np.abs(wide) + 2.0**-23)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*truncated:evenhand.errors.EvenhandWarning")  # the tiny model's window is short
 def test_a_second_command_does_what_is_missing_and_a_model_comes_back(
     bert_carry: ModuleType,

@@ -206,6 +206,7 @@ def test_eval_of_predictions(folder):
     assert json.loads(done.stdout)["results"][0]["accuracy"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_a_real_interrupt_keeps_the_checkpoint(folder):
     """The signal of Ctrl-C to a process of its own, after its first epoch; the same command then ends as if never."""
     pytest.importorskip("torch")

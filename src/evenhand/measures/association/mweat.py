@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evenhand.arrays import Vector64, unit_rows
+from evenhand.arrays import Rows, Vector64, unit_rows
 from evenhand.measures.association.located_query import same_direction
 from evenhand.measures.association.weat import association
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval, word_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
@@ -25,23 +25,24 @@ INFO = Info(
     takes="pairs",
     better="lower",
     formula=(
-        "difference = mean_i | |t(f_i)| - |t(m_i)| |,  lean = mean_i (t(f_i) + t(m_i)) / 2,  "
-        "t(w) = mean_F cos(w, a) - mean_M cos(w, b)"
+        "difference = | |mean_i t(f_i)| - |mean_i t(m_i)| |,  lean = mean_i (t(f_i) + t(m_i)) / 2,  "
+        "imbalance = mean_i | |t(f_i)| - |t(m_i)| |,  t(w) = mean_F cos(w, a) - mean_M cos(w, b)"
     ),
     reading=(
-        "Both 0: the feminine form is as far on the side of women as the masculine form is on that of men. Difference: "
-        "how unequal the two are, whichever is farther. Lean above 0: over both forms, occupations are nearer to women "
-        "than to men."
+        "Difference 0: over all occupations, the feminine forms are as far from the middle as the masculine forms. "
+        "Lean above 0: over both forms, occupations are nearer to women than to men. Imbalance 0: the two forms of "
+        "every single occupation are equally far from the middle."
     ),
     limits=(
         "Defined for languages whose words for people have two forms. It says nothing about what the forms share with "
-        "nouns for things: compare it before and after the grammatical direction is taken out. The difference is above "
-        "0 for random vectors too, so that only its change can be read. Rare feminine forms have poor vectors."
+        "nouns for things: compare it before and after the grammatical direction is taken out. In the difference and "
+        "the lean, occupations that lean to opposite sides cancel. Difference and imbalance are above 0 for random "
+        "vectors too. Rare feminine forms have poor vectors."
     ),
     cites=("zhou2019", "caliskan2017"),
     queries=tuple(FORMS),
     query_concepts=FORMS,
-    scores={"difference": "lower", "lean": "zero"},
+    scores={"difference": "lower", "lean": "zero", "imbalance": "lower"},
     null={"lean": 0.0},
 )
 
@@ -55,11 +56,20 @@ def mweat(
     min_share: float = 0.0,
     reference: Vectors | None = None,
     seed: int = 0,
-) -> tuple[Measurement, Measurement]:
+) -> tuple[Measurement, Measurement, Measurement]:
     """Measure how unequally the two forms of occupations are associated with women and men.
 
-    The paper sums the differences over occupations; here they are averaged, so that lists of different coverage can be
-    compared, and `details["sum"]` has the sum. Vectors without their grammatical component show what is social:
+    `difference` is the statistic of the authors' released code, | |sum t(f)| - |sum t(m)| |, divided by the number of
+    occupations, so that lists of different coverage can be compared; `details["sum"]` has the undivided value. If the
+    feminine forms lie on the side of women and the masculine forms on that of men, it is twice the absolute lean.
+    The formula was checked against that code, not against the text of the paper.
+    `lean` and `imbalance` are additions: the lean has a sign, and in the imbalance occupations do not cancel.
+
+    The released code also has a p-value: the share of random divisions of all forms into halves with a larger
+    statistic. It is not given here, because no division can exceed |sum t(f) + sum t(m)|, which is the statistic
+    itself whenever the two sums have opposite signs. The p-value is then 0 up to rounding. `lean` has a valid one.
+
+    Vectors without their grammatical component show what is social:
 
         grammar = eh.subspaces.grammatical(v, *eh.subspaces.nouns("fr"), how="means")
         plain = eh.mitigations.LinearProjection(grammar).fit(v)(v)
@@ -75,9 +85,9 @@ def mweat(
         seed: seed of the bootstrap over occupations and of the sign flips.
 
     Returns:
-        The scores `difference` and `lean`. Both have an interval over occupations. The p-value of `lean` is that of
-        random signs of the occupations' leans. `items` has t of both forms, and `details["separation"]` the mean of
-        t(feminine) - t(masculine), which grammar makes large.
+        The scores `difference`, `lean` and `imbalance`. All have an interval over occupations. The p-value of `lean` is
+        that of random signs of the occupations' leans. `items` has t of both forms, and `details["separation"]` the
+        mean of t(feminine) - t(masculine), which grammar makes large.
 
     What it does not tell you: whether an occupation is biased in texts. See `evenhand show mweat`.
     """
@@ -92,7 +102,7 @@ def mweat(
     params = {"concept": about.name, "min_share": min_share, "case": vectors.case}
     results = [
         MeasurementFields("mweat", vectors, asked.name, params, seed, positive, score, reference)
-        for score, positive in (("difference", ""), ("lean", about.positive))
+        for score, positive in (("difference", ""), ("lean", about.positive), ("imbalance", ""))
     ]
     sides = zip((about.positive, "others"), groups, strict=True)
     lists = [ListCoverage.of_words(f"{about.name} {name}", found_words) for name, (_, found_words) in sides]
@@ -102,28 +112,43 @@ def mweat(
     if not reason and same_direction(a.mean(axis=0), b.mean(axis=0)):
         reason = f"the groups of {about.name} have the same mean vector, so that no word is nearer to one of them"
     if reason:
-        return results[0].undefined(reason, coverage), results[1].undefined(reason, coverage)
+        undefined = [result.undefined(reason, coverage) for result in results]
+        return undefined[0], undefined[1], undefined[2]
     first, second = (_associations(vectors, [pair[side] for pair in used], a, b, language) for side in (0, 1))
-    unequal, lean = np.abs(np.abs(first) - np.abs(second)), (first + second) / 2
+    leans, imbalances = (first + second) / 2, np.abs(np.abs(first) - np.abs(second))
+
+    def differences(rows: Rows) -> Vector64:
+        return np.asarray(np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1))))
+
+    difference = float(differences(np.arange(len(used))[None])[0])
     details: dict[str, object] = {"separation": float((first - second).mean()), "pairs_lost": lost, "pairs": len(asked)}
     items = _items(used, first, second)
     return (
         results[0].measurement(
-            float(unequal.mean()),
+            difference,
             len(used),
             coverage,
-            interval=mean_interval(unequal, seed=seed),
-            reading=f"the two forms of an occupation differ by {unequal.mean():.3f} in strength",
+            interval=word_interval(differences, len(used), seed=seed),
+            reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
             items=items,
-            details={"sum": float(unequal.sum()), **details},
+            details={"sum": difference * len(used), **details},
         ),
         results[1].measurement(
-            float(lean.mean()),
+            float(leans.mean()),
             len(used),
             coverage,
-            interval=mean_interval(lean, seed=seed),
-            p_value=sign_flip_p(lean, seed=seed),
-            reading=f"over both forms, nearer to {about.positive if lean.mean() >= 0 else 'the others'}",
+            interval=mean_interval(leans, seed=seed),
+            p_value=sign_flip_p(leans, seed=seed),
+            reading=f"over both forms, nearer to {about.positive if leans.mean() >= 0 else 'the others'}",
+            items=items,
+            details=details,
+        ),
+        results[2].measurement(
+            float(imbalances.mean()),
+            len(used),
+            coverage,
+            interval=mean_interval(imbalances, seed=seed),
+            reading=f"the two forms of an occupation differ by {imbalances.mean():.3f} in strength",
             items=items,
             details=details,
         ),

@@ -139,7 +139,9 @@ def recoverability(
         len(biased.selection),
         selection.coverage,
         interval=mean_interval(_accuracy_by_word(correct, tested), seed=seed),
-        reading=f"a {classifier} classifier predicts the side of {100 * value:.1f} % of unseen words",
+        reading=(
+            f"a {classifier} classifier tells for {100 * value:.1f} % of unseen words which side they were nearer to"
+        ),
         items=word_items(biased.selection.words, biased.scores),
         details={
             "by_classifier": {name: run.to_dict(tested) for name, run in runs.items()},
