@@ -1,206 +1,305 @@
-"""Time every operation of benchmarks/operations, ours and theirs in turn, and write RESULTS.json and a table.
+"""Time every operation of benchmarks/operations, ours and theirs in turn, and write the results.
 
-    python benchmarks/bench.py [--only load-first weat-p ...] [--repeats 5] [--growth] [--work FOLDER] [--out FILE]
+    python benchmarks/bench.py [OPERATION ...] [--list] [--repeats 5] [--quick] [--resume] [--no-growth]
+                               [--work FOLDER] [--environments FOLDER] [--out FILE] [--page FILE]
 
-Each run is a process of its own in the environment of the tool that is timed (environments.py creates them, once). A
-process prints the seconds of the operation alone; the whole process, imports and inputs included, is timed from outside.
-Ratios are those of the medians; their spread is that of the ratios of neighbouring runs. `--growth` repeats ours at 1/8,
-1/4, 1/2 and all of the size, and fits the exponent. The limit is what the machine needs for the least possible work:
-its speed at matrix products and at copying memory is measured in the same run.
+Each run is a process of its own, in the environment of the tool that is timed (environments.py installs them once, from
+the package registry). A process reports the seconds of the operation alone; the whole process, from its start to the
+result, is timed from outside. Ratios are those of the medians, with the smallest and largest ratio of neighbouring
+runs. Results that must be equal are compared. The table of growth times ours at 1, 2, 4 and 8 times a small size. The
+floor is what this machine needs for the least possible work, from rates measured at the start of the run.
+
+Operations that need data of others look in EVENHAND_DATA, and are skipped with a line otherwise. The JSON file and the
+page are written after every operation; `--resume` keeps the operations that are finished. `--quick` takes tiny sizes
+and one repeat, to try the benchmark; it writes into the work folder.
 """
 
 import argparse
-import importlib.util
+import contextlib
+import hashlib
 import json
-import math
 import os
-import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from environments import OURS, python_of  # noqa: E402
-from operation import Operation  # noqa: E402
+import arithmetic  # noqa: E402
+import machine  # noqa: E402
+from environments import OURS, python_of, versions_of  # noqa: E402
+from operation import DataMissingError, Operation, Sizes  # noqa: E402
+from results_page import write_page  # noqa: E402
+from run_operation import load  # noqa: E402
 
-SCALES = (1, 2, 4, 8)
-FULL = 8
-
-
-def modules() -> dict[Path, ModuleType]:
-    """The modules of benchmarks/operations by file."""
-    found = {}
-    for path in sorted((HERE / "operations").glob("*.py")):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise SystemExit(f"{path} is not a module")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found[path] = module
-    return found
+FACTORS = (1, 2, 4, 8)
+GROWTH_TIMES = 3
+MAX_SECONDS = 1200
+Row = dict[str, Any]
 
 
-def run(file: Path, id: str, side: str, python: Path, folder: Path) -> dict[str, float]:
-    """One run of one side."""
-    command = [str(python), str(HERE / "run_operation.py"), str(file), id, side, str(folder)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
-    start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    whole = time.perf_counter() - start
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), "")
-    if not line:
-        raise RuntimeError(f"{id}, {side}: {done.stderr.strip()[-2000:]}")
-    return {**json.loads(line.removeprefix("RESULT")), "process_seconds": whole}
+class FailedRunError(Exception):
+    """A process did not report a result."""
 
 
-def agree(one: Any, other: Any, tolerance: float | None) -> bool:
-    """Whether two values agree."""
-    return (
-        tolerance is None
-        or one is None
-        or other is None
-        or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
-    )
+class Inputs:
+    """Folders with the inputs of a module, one for each choice of sizes; removed at the end."""
+
+    def __init__(self, module: Any, folder: Path) -> None:
+        self._module, self._folder = module, folder
+        self._ready: dict[str, Path] = {}
+
+    def at(self, sizes: Sizes) -> Path:
+        """Return the folder with inputs of these sizes, which are made where they are missing."""
+        name = ",".join(f"{axis}={size}" for axis, size in sizes.items()) or "none"
+        if name not in self._ready:
+            folder = self._folder / name
+            folder.mkdir(parents=True)
+            (folder / "sizes.json").write_text(json.dumps(dict(sizes)))
+            self._module.prepare(folder, sizes)
+            self._ready[name] = folder
+        return self._ready[name]
 
 
-def compare(
-    file: Path, id: str, operation: Operation, folder: Path, environments: Path, repeats: int
-) -> dict[str, Any]:
-    """Ours and theirs in turn."""
-    sides: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
-    pythons = {"ours": Path(sys.executable)}
-    if operation.theirs:
-        pythons["theirs"] = python_of(operation.peer, environments)
-    for _ in range(min(repeats, operation.repeats)):
-        for side, python in pythons.items():
-            sides[side].append(run(file, id, side, python, folder))
-            print(f"  {id} {side} {sides[side][-1]['seconds']:.3f} s", file=sys.stderr, flush=True)
-    row: dict[str, Any] = {"id": id, "title": operation.title, "peer": operation.peer_name, "bar": operation.bar}
-    for side, runs in sides.items():
-        if runs:
-            row[side] = {
-                key: statistics.median(r[key] for r in runs)
-                for key in ("seconds", "cpu_seconds", "process_seconds", "peak_mib")
-            }
-            row[side]["all"] = [round(r["seconds"], 4) for r in runs]
-    if sides["theirs"]:
-        share = operation.theirs_share
-        row["theirs_share"] = share
-        ratios = [
-            their["seconds"] / share / our["seconds"] for our, their in zip(sides["ours"], sides["theirs"], strict=True)
-        ]
-        row["ratio"] = row["theirs"]["seconds"] / share / row["ours"]["seconds"]
-        row["ratio_spread"] = [min(ratios), max(ratios)]
-        extra = row["theirs"]["process_seconds"] - row["theirs"]["seconds"]
-        row["process_ratio"] = (row["theirs"]["seconds"] / share + extra) / row["ours"]["process_seconds"]
-        row["agree"] = agree(sides["ours"][0]["value"], sides["theirs"][0]["value"], operation.tolerance)
-        row["met"] = operation.bar is None or row["process_ratio" if id == "load-first" else "ratio"] >= operation.bar
+def digest(folder: Path) -> str:
+    """Return the SHA-256 of the input files, by name and content."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if "cache" in path.relative_to(folder).parts or "run" in path.relative_to(folder).parts:
+            continue  # results, which hold times
+        with path.open("rb") as file:
+            whole.update(f"{path.relative_to(folder)} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def run(file: Path, id: str, side: str, python: Path, folders: list[Path], times: int = 1) -> Row:
+    """Run one side once, and return what it reported and how long its process took to the result and to its end."""
+    command = [python, HERE / "run_operation.py", file, id, side, *folders, "--times", times]
+    inherited = os.environ.get("PYTHONPATH", "") if python == Path(sys.executable) else ""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), inherited]))}
+    whole, reported = None, None
+    with tempfile.TemporaryFile("w+") as errors:
+        start = time.perf_counter()
+        with subprocess.Popen(
+            [str(part) for part in command], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process:
+            assert process.stdout is not None  # noqa: S101  a pipe was asked for
+            for line in process.stdout:
+                if line.startswith("FIRST"):
+                    whole = time.perf_counter() - start
+                elif line.startswith("RESULT"):
+                    reported = json.loads(line.removeprefix("RESULT"))
+            process.wait(MAX_SECONDS)
+        ended = time.perf_counter() - start
+        if reported is None:
+            errors.seek(0)
+            raise FailedRunError(f"{id}, {side}: {errors.read().strip()[-1500:]}")
+    return {**reported, "whole_seconds": whole, "exit_seconds": ended}
+
+
+def side_summary(runs: list[Row], share: float = 1.0) -> Row:
+    """Return the medians of one side; seconds of a part are extrapolated to the whole."""
+    alone = [each["seconds"] / share for each in runs]
+    extra = [total - each["seconds"] for total, each in zip(alone, runs, strict=True)]
+    return {
+        "seconds": statistics.median(alone),
+        "all_seconds": [round(value, 5) for value in alone],
+        "whole_seconds": statistics.median(each["whole_seconds"] + more for each, more in zip(runs, extra, strict=True)),
+        "all_whole_seconds": [round(each["whole_seconds"] + more, 5) for each, more in zip(runs, extra, strict=True)],
+        "exit_seconds": statistics.median(each["exit_seconds"] + more for each, more in zip(runs, extra, strict=True)),
+        "cpu_seconds": statistics.median(each["cpu_seconds"] for each in runs) / share,
+        "peak_mib": round(max(each["peak_mib"] for each in runs), 1),
+    }
+
+
+def compare(operation: Operation, sizes: Sizes, ours: list[Row], theirs: list[Row], rates: Mapping[str, float]) -> Row:
+    """Return the row of one operation from its runs."""
+    row: Row = {"title": operation.title.format(**{k: f"{v:,}" for k, v in sizes.items()}), "sizes": dict(sizes)}
+    row["ours"] = side_summary(ours)
+    if theirs:
+        share = operation.share(sizes)
+        row["peer"], row["peer_environment"] = operation.peer_name, operation.peer
+        row["theirs"] = side_summary(theirs, share)
+        row["share"], row["extrapolated"] = share, operation.extrapolated.format(**sizes)
+        row["ratio"] = arithmetic.ratio(row["ours"]["all_seconds"], row["theirs"]["all_seconds"])
+        row["whole_ratio"] = arithmetic.ratio(row["ours"]["all_whole_seconds"], row["theirs"]["all_whole_seconds"])
+        if operation.bar:
+            reached = row["whole_ratio" if operation.bar_of == "process" else "ratio"][0]
+            row |= {"bar": operation.bar, "bar_of": operation.bar_of, "bar_met": reached >= operation.bar}
+        if operation.tolerance is not None:
+            apart = arithmetic.difference(ours[0]["value"], theirs[0]["value"])
+            row |= {"difference": apart, "tolerance": operation.tolerance, "agree": apart <= operation.tolerance}
+    if operation.work:
+        work = operation.work(sizes)
+        seconds, slowest = arithmetic.floor(work, rates)
+        row["floor"] = {"seconds": seconds, "by": slowest, "share": seconds / row["ours"]["seconds"], "why": work.why}
     return row
 
 
-def machine_speed() -> dict[str, float]:
-    """Matrix products in GFLOP/s (float32, all cores) and copying of memory in GB/s, each the best of five."""
-    import numpy as np
-
-    a = np.random.default_rng(0).standard_normal((3000, 3000), dtype=np.float32)
-    big = np.zeros(1 << 26, dtype=np.float32)
-    products, copies = [], []
-    for _ in range(5):
-        start = time.perf_counter()
-        a @ a
-        products.append(2 * 3000**3 / (time.perf_counter() - start) / 1e9)
-        start = time.perf_counter()
-        big.copy()
-        copies.append(2 * big.nbytes / (time.perf_counter() - start) / 1e9)
-    return {"gflops": max(products), "gb_per_s": max(copies)}
+def growth(file: Path, id: str, operation: Operation, inputs: Inputs, base: Sizes, times: int) -> Row:
+    """Return seconds and exponent of ours over each axis that grows."""
+    found: Row = {}
+    for axis in operation.growth:
+        sizes = [base[axis] * factor for factor in FACTORS]
+        folders = [inputs.at({**base, axis: size}) for size in sizes]
+        repeats = run(file, id, "ours", Path(sys.executable), folders, times)["seconds"]
+        medians = [statistics.median(column) for column in zip(*repeats, strict=True)]
+        found[axis] = {"sizes": sizes, "seconds": medians, "exponent": arithmetic.exponent(sizes, repeats)}
+        print(f"  {id} over {axis}: exponent {found[axis]['exponent'][0]:.2f}", file=sys.stderr, flush=True)
+    return found
 
 
-def exponent(seconds: dict[int, float]) -> float:
-    """The slope of log seconds on log size."""
-    xs, ys = [math.log(scale) for scale in seconds], [math.log(value) for value in seconds.values()]
-    mx, my = statistics.mean(xs), statistics.mean(ys)
-    return sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True)) / sum((x - mx) ** 2 for x in xs)
+def groups(operations: Mapping[str, Operation]) -> Iterator[dict[str, Operation]]:
+    """Yield operations with the same other side together: that side runs once for all of them."""
+    left = dict(operations)
+    while left:
+        first = next(iter(left.values()))
+        same = {
+            id: each
+            for id, each in left.items()
+            if each is first or (first.theirs and (each.theirs, each.sizes) == (first.theirs, first.sizes))
+        }
+        yield same
+        for id in same:
+            del left[id]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The results as Markdown."""
-    lines = [
-        "| operation | ours s | theirs s | ratio (spread) | whole process | peak MiB | share of the limit | growth |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for row in rows:
-        ours, theirs = row["ours"], row.get("theirs")
-        their = f"{theirs['seconds'] / row['theirs_share']:.3g}, {row['peer']}" if theirs else ""
-        ratio = f"{row['ratio']:.3g}x ({row['ratio_spread'][0]:.3g}-{row['ratio_spread'][1]:.3g})" if theirs else ""
-        whole = f"{ours['process_seconds']:.3g} s" + (f", {row['process_ratio']:.3g}x" if theirs else "")
-        peak = f"{ours['peak_mib']:.0f}" + (f" / {theirs['peak_mib']:.0f}" if theirs else "")
-        limit = f"{row['limit_share']:.0%}" if "limit_share" in row else ""
-        growth = f"{row['growth']['of']}^{row['growth']['exponent']:.2f}" if "growth" in row else ""
-        lines.append(
-            f"| {row['title']} | {ours['seconds']:.3g} | {their} | {ratio} | {whole} | {peak} | {limit} | {growth} |"
-        )
-    return "\n".join(lines)
+def time_group(
+    file: Path, group: Mapping[str, Operation], inputs: Inputs, base: Sizes, given: argparse.Namespace, results: Row
+) -> Iterator[tuple[str, Row]]:
+    """Run ours and theirs in turn and yield the rows."""
+    first = next(iter(group.values()))
+    sizes = {**base, **({} if given.quick else first.sizes)}
+    folder = inputs.at(sizes)
+    theirs_python = python_of(first.peer, given.environments) if first.theirs else None
+    ours: dict[str, list[Row]] = {id: [] for id in group}
+    theirs: list[Row] = []
+    for _ in range(min([given.repeats, *(each.repeats for each in group.values() if each.repeats)])):
+        for id in group:
+            ours[id].append(run(file, id, "ours", Path(sys.executable), [folder]))
+            print(f"  {id} ours {ours[id][-1]['seconds']:.4f} s", file=sys.stderr, flush=True)
+        if theirs_python:
+            theirs.append(run(file, next(iter(group)), "theirs", theirs_python, [folder]))
+            print(f"  {next(iter(group))} theirs {theirs[-1]['seconds']:.4f} s", file=sys.stderr, flush=True)
+    for id, operation in group.items():
+        row = compare(operation, sizes, ours[id], theirs, results["rates"])
+        row["data"] = {"sha256": digest(folder), "about": inputs._module.ABOUT}
+        yield id, row
+
+
+def measure(file: Path, module: Any, wanted: Mapping[str, Operation], given: argparse.Namespace, results: Row) -> None:
+    """Time the operations of a module, and write after each group."""
+    base = module.QUICK if given.quick else module.SIZES
+    with tempfile.TemporaryDirectory(dir=given.work, prefix="inputs-") as folder:
+        inputs = Inputs(module, Path(folder))
+        for group in groups(wanted):
+            started = time.perf_counter()
+            print(f"{', '.join(group)}", file=sys.stderr, flush=True)
+            try:
+                for id, row in time_group(file, group, inputs, base, given, results):
+                    results["rows"][id] = row
+                for id, operation in group.items():
+                    if operation.growth and not given.no_growth:
+                        start = module.QUICK if given.quick else module.GROWTH
+                        results["rows"][id]["growth"] = growth(
+                            file, id, operation, inputs, start, 1 if given.quick else GROWTH_TIMES
+                        )
+            except DataMissingError as missing:
+                print(f"  skipped: {missing}", file=sys.stderr, flush=True)
+                results["rows"] |= {id: {"title": each.title, "skipped": str(missing)} for id, each in group.items()}
+            except (FailedRunError, subprocess.SubprocessError) as error:
+                print(f"  failed: {error}", file=sys.stderr, flush=True)
+                results["rows"] |= {id: {"title": each.title, "failed": str(error)} for id, each in group.items()}
+            spent = round(time.perf_counter() - started, 1)
+            created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            for id, operation in group.items():
+                results["rows"][id] |= {"created": created, "repeats": given.repeats, "group_seconds": spent}
+                with contextlib.suppress(subprocess.SubprocessError, KeyError):
+                    results["versions"][operation.peer] = versions_of(python_of(operation.peer, given.environments))
+            write(results, given)
+
+
+def write(results: Row, given: argparse.Namespace) -> None:
+    """Write the JSON file, whole or not at all, and the generated part of the page."""
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    partial = given.out.with_suffix(".partial")
+    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    partial.replace(given.out)
+    write_page(results, given.page)
+
+
+def options() -> argparse.Namespace:
+    """Return what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operations", nargs="*", help="ids; all by default (--list shows them)")
+    parser.add_argument("--list", action="store_true", help="show the operations and stop")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, one repeat")
+    parser.add_argument("--resume", action="store_true", help="keep the operations that are finished")
+    parser.add_argument("--no-growth", action="store_true")
+    parser.add_argument("--work", type=Path, default=HERE.parent / ".bench", help="where inputs are made")
+    parser.add_argument("--environments", type=Path, help="default: EVENHAND_BENCH_ENVIRONMENTS, or the work folder")
+    parser.add_argument("--out", type=Path, help="default: benchmarks/results/bench.json")
+    parser.add_argument("--page", type=Path, help="default: benchmarks/RESULTS.md")
+    given = parser.parse_args()
+    given.work = given.work.resolve()
+    given.environments = Path(
+        given.environments or os.environ.get("EVENHAND_BENCH_ENVIRONMENTS") or given.work / "environments"
+    ).resolve()
+    if given.quick:
+        given.repeats = 1
+    given.out = given.out or (given.work / "quick.json" if given.quick else HERE / "results" / "bench.json")
+    given.page = given.page or (given.work / "QUICK.md" if given.quick else HERE / "RESULTS.md")
+    return given
 
 
 def main() -> None:
     """Time what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--scale", type=int, default=FULL, choices=SCALES, help="eighths of the full size")
-    parser.add_argument("--growth", action="store_true")
-    parser.add_argument("--work", type=Path, default=Path(".bench"), help="environments and inputs")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "bench.json")
-    given = parser.parse_args()
-    speed, rows = machine_speed(), []
+    given = options()
+    modules = {path: load(str(path)) for path in sorted((HERE / "operations").glob("*.py"))}
+    known = {id: operation for module in modules.values() for id, operation in module.OPERATIONS.items()}
+    if given.list:
+        for id, operation in known.items():
+            print(f"{id:22} {operation.peer_name or '-'}")
+        return
+    if unknown := [id for id in given.operations if id not in known]:
+        raise SystemExit(f"unknown operations {', '.join(unknown)}; known: {', '.join(known)}")
     given.work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=given.work) as temporary:
-        for path, module in modules().items():
-            wanted = {id: op for id, op in module.OPERATIONS.items() if not given.only or id in given.only}
-            if not wanted:
-                continue
-            folders = {}
-            for scale in SCALES if given.growth else (given.scale,):
-                folders[scale] = Path(temporary) / f"{path.stem}-{scale}"
-                folders[scale].mkdir()
-                module.prepare(folders[scale], scale)
-            for id, operation in wanted.items():
-                try:
-                    row = compare(path, id, operation, folders[given.scale], given.work.resolve(), given.repeats)
-                except RuntimeError as error:
-                    print(error, file=sys.stderr)
-                    rows.append({"id": id, "failed": str(error)})
-                    continue
-                if operation.work:
-                    work = operation.work(given.scale)
-                    floor = max(work.flop / speed["gflops"] / 1e9, work.bytes / speed["gb_per_s"] / 1e9)
-                    row |= {"limit_seconds": floor, "limit_share": floor / row["ours"]["seconds"], "limit": work.why}
-                if given.growth and operation.growth:
-                    seconds = {s: run(path, id, "ours", Path(sys.executable), folders[s])["seconds"] for s in SCALES}
-                    row["growth"] = {"of": operation.growth, "seconds": seconds, "exponent": exponent(seconds)}
-                rows.append(row)
-    found = {
-        "rows": rows,
-        "machine": {"cores": os.cpu_count(), "architecture": platform.machine(), **speed},
-        "versions": {name: version(name) for name in ("evenhand", "numpy", "polars", "scipy")}
-        | {"python": platform.python_version()},
-        "load": os.getloadavg(),
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "environment": OURS,
+    results: Row = json.loads(given.out.read_text()) if given.out.exists() else {}
+    kept = results.get("rows", {}) if given.resume or given.operations else {}
+    finished = [id for id, row in kept.items() if given.resume and "ours" in row]
+    print("measuring what the machine can do", file=sys.stderr, flush=True)
+    results = {
+        "machine": machine.about(),
+        "rates": machine.rates(quick=given.quick),
+        "versions": {**results.get("versions", {}), OURS: versions_of(Path(sys.executable))},
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "rows": {id: kept[id] for id in known if id in kept},
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(table([row for row in rows if "failed" not in row]))
-    if failed := [row["id"] for row in rows if "failed" in row]:
-        raise SystemExit(f"failed: {', '.join(failed)}")
+    for path, module in modules.items():
+        wanted = {
+            id: operation
+            for id, operation in module.OPERATIONS.items()
+            if id not in finished and (not given.operations or id in given.operations)
+        }
+        if wanted:
+            measure(path, module, wanted, given, results)
+    results["rows"] = {id: results["rows"][id] for id in known if id in results["rows"]}
+    write(results, given)
+    for leftover in given.work.glob("inputs-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    print(f"written: {given.out} and {given.page}", file=sys.stderr)
+    failed = [id for id, row in results["rows"].items() if "failed" in row]
+    differing = [id for id, row in results["rows"].items() if row.get("agree") is False]
+    if failed or differing:
+        raise SystemExit(f"failed: {', '.join(failed) or 'none'}; results differ: {', '.join(differing) or 'none'}")
 
 
 if __name__ == "__main__":

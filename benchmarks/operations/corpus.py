@@ -3,41 +3,47 @@
 import os
 from pathlib import Path
 
-from operation import Call, Operation, Work
+from operation import Call, Operation, Sizes, Work
 
-TIMES = 4  # copies of WikiText-2's training part: 43 MB, 8.2 million tokens
-TOKENS, BYTES = 2_051_910 * TIMES, 10_797_148 * TIMES
+ABOUT = "WikiText-2 twice over where EVENHAND_DATA has it, else SYNTHETIC words with Zipf's frequencies; growth: the latter"
+SIZES = {"tokens": 4_000_000, "distinct_words": 0}
+GROWTH = {"tokens": 250_000, "distinct_words": 5_000}
+QUICK = {"tokens": 40_000, "distinct_words": 1_000}
+BYTES_A_TOKEN = 5.3
+WINDOW = 5
+COUNTED = {"tokens": 400_000, "distinct_words": 0}
 
 
-def prepare(folder: Path, scale: int) -> None:
-    """Write the text, from EVENHAND_DATA or the catalog."""
-    from evenhand import data
+def prepare(folder: Path, sizes: Sizes) -> None:
+    """Write the text: so many words, 20 a line where they are made up."""
+    from corpus import made_up
 
-    found = data.fetch("wikitext-2")
-    text = (found / "train.txt" if found.is_dir() else found).read_text(encoding="utf-8")
-    wanted = len(text) * TIMES * scale // 8
+    known = Path(os.environ.get("EVENHAND_DATA", "")) / "wikitext-2" / "train.txt"
+    kinds = sizes["distinct_words"]
     with (folder / "text.txt").open("w", encoding="utf-8") as out:
-        while wanted > 0:
-            out.write(text[:wanted])
-            wanted -= len(text)
+        if kinds or not known.exists():
+            out.write(made_up(sizes["tokens"] // 20 * 20, kinds or 50_000) + "\n")
+            return
+        left = sizes["tokens"]
+        while left > 0:
+            for line in known.open(encoding="utf-8"):
+                out.write(line)
+                left -= len(line.split())
+                if left <= 0:
+                    break
 
 
 def _bias(**options):  # type: ignore[no-untyped-def]
     def setup(folder: Path) -> Call:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        import polars  # noqa: F401
+
         from evenhand import corpus
 
         path = folder / "text.txt"
         return lambda: corpus.bias(path, lists="bordia2019-wt2", documents="line", **options).tokens
 
     return setup
-
-
-def _cooccurrence(folder: Path) -> Call:
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from evenhand import corpus
-
-    return lambda: int(corpus.cooccurrence(folder / "text.txt", window=5, tokenizer="whitespace").matrix.nnz)
 
 
 def _genbit(folder: Path) -> Call:
@@ -51,7 +57,8 @@ def _genbit(folder: Path) -> Call:
     lemmatizer.Lemmatizer.lemmatize_token = lambda self, token: token
     from genbit.genbit_metrics import GenBitMetrics
 
-    lines = [line.split() for line in (folder / "text.txt").open(encoding="utf-8")]
+    with (folder / "text.txt").open(encoding="utf-8") as text:
+        lines = [line.split() for line in text]
     metrics = GenBitMetrics("en")
 
     def call() -> int:
@@ -62,30 +69,79 @@ def _genbit(folder: Path) -> Call:
     return call
 
 
-def _read_once(scale: int) -> Work:
-    why = "read the bytes, one random access of 64 bytes to a table for each token"
-    return Work(bytes=(BYTES + 64.0 * TOKENS) * scale / 8, why=why)
+def _cooccurrence(folder: Path) -> Call:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    import polars  # noqa: F401
+    import scipy.sparse  # noqa: F401
+
+    from evenhand import corpus
+
+    path = folder / "text.txt"
+
+    def call() -> list[float]:
+        found = corpus.cooccurrence(path, window=WINDOW, tokenizer="whitespace", lower=False, documents="line")
+        return [float(found.matrix.nnz), float(found.matrix.sum())]
+
+    return call
 
 
-_GENBIT = ("genbit", "genbit 2.2.0, tokenised lines, no lemmatiser")
+def _counter(folder: Path) -> Call:
+    from collections import Counter
+
+    def call() -> list[float]:
+        counts: Counter[tuple[str, str]] = Counter()
+        with (folder / "text.txt").open(encoding="utf-8") as text:
+            for line in text:
+                words = line.split()
+                for place, word in enumerate(words):
+                    for other in words[max(0, place - WINDOW) : place]:
+                        counts[word, other] += 1
+                        counts[other, word] += 1
+        return [float(len(counts)), float(sum(counts.values()))]
+
+    return call
+
+
+def _read_once(sizes: Sizes) -> Work:
+    return Work(
+        read=BYTES_A_TOKEN * sizes["tokens"], lookups=sizes["tokens"], why="read the text, one look-up for each token"
+    )
+
+
+def _pairs(sizes: Sizes) -> Work:
+    return Work(lookups=2.0 * WINDOW * sizes["tokens"], why="one look-up for each pair of neighbours")
+
+
+_GENBIT = {"theirs": _genbit, "peer": "genbit", "peer_name": "genbit 2.2.0 on tokenised lines, without lemmatiser"}
+_GROWTH = ("tokens", "distinct_words")
 OPERATIONS = {
     "corpus-window": Operation(
-        "Corpus scores, window of 10, 8.2 million tokens, one core",
+        "corpus scores, window of 10, {tokens} tokens, one core",
         _bias(window=10, tokenizer="whitespace"),
-        _genbit,
-        *_GENBIT,
+        **_GENBIT,
         work=_read_once,
-        growth="tokens",
+        growth=_GROWTH,
+        warm=False,
     ),
     "corpus-decay": Operation(
-        "Corpus scores, decay .95, one core",
-        _bias(decay=0.95, tokenizer="whitespace"),
-        _genbit,
-        *_GENBIT,
-        growth="tokens",
+        "corpus scores, decay 0.95, one core", _bias(decay=0.95, tokenizer="whitespace"), **_GENBIT, work=_read_once
     ),
     "corpus-words": Operation(
-        "Corpus scores, Unicode words, one core", _bias(window=10, tokenizer="words"), growth="tokens"
+        "corpus scores, Unicode words, one core (genbit: tokens given)",
+        _bias(window=10, tokenizer="words"),
+        **_GENBIT,
+        work=_read_once,
     ),
-    "cooccurrence": Operation("Co-occurrence of all words, window of 5", _cooccurrence, growth="tokens", repeats=3),
+    "cooccurrence": Operation(
+        "co-occurrence of all words, window of 5, {tokens} tokens",
+        _cooccurrence,
+        _counter,
+        peer_name="a Counter loop",
+        tolerance=1e-9,
+        work=_pairs,
+        growth=_GROWTH,
+        sizes=COUNTED,
+    ),
 }
+
+

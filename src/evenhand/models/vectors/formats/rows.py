@@ -30,6 +30,7 @@ WIDE = 10_000  # above this dimension polars needs more memory for its columns t
 BYTE_ORDER_MARK = "\ufeff".encode()
 # Measured on a 400,000 x 100 text file with three parsers on two cores: 4 MiB 1.57 s, 8 MiB 1.42 s, 16 MiB 1.58 s.
 BLOCK_BYTES = 8 << 20
+COUNTED_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -133,21 +134,26 @@ def parse_block(block: bytes, layout: Layout, first_line: int) -> WordRows:
     840B has ". . ."), so a line with more of them is parsed on its own, split from the right.
     """
     raw = np.frombuffer(block, dtype=np.uint8)
-    separators = raw == layout.separator[0]
-    lines, fields = int(np.count_nonzero(raw == NEWLINE)), int(np.count_nonzero(separators))
+    lines, fields = _count(raw, NEWLINE), _count(raw, layout.separator[0])
     if fields < lines * layout.dim:
         # Checked before memory is allocated for missing numbers.
-        raise _short_line(block, raw, separators, layout, first_line)
+        raise _short_line(block, raw, layout, first_line)
     # Polars raises for extra fields and returns nulls for missing ones; if the total is right, every line is regular.
     # Polars strips a carriage return at the end of any field, so blocks with one are parsed line by line.
     if fields == lines * layout.fields and b"\r" not in block and layout.dim <= WIDE:
         regular = _parse_regular(block, layout, lines)
         if regular is not None:
             return regular
-    odd = (_per_line(separators, raw) != layout.fields) | (layout.dim > WIDE)
+    odd = (_per_line(raw == layout.separator[0], raw) != layout.fields) | (layout.dim > WIDE)
     if b"\r" in block:
         odd |= _per_line(raw == RETURN, raw) > 0
     return _parse_mixed(block, layout, odd, first_line)
+
+
+def _count(raw: NDArray[np.uint8], byte: int) -> int:
+    """Count a byte piece by piece: the comparison then stays in the cache of the processor."""
+    pieces = range(0, len(raw), COUNTED_BYTES)
+    return sum(int(np.count_nonzero(raw[start : start + COUNTED_BYTES] == byte)) for start in pieces)
 
 
 def _per_line(marks: NDArray[np.bool_], raw: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -155,10 +161,8 @@ def _per_line(marks: NDArray[np.bool_], raw: NDArray[np.uint8]) -> NDArray[np.in
     return np.asarray(np.add.reduceat(marks, starts, dtype=np.int64))
 
 
-def _short_line(
-    block: bytes, raw: NDArray[np.uint8], separators: NDArray[np.bool_], layout: Layout, first_line: int
-) -> FormatError:
-    line = int(np.argmax(_per_line(separators, raw) < layout.dim))
+def _short_line(block: bytes, raw: NDArray[np.uint8], layout: Layout, first_line: int) -> FormatError:
+    line = int(np.argmax(_per_line(raw == layout.separator[0], raw) < layout.dim))
     return _wrong_length(block.split(b"\n", line + 1)[line], layout, first_line + line)
 
 
