@@ -26,8 +26,8 @@ def _digits(value: float) -> str:
 def comparison_table(rows: dict[str, Row]) -> list[str]:
     """Return the operations with the other side."""
     lines = [
-        "| operation | ours | theirs | ratio (spread) | whole process, ours and ratio (spread) | peak MiB, ours / theirs"
-        " | floor | share reached | results differ by |",
+        "| operation | ours | theirs | ratio (spread) | whole process, ours and ratio (spread) "
+        "| peak MiB, ours / theirs | floor | share reached | results differ by |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows.values():
@@ -45,9 +45,13 @@ def comparison_table(rows: dict[str, Row]) -> list[str]:
             memory += f" / {theirs['peak_mib']:.0f}"
             if "bar" in row:
                 bar = f", {'meets' if row['bar_met'] else '**below**'} {row['bar']:g}x"
-                whole, their_ratio = (whole + bar, their_ratio) if row["bar_of"] == "process" else (
-                    whole,
-                    their_ratio + bar,
+                whole, their_ratio = (
+                    (whole + bar, their_ratio)
+                    if row["bar_of"] == "process"
+                    else (
+                        whole,
+                        their_ratio + bar,
+                    )
                 )
             if "difference" in row:
                 sign = "at most" if row["agree"] else "**more than**"
@@ -92,14 +96,14 @@ def generated(results: Row) -> str:
         BEGIN,
         "## Side by side",
         "",
-        f"`make bench`, started {results['started']}: {repeats} repeats, ours and theirs in turn, each run a process of "
-        f"its own. {machine['cores']} cores ({machine['processor']}, {machine['architecture']}), "
+        f"`make bench`, started {results['started']}: {repeats} repeats, ours and theirs in turn, each run a process "
+        f"of its own. {machine['cores']} cores ({machine['processor']}, {machine['architecture']}), "
         f"{machine['memory_gib']} GiB, load average at the start {machine['load_average'][0]:.1f}. "
         f"Ours: {ours}. Theirs: {theirs}.",
         "",
         "Times are medians of the operation alone, without imports; the whole process is timed from its start to the "
-        "result. A ratio is that of the medians; its spread is the smallest and largest ratio of neighbouring runs. The "
-        "floor is the least work divided by what this machine reached at the start of the run: "
+        "result. A ratio is that of the medians; its spread is the smallest and largest ratio of neighbouring runs. "
+        "The floor is the least work divided by what this machine reached at the start of the run: "
         f"{rates['flop_per_s'] / 1e9:.0f} GFLOP/s in float32 products, {rates['copied_bytes_per_s'] / 1e9:.1f} GB/s "
         f"copied, {rates['read_bytes_per_s'] / 1e9:.1f} GB/s read from the page cache, "
         f"{rates['lookups_per_s'] / 1e6:.0f} million look-ups a second, "

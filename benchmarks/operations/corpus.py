@@ -5,7 +5,9 @@ from pathlib import Path
 
 from operation import Call, Operation, Sizes, Work
 
-ABOUT = "WikiText-2 twice over where EVENHAND_DATA has it, else SYNTHETIC words with Zipf's frequencies; growth: the latter"
+ABOUT = (
+    "WikiText-2 twice over where EVENHAND_DATA has it, else SYNTHETIC words with Zipf's frequencies; growth: the latter"
+)
 SIZES = {"tokens": 4_000_000, "distinct_words": 0}
 GROWTH = {"tokens": 250_000, "distinct_words": 5_000}
 QUICK = {"tokens": 40_000, "distinct_words": 1_000}
@@ -143,5 +145,3 @@ OPERATIONS = {
         sizes=COUNTED,
     ),
 }
-
-

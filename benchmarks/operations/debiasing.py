@@ -106,6 +106,17 @@ def _wefe_hsr(folder: Path) -> Call:
     return call
 
 
+def _stream(folder: Path) -> Call:
+    import numpy as np
+
+    import evenhand as eh
+    from evenhand.mitigations.maps import SoftProjection
+
+    vectors = eh.Vectors.load(folder / "matrix.npy")
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(vectors.dim, 10)))[0].T
+    return lambda: SoftProjection(basis).write(vectors, folder / "cache.safetensors") and None
+
+
 def _one_pass(sizes: Sizes) -> Work:
     return Work(copied=8.0 * sizes["words"] * sizes["dimensions"], why="read and write the matrix once")
 
@@ -128,4 +139,10 @@ OPERATIONS = {
     "hard": _operation("hard", "Hard debiasing", _wefe_hard, tolerance=1e-4),
     "double-hard": _operation("double-hard", "Double-Hard", _wefe_double_hard),
     "hsr": _operation("hsr", "HSR", _wefe_hsr),
+    "map-stream": Operation(
+        "a map of rank 10 streamed from file to file, {words} x {dimensions}",
+        _stream,
+        work=_one_pass,
+        growth=("words",),
+    ),
 }

@@ -70,7 +70,9 @@ def _loop(folder: Path) -> Call:
 
 
 def _product(sizes: Sizes) -> Work:
-    return Work(flop=2.0 * sizes["words"] * sizes["sampled"] * DIMENSIONS, why="one product of the sample and all words")
+    return Work(
+        flop=2.0 * sizes["words"] * sizes["sampled"] * DIMENSIONS, why="one product of the sample and all words"
+    )
 
 
 OPERATIONS = {

@@ -48,9 +48,8 @@ def _compared(asked):  # type: ignore[no-untyped-def]
 
 def _factorised(backend: str, kind: str):  # type: ignore[no-untyped-def]
     def setup(folder: Path) -> Call:
-        from probes import factorised, model_over
-
         from evenhand.models.vectors import Vectors
+        from probes import factorised, model_over
 
         asked, _ = _asked(folder)
         model = model_over(backend, Vectors.default(), kind)
@@ -72,10 +71,9 @@ def _loop(kind: str):  # type: ignore[no-untyped-def]
     def setup(folder: Path) -> Call:
         import time
 
+        from evenhand.models.vectors import Vectors
         from probe_loops import AttentionModule, BiLSTMModule, buckets, looped
         from probes import model_over
-
-        from evenhand.models.vectors import Vectors
 
         asked, sizes = _asked(folder)
         model = model_over("torch", Vectors.default(), kind)
@@ -102,9 +100,8 @@ def _loop(kind: str):  # type: ignore[no-untyped-def]
 
 def _checkpoint(folder: Path, layers: int) -> Path:
     """Return a random classifier with word pieces of the probe, which is written once."""
-    from transformer_probe import make
-
     from evenhand.words.probes import probe
+    from transformer_probe import make
 
     model = folder.parent / f"transformer-{layers}"
     if not model.exists():

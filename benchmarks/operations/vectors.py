@@ -42,7 +42,6 @@ def _loader(folder: Path, cache: Path) -> Call:
     os.environ["EVENHAND_CACHE"] = str(cache)
     import polars  # noqa: F401  imported by the first load of a text file
 
-    import evenhand.models.vectors.load
     from evenhand import Vectors
 
     def load() -> list[float]:
