@@ -191,7 +191,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         read_pairs(tmp_path / "pairs.jsonl")
 
 
-BOMB, LIMIT = 64 << 20, 1 << 20
+BOMB, LIMIT = 24 << 20, 1 << 20
 
 
 def read_predictions(path, **options):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 END = "\0"  # closes every document; readers let no other NUL through
-PIECE = 1 << 20  # characters; larger pieces are no faster, smaller ones cost more calls
-BREAKS = (END, " ", "\n", "\t")
+PIECE = 1 << 19  # characters; larger pieces are no faster, smaller ones cost more calls
+BREAKS = (" ", END, "\n", "\t")  # the most frequent one first, see `end_of_words`
 
 
 def document(text: str) -> str:
@@ -27,13 +27,21 @@ def cut(fragments: Iterable[str], size: int = PIECE) -> Iterator[str]:
         if length < enough:
             continue
         text = "".join(held)
-        end = 1 + max(text.rfind(mark) for mark in BREAKS)
+        end = end_of_words(text)
         if end:
             yield text[:end]
         held, length = [text[end:]], len(text) - end
         enough = max(size, 2 * length)  # doubling keeps the cost of a word of 100 MB linear
     if length:
         yield "".join(held)
+
+
+def end_of_words(text: str, breaks: tuple[str, ...] = BREAKS) -> int:
+    """Return the position behind the last break, or 0 if there is none."""
+    end = 0
+    for mark in breaks:
+        end = max(end, 1 + text.rfind(mark, end))  # searches only what lies behind the breaks found before
+    return end
 
 
 def _split(fragments: Iterable[str], size: int) -> Iterator[str]:

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows
+from evenhand.arrays import Matrix
 from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.decomposable import DecomposableWeights, apply_layers
-from evenhand.models.nli.factorised.layout import PhraseShape, Subjects, cut_blocks, is_separable, phrase_shapes, renumber
+from evenhand.models.nli.factorised.layout import (
+    PhraseShape,
+    Subjects,
+    cut_blocks,
+    is_separable,
+    phrase_shapes,
+    renumber,
+)
 from evenhand.models.nli.factorised.pair_layers import PairLayers
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
