@@ -18,7 +18,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, decide, label_index
 from evenhand.models.vectors import Coverage
-from evenhand.stats import clustered_interval
+from evenhand.stats import clustered_interval, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
@@ -163,9 +163,17 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=result.interval(flips, range(len(flips)), share=True),
+        interval=_rate_interval(result, flips),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
+
+
+def _rate_interval(result: _Result, flips: Vector64) -> Interval:
+    """Return the interval of the flip rate; where every case is alike, that of Wilson over templates or texts."""
+    if 0 < flips.mean() < 1:
+        return result.interval(flips, range(len(flips)), share=True)
+    low, high = wilson(float(flips.mean()), len({case.cluster for case in result.cases.cases})).tolist()
+    return low, high
 
 
 def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
