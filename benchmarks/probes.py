@@ -21,7 +21,6 @@ import time
 from typing import Any
 
 import numpy as np
-from probe_floor import flops, product_rate
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
 from evenhand.models.nli.bilstm import random_arrays
@@ -29,6 +28,7 @@ from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
+from probe_floor import flops, product_rate
 
 MODELS = ("decomposable", "bilstm")
 REPEATS = 3
