@@ -128,6 +128,12 @@ def test_blocks_and_threads_make_no_difference(monkeypatch):
         assert np.abs(factorised(model(workers=3), asked) - whole).max() < 1e-6
 
 
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    monkeypatch.setattr(recurrent, "ON_CPU", recurrent.Sizes(60, 3, 90, 200))
+    two, three = (factorised(model(workers=workers), PROBES["mixed lengths"]) for workers in (2, 3))
+    np.testing.assert_array_equal(two, three)
+
+
 def test_the_shipped_probes_on_the_embedded_vectors(glove):
     asker = BiLSTM(random_arrays(100, 24), glove)
     for name in ("gender-occupation+162", "religion-polarity", "mab-names"):
