@@ -7,8 +7,9 @@ attention over numpy and over torch, the BiLSTM over torch), and a well-batched 
 over --pairs of them, every so many-th pair; the loop's time is scaled up to all pairs, which its constant rate allows.
 Wall time and processor time, the largest difference of any probability on the loop's pairs, and the peak memory before
 torch is loaded. The evaluation is repeated, and the median counts. The floor is its arithmetic at the rate of matrix
-products, which is measured before and after each repeat (benchmarks/probe_floor.py). On a GPU: the same evaluators, after a warm-up, median of three, against the plain forward pass there.
-Weights are random: times do not depend on them. Prints one JSON line.
+products, which is measured before and after each repeat (benchmarks/probe_floor.py). On a GPU: the same evaluators,
+after a warm-up, against the plain forward pass there. Weights are random: times do not depend on them. Prints one JSON
+line.
 """
 
 import argparse
