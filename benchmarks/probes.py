@@ -1,6 +1,7 @@
 """The whole gender probe through both models over word vectors: factorised against a torch loop over the pairs.
 
-    python benchmarks/probes.py [--pairs 60000] [--models decomposable bilstm] [--repeats 3] [--device cpu|cuda]
+    python benchmarks/probes.py [--pairs 60000] [--models decomposable bilstm] [--verbs N] [--repeats 3]
+                                [--device cpu|cuda]
 
 On a processor, in one run with the same weights: all 1,936,512 pairs by the factorised evaluators (decomposable
 attention over numpy and over torch, the BiLSTM over torch), and a well-batched torch loop (benchmarks/probe_loops.py)
@@ -161,11 +162,14 @@ def main() -> None:
     """Time what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=60_000, help="how many pairs the loop is timed on")
+    parser.add_argument("--verbs", type=int, help="ask with the first verbs of the probe only")
     parser.add_argument("--repeats", type=int, default=3, help="how often all pairs are evaluated")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     asking = parser.parse_args()
     vectors, asked = Vectors.default(), probe("gender-occupation")
+    if asking.verbs:
+        asked = asked.restrict(verb=list(asked.templates[0].fillers["verb"].words)[: asking.verbs])
     points = evenly(asked, min(asking.pairs, asked.n_pairs))
     timed = on_gpu if asking.device == "cuda" else on_processor
     found = {kind: timed(kind, vectors, asked, points, asking.repeats) for kind in asking.models}
