@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers docs unit slow faults fuzz floors release clean
+.PHONY: run test lint types layers docs unit slow faults fuzz bench floors release clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
@@ -43,8 +43,13 @@ faults: $(VENV)/.dev
 TIME ?= 60
 fuzz:
 	$(PYTHON) -m venv $(VENV)-fuzz
-	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo]" atheris
+	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo,web]" atheris
 	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
+
+# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 20
+# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses; see --help.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 # The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.
 floors:
