@@ -188,7 +188,7 @@ def test_a_second_save_completes_the_interrupted_one_first(
 
 
 def test_old_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
-    old, recent, other = (tmp_path / f".{name}.0123.partial" for name in ("x.npy", "x.npy.1", "y.npy"))
+    old, recent, other = (tmp_path / f".{name}.0123456789ab.partial" for name in ("x.npy", "x.npy.1", "y.npy"))
     for folder in (old, recent, other):
         folder.mkdir()
         (folder / "x.npy").write_bytes(b"half")
