@@ -41,7 +41,7 @@ add("corpus-bias", prepared(*BIAS), command(*BIAS), read_audit, same_bytes=False
 add("corpus-compare", prepared(*COMPARE), command(*COMPARE), digest("page.html"), shares=True)
 add("cooccurrence", prepared(*COOCCUR), command(*COOCCUR), _read_counts, shares=True)
 add(
-    "sgns", prepared(*SGNS), command(*SGNS), functools.partial(read_vectors, "sgns/vectors.vec"), needs=("gensim",),
+    "sgns", prepared(*SGNS), command(*SGNS), functools.partial(read_vectors, "sgns/words.safetensors"), needs=("gensim",),
     modules=("gensim",),
 )  # fmt: skip
 
@@ -58,10 +58,17 @@ def _read_augmented(folder: Path) -> object:
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-add("cda-folder", lambda folder: write_corpus(folder, 1), command(*CDA), _read_augmented, kept=False)
+def _pair_names() -> object:
+    from evenhand.mitigations.text.cda import name_pairs
+
+    return name_pairs()
+
+
+add("cda-folder", lambda folder: write_corpus(folder, 1), command(*CDA), _read_augmented, kept=False, warm=_pair_names)
 add(
     "cda-documents", lambda folder: write_corpus(folder, 1),
     command("debias", "corpus:texts", "--method", "cda", "-o", "swapped"), _read_augmented, kept=False,
+    warm=_pair_names,
 )  # fmt: skip
 
 
@@ -73,5 +80,5 @@ def _one_text(folder: Path) -> None:
 add(
     "cda-file", _one_text,
     command("debias", "corpus:texts/0.txt", "--method", "cda", "--documents", "line", "-o", "swapped.txt"),
-    digest("swapped.txt"), shares=True,
+    digest("swapped.txt"), shares=True, warm=_pair_names,
 )  # fmt: skip

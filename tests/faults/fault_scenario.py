@@ -30,6 +30,7 @@ class Scenario:
         shares: whether several processes may run the command at once and all succeed.
         catches_signals: whether SIGINT and SIGTERM end it with an exit code.
         refuses_again: whether the command refuses to replace its complete result.
+        warm: computes what does not touch files and is kept by the process.
         modules: imported before the trials, so that each trial does not import them.
         needs: packages without which the scenario is left out.
     """
@@ -46,6 +47,7 @@ class Scenario:
     shares: bool = False
     catches_signals: bool = True
     refuses_again: bool = False
+    warm: Callable[[], object] | None = None
     modules: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 

@@ -203,6 +203,8 @@ class Trials:
     def __init__(self, scenario: Scenario, folder: Path, *, mounts: bool, seed: int) -> None:
         for module in ("evenhand.cli", "evenhand.audit", *scenario.modules):
             importlib.import_module(module)
+        if scenario.warm:
+            scenario.warm()
         self.scenario, self.folder, self.mounts = scenario, folder, mounts
         self.template, whole = folder / "template", folder / "whole"
         self.choose = random.Random(f"{scenario.name} {seed}")

@@ -63,7 +63,7 @@ def _two_runs(folder: Path) -> None:
     done(folder, *AUDIT)
     write_vectors(folder / "in.txt", 2)
     done(folder, *AUDIT[:-1], "run2")
-    for name in ("r.html", "r.md", "card.md", "r.json", "f.svg", "f.json", "pages/comparison.html"):
+    for name in ("r.html", "r.md", "card.md", "r.json", "pages/comparison.html"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("an earlier page")
 
@@ -78,18 +78,24 @@ for _name, _out, _more in (
     add(_name, _two_runs, command("report", "run", *_more, "--out", _out), digest(_out), shares=True)
 
 COMPARE_RUNS = ("compare", "run", "run2", "-o", "pages")
-COMPARE = ("compare", "other.txt", "in.txt", "--measure", "direct-bias", "-o", "run")
+COMPARE = ("compare", "in.txt", "other.txt", "--measure", "direct-bias", "-o", "run")
 add("compare-runs", _two_runs, command(*COMPARE_RUNS), digest("pages/comparison.html"), shares=True)
 add("compare-subjects", prepared(*COMPARE), command(*COMPARE), read_audit, same_bytes=False, shares=True)
-add(
-    "figure-json", _two_runs, command("report", "run", "--figure", "measures", "--out", "f.json"), digest("f.json"),
-    shares=True,
-)  # fmt: skip
+DRAWN = ("audit", "in.txt", "--measure", "direct-bias", "--measure", "clustering", "-m", "linear", "-o")
 
 
 def _drawn(folder: Path) -> None:
-    _two_runs(folder)
+    for number, name in enumerate(("run", "run2")):
+        write_vectors(folder / "in.txt", number)
+        done(folder, *DRAWN, name)
     done(folder, "report", "run", "--figures", "pictures")
+    done(folder, "report", "run", "--figure", "clusters", "--out", "f.json")
+
+
+add(
+    "figure", _drawn, command("report", "run2", "--figure", "clusters", "--out", "f.json"), digest("f.json"),
+    shares=True,
+)  # fmt: skip
 
 
 def _read_pictures(folder: Path) -> object:
