@@ -6,7 +6,8 @@ On a processor, in one run with the same weights: all 1,936,512 pairs by the fac
 attention over numpy and over torch, the BiLSTM over torch), and a well-batched torch loop (benchmarks/probe_loops.py)
 over --pairs of them, every so many-th pair; the loop's time is scaled up to all pairs, which its constant rate allows.
 Wall time and processor time, the largest difference of any probability on the loop's pairs, and the peak memory before
-torch is loaded. On a GPU: the same evaluators, after a warm-up, median of three, against the plain forward pass there.
+torch is loaded. The floor is the arithmetic of the factorised evaluation at the rate of matrix products, which is measured
+before and after each evaluation (benchmarks/probe_floor.py); the share is the floor divided by the time. On a GPU: the same evaluators, after a warm-up, median of three, against the plain forward pass there.
 Weights are random: times do not depend on them. Prints one JSON line.
 """
 
@@ -27,9 +28,11 @@ from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
+from probe_floor import flops, product_rate
 
 MODELS = ("decomposable", "bilstm")
 REPEATS = 3
+HIDDEN = 200
 
 
 def factorised(model: Any, asked: Probe) -> np.ndarray:
@@ -48,20 +51,25 @@ def evenly(asked: Probe, count: int) -> Points:
 def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
     """A model with random weights; `backend` is numpy, torch or torch:cuda."""
     if kind == "bilstm":
-        return BiLSTM(random_arrays(vectors.dim), vectors, device=backend.partition(":")[2] or "cpu")
-    return DecomposableAttention(Weights.random(vectors.dim, 200), vectors, backend_name=backend)
+        return BiLSTM(random_arrays(vectors.dim, HIDDEN), vectors, device=backend.partition(":")[2] or "cpu")
+    return DecomposableAttention(Weights.random(vectors.dim, HIDDEN), vectors, backend_name=backend)
 
 
 def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[str, Any]:
     """One model: ours over all pairs, the loop over some."""
     ours: dict[str, tuple[np.ndarray, float, float]] = {}
     peak: dict[str, int] = {}
+    rates: dict[str, float] = {}
     for backend in ("numpy", "torch") if kind == "decomposable" else ("torch",):
         model = model_over(backend, vectors, kind)
+        before = product_rate(HIDDEN)
         wall, processor = time.perf_counter(), time.process_time()
         found = factorised(model, asked)
         ours[backend] = found, time.perf_counter() - wall, time.process_time() - processor
+        rates[backend] = max(before, product_rate(HIDDEN))
         peak[backend] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    needed = flops(model, asked)
+    floor = {name: sum(needed.values()) / rate for name, rate in rates.items()}
     from probe_loops import timed_loop  # here, because the memory of numpy alone is measured before torch is loaded
 
     reference, loop = timed_loop(model, asked, points)
@@ -77,6 +85,11 @@ def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points) -> d
             name: float(np.abs(found[tuple(points)] - reference).max()) for name, (found, _, _) in ours.items()
         },
         "peak_mb_so_far": peak,
+        "gflop": {name: round(count / 1e9, 1) for name, count in needed.items()},
+        "gflop_per_s_of_products": {name: round(rate / 1e9, 1) for name, rate in rates.items()},
+        "floor_seconds": {name: round(seconds, 2) for name, seconds in floor.items()},
+        "times_the_floor": {name: round(wall / floor[name], 2) for name, (_, wall, _) in ours.items()},
+        "share_of_the_limit": {name: round(floor[name] / wall, 2) for name, (_, wall, _) in ours.items()},
     }
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
 PARTIAL_DIGITS = 12  # random hexadecimal digits in the name of a temporary file
 SKIPPABLE_FRAME = 0x184D2A5  # a zstd magic number without its last four bits
+MAX_EXPANSION, LEAST_EXPANSION = 200, 32 << 20  # of a compressed file kept in memory: a factor, or bytes if more
 OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
 
 
@@ -163,8 +164,8 @@ def existing(path: Path, *, what: str = "file") -> Path:
 class _Unpacked(io.RawIOBase):
     """A decompressed stream that reports damage as a `FormatError` naming the file."""
 
-    def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
-        self._path, self._suffix = path, suffix
+    def __init__(self, raw: IO[bytes], path: Path, suffix: str, most: int | None) -> None:
+        self._path, self._suffix, self._most, self._size = path, suffix, most, 0
         self._stream = cast(io.BufferedReader, DECOMPRESSORS[suffix](raw))
 
     def readable(self) -> bool:
@@ -172,12 +173,19 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         try:
-            return int(self._stream.readinto(buffer))
+            size = int(self._stream.readinto(buffer))
         except BROKEN_STREAM as error:
             raise FormatError(
                 f"{self._path}: not a complete {self._suffix} stream ({error})",
                 hint=f"fetch the file again, or rename it if it is not {self._suffix}-compressed",
             ) from error
+        self._size += size
+        if self._most is not None and self._size > self._most:
+            raise FormatError(
+                f"{self._path}: expands to more than {self._most:,} bytes",
+                hint="check the file; if it is valid, decompress it first",
+            )
+        return size
 
     def close(self) -> None:
         if not self.closed:
@@ -186,15 +194,21 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading and decompress it by suffix; damage raises a `FormatError` that names the file."""
+def open_bytes(path: Path, *, kept: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for reading and decompress it by suffix; damage raises a `FormatError` that names the file.
+
+    Args:
+        path: the file.
+        kept: whether the reader keeps the content in memory; a compressed file may then expand `MAX_EXPANSION`-fold.
+    """
     suffix = compression_of(existing(path))
     if suffix and not path.stat().st_size:
         raise FormatError(f"{path}: the file is empty, not a {suffix} stream", hint="fetch it again")
     try:
         with path.open("rb") as raw:
             if suffix:
-                with io.BufferedReader(_Unpacked(raw, path, suffix), 1 << 20) as stream:
+                most = max(MAX_EXPANSION * path.stat().st_size, LEAST_EXPANSION) if kept else None
+                with io.BufferedReader(_Unpacked(raw, path, suffix, most), 1 << 20) as stream:
                     yield cast(IO[bytes], stream)
             else:
                 yield raw
@@ -204,6 +218,16 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise InputMissingError(
             f"{path}: could not be read ({error.strerror or error})", hint="check the disk and the permissions"
         ) from error
+
+
+def read_utf8(path: Path) -> str:
+    """Return the text of a file, decompressed; one that is not UTF-8 or expands implausibly raises `FormatError`."""
+    with open_bytes(path, kept=True) as stream:
+        raw = stream.read()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not UTF-8 text (byte {error.start:,})", hint="convert the file first") from error
 
 
 @contextlib.contextmanager
@@ -291,6 +315,14 @@ def require_folder(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{parent} is not a folder")
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write into {parent}")
+
+
+def require_inside(path: Path, folder: Path) -> Path:
+    """Return the path of an output in a folder; raise `OutputError` if a link there leads out of the folder."""
+    target = os.path.realpath(path)
+    if not Path(target).is_relative_to(os.path.realpath(folder)):
+        raise OutputError(f"{path}: a link leads to {target!r}, outside of the folder", hint="remove the link")
+    return path
 
 
 @contextlib.contextmanager

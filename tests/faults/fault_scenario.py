@@ -73,7 +73,7 @@ def command(*arguments: str) -> Callable[[Path], int]:
         except SystemExit as stop:
             code = stop.code
         for thread in threading.enumerate():  # as the interpreter does at its end
-            if thread is not threading.current_thread() and not thread.daemon:
+            if thread is not threading.current_thread() and not thread.daemon and thread.is_alive():
                 thread.join()
         return int(code or 0)  # type: ignore[call-overload, no-any-return]
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fault_injection
-from fault_injection import EVENTS, QUIET, Fault
 from cache_scenarios import serve
+from fault_injection import EVENTS, QUIET, Fault
 from fault_scenario import Scenario
 from fault_scenarios import SCENARIOS
 
@@ -157,7 +157,9 @@ def keep_what_is_not_written() -> None:
     from evenhand.cli.app import app
 
     typer.main.get_command(app)
-    html.page_environment().filters.update(dict.fromkeys(("number", "interval", "p_value", "words", "mark", "anchor"), str))
+    html.page_environment().filters.update(
+        dict.fromkeys(("number", "interval", "p_value", "words", "mark", "anchor"), str)
+    )
     for name in html.page_environment().list_templates():
         html.page_environment().get_template(name)
     from evenhand import concept, data, measures, mitigations
@@ -315,9 +317,11 @@ class Trials:
         scenario, code = self.scenario, outcome.code
         done = code == 0
         allowed = {0, 1, 4}
-        if name == "pipe" or (name == "cache disk" and not scenario.keeps_in_cache):
-            allowed = {0}
-        elif name == "shared" and scenario.shares:
+        if (
+            name == "pipe"
+            or (name == "cache disk" and not scenario.keeps_in_cache)
+            or (name == "shared" and scenario.shares)
+        ):
             allowed = {0}
         elif name.startswith("SIG"):
             allowed = {0, SIGNALS[name.split()[0]][1]}

@@ -132,4 +132,11 @@ add(
 )  # fmt: skip
 FINE_TUNE = ("nli", "fine-tune", "model", "--train", "pairs.jsonl", "--dev", "pairs.jsonl", "--out", "nli", "--seeds", "1",
              "--epochs", "1", "--device", "cpu")  # fmt: skip
-add("nli-fine-tune", _with_model("BertModel"), command(*FINE_TUNE), _read_folder("nli/seed-0"), kept=False, **TRANSFORMERS)
+add(
+    "nli-fine-tune",
+    _with_model("BertModel"),
+    command(*FINE_TUNE),
+    _read_folder("nli/seed-0"),
+    kept=False,
+    **TRANSFORMERS,
+)

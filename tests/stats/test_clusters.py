@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from evenhand.errors import UsageError
-from evenhand.stats import cluster_weights, clustered_means, interval, percentile_interval
+from evenhand.stats import (
+    cluster_moments,
+    cluster_weights,
+    clustered_interval,
+    clustered_means,
+    interval,
+    mean_interval,
+    percentile_interval,
+    wilson,
+)
 
 WORDS = ["a", "a", "b", "b", "b", "c"]
 TEMPLATES = [1, 2, 1, 2, 3, 3]
@@ -78,3 +87,34 @@ def test_too_many_combinations_are_refused_before_memory_is():
     many = list(range(10_000))
     with pytest.raises(UsageError, match="10000 x 10000"):
         clustered_means(np.zeros(10_000), [many, many])
+
+
+def test_the_interval_of_single_values_is_that_of_their_mean() -> None:
+    values = np.random.default_rng(0).exponential(size=12)
+    assert clustered_interval(values, [list(range(12))]) == pytest.approx(mean_interval(values))
+
+
+def test_values_that_repeat_within_clusters_count_once() -> None:
+    values = np.random.default_rng(0).normal(size=10)
+    once = clustered_interval(values, [list(range(10))])
+    thrice = clustered_interval(np.repeat(values, 3), [np.repeat(np.arange(10), 3).tolist()])
+    assert thrice == pytest.approx(once)
+
+
+def test_the_two_way_variance_of_a_full_table_by_hand() -> None:
+    """Rows differ, columns do not: the variance of the row means (1, 2, 6) over 3, with nothing within rows."""
+    table = np.repeat([[1.0], [2.0], [6.0]], 4, axis=1)
+    rows, columns = np.indices(table.shape).reshape(2, -1).tolist()
+    found = cluster_moments(table.ravel(), [rows, columns])
+    assert found.variance == pytest.approx(7 / 3)
+    assert found.freedom == pytest.approx(2)
+
+
+def test_a_share_of_clusters_is_never_a_point_and_few_clusters_have_none() -> None:
+    ones = np.ones(12)
+    low, high = clustered_interval(ones, [np.repeat(np.arange(4), 3).tolist()], share=True) or (1.0, 1.0)
+    assert low == pytest.approx(wilson(1.0, 4)[0])
+    assert high == 1.0
+    assert clustered_interval(ones, [[0, 1] * 6]) is None
+    with pytest.raises(UsageError, match="one or two clusterings"):
+        clustered_interval(ones, [list(range(12))] * 3)

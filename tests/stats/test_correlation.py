@@ -40,7 +40,7 @@ def test_both_are_scipys(points):
             spearman(x, y)
         return
     assert spearman(x, y, count=10).value == pytest.approx(scipy_stats.spearmanr(x, y).statistic, abs=1e-12)
-    assert pearson(x, y, count=10).value == pytest.approx(scipy_stats.pearsonr(x, y).statistic, abs=1e-12)
+    assert pearson(x, y).value == pytest.approx(scipy_stats.pearsonr(x, y).statistic, abs=1e-12)
 
 
 @given(st.floats(0.1, 10), st.floats(-5, 5))
@@ -75,9 +75,9 @@ def test_the_interval_is_seeded_and_holds_the_value():
 def test_the_interval_of_r_covers():
     rng = np.random.default_rng(8)
     held = 0
-    for trial in range(200):
+    for _ in range(200):
         x = rng.normal(size=40)
-        low, high = pearson(x, x + rng.normal(size=40), count=300, level=0.9, seed=trial).interval
+        low, high = pearson(x, x + rng.normal(size=40), level=0.9).interval
         held += low <= np.sqrt(0.5) <= high
     assert 0.8 <= held / 200 <= 0.96
 

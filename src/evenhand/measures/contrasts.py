@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from evenhand.arrays import Floats
-from evenhand.stats.bootstrap import Interval, interval
-from evenhand.stats.clusters import clustered_means
 
 
 @dataclass(frozen=True)
@@ -48,10 +44,3 @@ def contrasts(groups: Sequence[str]) -> tuple[Contrast, ...]:
         Contrast(name, name, number, tuple(other for other in every if other != number), "the other groups")
         for number, name in enumerate(groups)
     )
-
-
-def clustered_interval(values: Floats, clusters: Sequence[Sequence[Hashable]], *, seed: int) -> Interval:
-    """Return the interval of a mean over clusters; None for fewer than three clusters in some clustering."""
-    if any(len(set(labels)) < 3 for labels in clusters):
-        return None
-    return interval(clustered_means(values, clusters, seed=seed))

@@ -245,7 +245,7 @@ def _correlate(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple[
         if len(both) < MIN_POINTS:
             raise DegenerateError(f"{len(both)} points are too few for a correlation")
         x, y = np.array(both, dtype=np.float64).T
-        r, rho = pearson(x, y, seed=seed), spearman(x, y, seed=seed)
+        r, rho = pearson(x, y), spearman(x, y, seed=seed)
     except DegenerateError:
         return (len(both), *(None,) * 8)
     empty = (None, None)

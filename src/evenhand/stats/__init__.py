@@ -1,8 +1,15 @@
 """Statistics on arrays: permutation tests, bootstrap intervals, slopes, correlations, adjusted p-values."""
 
 from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples, wilson
-from evenhand.stats.clusters import cluster_weights, clustered_means, clustered_sums
+from evenhand.stats.clusters import (
+    cluster_moments,
+    cluster_weights,
+    clustered_interval,
+    clustered_means,
+    clustered_sums,
+)
 from evenhand.stats.correlation import Correlation, pearson, spearman
+from evenhand.stats.means import contrast_interval, jackknife_interval, mean_interval, share_interval
 from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
@@ -15,17 +22,23 @@ __all__ = [
     "Slope",
     "bca_interval",
     "benjamini_hochberg",
+    "cluster_moments",
     "cluster_weights",
+    "clustered_interval",
     "clustered_means",
     "clustered_sums",
+    "contrast_interval",
     "holm",
     "interaction_test",
     "interactions",
     "interval",
+    "jackknife_interval",
+    "mean_interval",
     "pearson",
     "percentile_interval",
     "permutation_test",
     "resamples",
+    "share_interval",
     "spearman",
     "theil_sen",
     "wilson",

@@ -1,4 +1,4 @@
-"""Cluster bootstrap: resample whole words or templates, because values that share one are not independent."""
+"""Clustered values: those that share a word or a template are not independent. Intervals, and the cluster bootstrap."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from evenhand.arrays import Floats, Matrix64, Rows
+from evenhand.arrays import Floats, Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
-from evenhand.stats.bootstrap import RESAMPLES
+from evenhand.stats.bootstrap import RESAMPLES, Interval
+from evenhand.stats.means import FEWEST, NO_SPREAD, UNLIMITED, Limits, Moments, combined, moments
 
 MAX_CELLS = 50_000_000  # of the table of cluster combinations: 400 MB
 CELLS_AT_ONCE = 4 << 20
@@ -53,6 +54,57 @@ def clustered_sums(
     if any(len(code) != len(values) for code in codes):
         raise UsageError(f"{len(values)} values need {len(values)} labels in each clustering")
     return _contracted(_table(values, codes), cluster_weights(clusters, count, seed=seed))
+
+
+def cluster_moments(values: Floats, clusters: Sequence[Sequence[Hashable]]) -> Moments:
+    """Return the moments of the mean of values that share one or two kinds of clusters.
+
+    A cluster contributes the sum of its deviations from the mean. With two clusterings, the variance is the sum of both
+    minus that of the combinations, which both contain (Cameron, Gelbach & Miller 2011), and not below the larger one.
+    The pigeonhole bootstrap counts the combinations three times and is too wide where they matter.
+    """
+    codes = _coded(clusters)
+    numbers = np.asarray(values, dtype=np.float64)
+    if any(len(code) != len(numbers) for code in codes):
+        raise UsageError(f"{len(numbers)} values need {len(numbers)} labels in each clustering")
+    if len(codes) > 2:
+        raise UsageError(f"intervals are defined for one or two clusterings, got {len(codes)}")
+    parts = [_one_way(numbers, code) for code in codes]
+    if len(parts) == 1:
+        return parts[0]
+    both = combined(parts, [1.0, 1.0])
+    cells = _one_way(numbers, codes[0] * (int(codes[1].max()) + 1) + codes[1])
+    largest = max(part.variance for part in parts)
+    variance = max(both.variance - cells.variance, largest)
+    return both._replace(variance=variance, third=both.third - cells.third)
+
+
+def clustered_interval(
+    values: Floats, clusters: Sequence[Sequence[Hashable]], *, limits: Limits = UNLIMITED, share: bool = False
+) -> Interval:
+    """Return the interval of a mean over clusters; None for fewer than three clusters in some clustering.
+
+    Args:
+        values: one number for each case.
+        clusters: one label per value in each clustering, as in `clustered_means`.
+        limits: the smallest and the largest possible mean.
+        share: whether the values are shares from 0 to 1, whose interval is Wilson's for the effective number of cases.
+    """
+    units = min(len(set(labels)) for labels in clusters)
+    if units < FEWEST:
+        return None
+    spread, mean = cluster_moments(values, clusters), float(np.mean(values))
+    return spread.share_interval(mean, units) if share else spread.interval(mean, limits=limits)
+
+
+def _one_way(values: Vector64, codes: Rows) -> Moments:
+    """Return the moments of the mean when whole clusters vary: those of the sums of deviations, times their number."""
+    _, codes = np.unique(codes, return_inverse=True)
+    away = values - values.mean()
+    if np.abs(away).max() <= NO_SPREAD * np.abs(values).max():
+        away = np.zeros_like(away)
+    sums = np.bincount(codes, weights=away)
+    return moments(sums * (len(sums) / len(values)))
 
 
 def _coded(clusters: Sequence[Sequence[Hashable]]) -> tuple[Rows, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from evenhand.arrays import Floats, Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import bootstrap
+from evenhand.stats.means import jackknife_interval
 
 FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 
@@ -25,18 +26,42 @@ class Correlation:
     n: int
 
 
-def pearson(
-    x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
-) -> Correlation:
-    """Return Pearson's r."""
-    return _correlation("pearson", x, y, count, level, seed)
+def pearson(x: Floats, y: Floats, *, level: float = bootstrap.LEVEL) -> Correlation:
+    """Return Pearson's r, with the interval of `pearson_interval`."""
+    first, second = _checked(x, y)
+    bounds = pearson_interval(first, second, level=level) if len(first) > 3 else None
+    return _correlation("pearson", first, second, bounds)
 
 
 def spearman(
     x: Floats, y: Floats, *, count: int = bootstrap.RESAMPLES, level: float = bootstrap.LEVEL, seed: int = 0
 ) -> Correlation:
-    """Return Spearman's rho, Pearson's r of the ranks; ties get their mean rank."""
-    return _correlation("spearman", x, y, count, level, seed)
+    """Return Spearman's rho, Pearson's r of the ranks, with a percentile interval; ties get their mean rank."""
+    first, second = _checked(x, y)
+    n = len(first)
+
+    def drawn(rows: Rows) -> Vector64:
+        return spearman_rows(first[rows], second[rows])
+
+    bounds = bootstrap.percentile_interval(drawn, n, count=count, level=level, seed=seed) if n > 3 else None
+    return _correlation("spearman", first, second, bounds)
+
+
+def pearson_interval(x: Vector64, y: Vector64, *, level: float = bootstrap.LEVEL) -> bootstrap.Interval:
+    """Return the interval of Pearson's r: a jackknife on Fisher's z, which is nearly normal at any r.
+
+    Fisher's own interval holds for normal variables only; the jackknife takes the variance from the points. The
+    percentile bootstrap covers .89 to .93 for 8 to 20 points.
+    """
+    dx, dy = (_centred(values) for values in (x, y))
+
+    def correlation(sums: Matrix64) -> Vector64:
+        n, sum_x, sum_y, products, squares_x, squares_y = sums.T
+        joint = products - sum_x * sum_y / n
+        return np.asarray(joint / np.sqrt((squares_x - sum_x**2 / n) * (squares_y - sum_y**2 / n)))
+
+    columns = np.stack([np.ones(len(x)), dx, dy, dx * dy, dx * dx, dy * dy], axis=1)
+    return jackknife_interval(correlation, columns, scale="correlation", skewed=False, level=level)
 
 
 def pearson_rows(x: Matrix64, y: Matrix64) -> Vector64:
@@ -61,20 +86,15 @@ def _centred(values: Matrix64) -> Matrix64:
 
 
 def _correlation(
-    kind: Literal["pearson", "spearman"], x: Floats, y: Floats, count: int, level: float, seed: int
+    kind: Literal["pearson", "spearman"], first: Vector64, second: Vector64, bounds: bootstrap.Interval
 ) -> Correlation:
-    first, second = _checked(x, y)
     rows_of = pearson_rows if kind == "pearson" else spearman_rows
     value = float(rows_of(first[None], second[None])[0])
     if not np.isfinite(value):
         raise DegenerateError(f"{kind}: one of the two variables is constant, so the correlation is undefined")
-
-    def drawn(rows: Rows) -> Vector64:
-        return rows_of(first[rows], second[rows])
-
     n = len(first)
-    bounds = bootstrap.percentile_interval(drawn, n, count=count, level=level, seed=seed) if n > 3 else None
-    left = drawn(bootstrap.leave_one_out(n)) if n > 2 else np.array([])
+    rows = bootstrap.leave_one_out(n) if n > 2 else np.zeros((0, 1), dtype=np.int64)
+    left = rows_of(first[rows], second[rows])
     left = left[np.isfinite(left)]
     extremes = (float(left.min()), float(left.max())) if len(left) else None
     return Correlation(kind, value, bounds, extremes, n)

@@ -9,7 +9,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.stats.bootstrap import Interval, interval, resamples
+from evenhand.stats.bootstrap import Interval
+from evenhand.stats.means import jackknife_interval
 
 NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
 CELLS_AT_ONCE = 4 << 20
@@ -56,13 +57,13 @@ def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_0
 
     The statistic is the sum of squared effects. Its null distribution permutes the residuals of the additive model over
     all values (Freedman & Lane 1983), so that row and column differences of any size are allowed for; p = (b + 1) /
-    (m + 1). The intervals resample values within cells, with deviations scaled by sqrt(n / (n - 1)) because a small
-    sample spreads too little; the standard deviation stays that of the data.
+    (m + 1). The intervals let the values within cells vary, and the standard deviation with them; there are none if a
+    cell has two values only.
 
     Args:
         cells: values of each cell, as rows of columns; two values or more each.
         samples: number of permutations.
-        seed: seed of permutations and resamples.
+        seed: seed of the permutations.
 
     Raises:
         DegenerateError: If the values of no cell vary.
@@ -95,7 +96,7 @@ def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_0
         hits += int(np.count_nonzero(_statistic(shuffled, starts, sizes, shape) >= observed * (1 - 1e-12)))
     effects = raw / deviation
     return InteractionTest(
-        means, expected, effects, _intervals(flat, shape, deviation, seed), deviation,
+        means, expected, effects, _intervals(flat, shape), deviation,
         float(np.sqrt((effects**2).mean())), (hits + 1) / (samples + 1),
     )  # fmt: skip
 
@@ -109,13 +110,21 @@ def _statistic(values: Matrix64, starts: Rows, sizes: Rows, shape: tuple[int, in
     return np.asarray((effects**2).sum(axis=(1, 2)) / np.maximum(variance, 1e-300))
 
 
-def _intervals(
-    cells: Sequence[Vector64], shape: tuple[int, int], deviation: float, seed: int
-) -> tuple[tuple[Interval, ...], ...]:
-    columns = []
-    for number, values in enumerate(cells):
-        size = len(values)
-        spread = (values - values.mean()) * np.sqrt(size / (size - 1))
-        columns.append(values.mean() + spread[resamples(size, seed=seed + number)].mean(axis=1))
-    drawn = interactions(np.stack(columns, axis=1).reshape(-1, *shape)) / deviation
-    return tuple(tuple(interval(drawn[:, row, column]) for column in range(shape[1])) for row in range(shape[0]))
+def _intervals(cells: Sequence[Vector64], shape: tuple[int, int]) -> tuple[tuple[Interval, ...], ...]:
+    """Return the interval of each effect, with the sampling error of the standard deviation that it is divided by."""
+    sizes = np.array([len(values) for values in cells])
+    codes = np.repeat(np.arange(len(cells)), sizes)
+    values = np.concatenate(cells)
+    values = values - values.mean()
+    own = codes[:, None] == np.arange(len(cells))
+    columns = np.concatenate([own, own * values[:, None], own * values[:, None] ** 2], axis=1).astype(np.float64)
+
+    def effects(sums: Matrix64) -> Matrix64:
+        counts, totals, squares = np.split(sums, 3, axis=1)
+        variance = (squares - totals**2 / counts).sum(axis=1) / (counts - 1).sum(axis=1)
+        return interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None]
+
+    def bounds(row: int, column: int) -> Interval:
+        return jackknife_interval(lambda sums: effects(sums)[:, row, column], columns, strata=codes)
+
+    return tuple(tuple(bounds(row, column) for column in range(shape[1])) for row in range(shape[0]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
+from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.measures.association.located_query import locate_query
 from evenhand.measures.fields import MIN_SHARE, Item
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap
+from evenhand.stats import clustered_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.words import Query
 
 CELLS_AT_ONCE = 4 << 20  # comparisons held at once
@@ -36,6 +37,7 @@ INFO = Info(
     cites=("lauscher2020",),
     queries=("weat-6", "weat-7", "weat-8"),
     arity=(2, 2),
+    definition=2,
 )
 
 
@@ -63,7 +65,7 @@ def bat(
         normalise: scale every word to length 1 first.
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over target words, which gives the interval.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The share, with that of each target word in `items`; in `details` that of both kinds of queries, and
@@ -90,7 +92,7 @@ def bat(
         value,
         len(x) + len(y),
         located.coverage,
-        interval=_interval(shares, seed),
+        interval=_interval(shares),
         reading=f"{100 * value:.1f} % of the analogies {t1} : {a1} :: {t2} : {a2} hold, "
         f"{100 * opposite:.1f} % with the groups swapped",
         items=_items(located.targets[0].words, located.targets[1].words, shares, (t1, t2)),
@@ -130,16 +132,10 @@ def _combine(first: Matrix64, second: Matrix64, n_a: int, n_b: int) -> Matrix64:
     return (first * (n_b - 1) + second * (n_a - 1)) / (n_a + n_b - 2)
 
 
-def _interval(shares: Matrix64, seed: int) -> bootstrap.Interval:
-    """Resample the words of both target sets."""
-    if min(shares.shape) < FEWEST:
-        return None
-    counts = [
-        np.stack([np.bincount(row, minlength=size) for row in bootstrap.resamples(size, seed=seed + axis)])
-        for axis, size in enumerate(shares.shape)
-    ]
-    values: Vector64 = np.einsum("dx,xy,dy->d", counts[0], shares, counts[1], optimize=True) / shares.size
-    return bootstrap.interval(values)
+def _interval(shares: Matrix64) -> Interval:
+    """Let the words of both target sets vary."""
+    rows, columns = np.indices(shares.shape).reshape(2, -1).tolist()
+    return clustered_interval(shares.ravel(), [rows, columns], share=True)
 
 
 def _items(

@@ -13,7 +13,8 @@ from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap
+from evenhand.stats import contrast_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.stats.permutation import Alternative
 from evenhand.words import Query
 
@@ -33,7 +34,7 @@ INFO = Info(
     queries=(),
     matched_sets=True,
     one_against_rest=True,
-    definition=2,
+    definition=3,
 )
 
 
@@ -62,7 +63,7 @@ def generalised_weat(
         samples: number of shuffles.
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the shuffles and of the bootstrap within sets, which gives the interval.
+        seed: seed of the shuffles.
 
     Returns:
         The sum g, with the part of each set in `details["by_set"]`.
@@ -100,7 +101,7 @@ def generalised_weat(
         value,
         len(scores),
         located.coverage,
-        interval=_interval(scores, sizes, seed),
+        interval=_interval(scores, sizes),
         p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
         reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",
         details={
@@ -133,13 +134,7 @@ def _p_value(sums: Vector64, value: float, alternative: Alternative) -> float:
     return float((np.count_nonzero(sums >= value - ROUNDING) + 1) / (len(sums) + 1))
 
 
-def _interval(scores: Matrix64, sizes: list[int], seed: int) -> bootstrap.Interval:
-    """Resample words within their set."""
-    if min(sizes) < 3:
-        return None
-    starts = np.cumsum(sizes) - sizes
-    draws = [
-        start + bootstrap.resamples(size, seed=seed + number)
-        for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
-    ]
-    return bootstrap.interval(_set_means(scores, np.concatenate(draws, axis=1), sizes).sum(axis=1))
+def _interval(scores: Matrix64, sizes: list[int]) -> Interval:
+    """Let the words of each set vary: the sum is one of means of independent samples."""
+    parts = np.split(scores, np.cumsum(sizes)[:-1])
+    return contrast_interval([part[:, column] for column, part in enumerate(parts)])

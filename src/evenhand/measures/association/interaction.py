@@ -44,6 +44,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
+    definition=2,
 )
 
 
@@ -73,7 +74,7 @@ def interaction(
         samples: permutations of the test (see `stats.two_way.interaction_test`).
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the permutations and of the bootstrap within cells, which gives the intervals.
+        seed: seed of the permutations.
 
     Returns:
         The effect of the first cell, with mean, expected mean, effect and interval of each cell in `items`, and the

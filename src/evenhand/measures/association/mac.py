@@ -6,10 +6,11 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, unit_rows
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE, mean_interval
+from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.words import Query
 
 SAME_CHANGE = 1e-12  # changes that differ by less are equal, and leave nothing to test
@@ -26,7 +27,7 @@ INFO = Info(
     ),
     cites=("manzini2019",),
     queries=("weat-6", "weat-3", "weat-10"),
-    definition=2,
+    definition=3,
 )
 
 
@@ -50,7 +51,7 @@ def mac(
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation; with them the details have the change and the paired t-test over (word,
             set) that the paper reports.
-        seed: seed of the bootstrap over target words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean distance, with that of each target word in `items` and of each pair of sets in `details["by_set"]`.
@@ -67,7 +68,7 @@ def mac(
         float(by_word.mean()),
         len(by_word),
         located.coverage,
-        interval=mean_interval(by_word, seed=seed),
+        interval=mean_interval(by_word),
         reading=f"the mean cosine of targets and attributes is {1 - by_word.mean():.3f}",
         items=located.target_items(by_word),
         details={

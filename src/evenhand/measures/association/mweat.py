@@ -9,10 +9,12 @@ import numpy as np
 from evenhand.arrays import Rows, Vector64, unit_rows
 from evenhand.measures.association.located_query import same_direction
 from evenhand.measures.association.weat import association
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval, word_interval
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, word_interval
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
 
@@ -44,6 +46,7 @@ INFO = Info(
     query_concepts=FORMS,
     scores={"difference": "lower", "lean": "zero", "imbalance": "lower"},
     null={"lean": 0.0},
+    definition=2,
 )
 
 
@@ -82,7 +85,7 @@ def mweat(
         min_share: smallest share of the pairs that the vocabulary must have. The default asks for none, because small
             vocabularies lack most feminine forms; lost pairs are in `details`.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over occupations and of the sign flips.
+        seed: seed of the bootstrap over occupations (of the difference) and of the sign flips.
 
     Returns:
         The scores `difference`, `lean` and `imbalance`. All have an interval over occupations. The p-value of `lean` is
@@ -116,11 +119,7 @@ def mweat(
         return undefined[0], undefined[1], undefined[2]
     first, second = (_associations(vectors, [pair[side] for pair in used], a, b, language) for side in (0, 1))
     leans, imbalances = (first + second) / 2, np.abs(np.abs(first) - np.abs(second))
-
-    def differences(rows: Rows) -> Vector64:
-        return np.asarray(np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1))))
-
-    difference = float(differences(np.arange(len(used))[None])[0])
+    difference = float(abs(abs(first.mean()) - abs(second.mean())))
     details: dict[str, object] = {"separation": float((first - second).mean()), "pairs_lost": lost, "pairs": len(asked)}
     items = _items(used, first, second)
     return (
@@ -128,7 +127,7 @@ def mweat(
             difference,
             len(used),
             coverage,
-            interval=word_interval(differences, len(used), seed=seed),
+            interval=strength_interval(first, second, seed=seed),
             reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
             items=items,
             details={"sum": difference * len(used), **details},
@@ -137,7 +136,7 @@ def mweat(
             float(leans.mean()),
             len(used),
             coverage,
-            interval=mean_interval(leans, seed=seed),
+            interval=mean_interval(leans),
             p_value=sign_flip_p(leans, seed=seed),
             reading=f"over both forms, nearer to {about.positive if leans.mean() >= 0 else 'the others'}",
             items=items,
@@ -147,12 +146,21 @@ def mweat(
             float(imbalances.mean()),
             len(used),
             coverage,
-            interval=mean_interval(imbalances, seed=seed),
+            interval=mean_interval(imbalances, limits=(0.0, np.inf)),
             reading=f"the two forms of an occupation differ by {imbalances.mean():.3f} in strength",
             items=items,
             details=details,
         ),
     )
+
+
+def strength_interval(first: Vector64, second: Vector64, *, seed: int) -> Interval:
+    """Return the percentile interval of the difference in strength of the two forms, over pairs."""
+
+    def differences(rows: Rows) -> Vector64:
+        return np.asarray(np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1))))
+
+    return word_interval(differences, len(first), seed=seed)
 
 
 def sign_flip_p(values: Vector64, *, seed: int = 0, draws: int = DRAWS) -> float:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Vector64, row_norms
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.measures.association.located_query import LocatedSet, locate_set
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.subspaces.lookup import SAME_WORD, differences
 from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
@@ -33,7 +34,7 @@ INFO = Info(
     ),
     cites=("ethayarajh2019",),
     queries=("bolukbasi2016-professions",),
-    definition=2,
+    definition=3,
 )
 
 
@@ -61,7 +62,7 @@ def ripa(
             pairs, as the paper's experiments do.
         min_share: smallest share of the words, and of the pairs, that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over words and of the halvings of pairs.
+        seed: seed of the halvings of pairs.
 
     Returns:
         The mean |beta|, with beta and cosine of each word in `items`. `interval` resamples the words: how the mean
@@ -94,7 +95,7 @@ def ripa(
         float(np.abs(beta).mean()),
         len(beta),
         located.coverage,
-        interval=mean_interval(np.abs(beta), seed=seed),
+        interval=mean_interval(np.abs(beta), limits=(0.0, np.inf)),
         reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {concept.name} axis",
         items=_items(located, beta, population),
         details={

@@ -9,10 +9,11 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.association.located_query import LocatedQuery, LocatedSet, locate_query
-from evenhand.measures.fields import MIN_SHARE, mean_interval
+from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.words import Query
 
 Distance = Literal["euclidean", "cosine"]
@@ -31,7 +32,7 @@ INFO = Info(
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
-    definition=2,
+    definition=3,
 )
 
 
@@ -58,7 +59,7 @@ def rnd(
         attribute: name of the attribute set to measure, the first by default; the details have all of them.
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over attribute words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean difference, with that of each attribute word in `items`.
@@ -85,7 +86,7 @@ def rnd(
         float(values.mean()),
         len(values),
         located.coverage,
-        interval=mean_interval(values, seed=seed),
+        interval=mean_interval(values),
         reading=f"{chosen.name} nearer to {located.targets[0 if values.mean() < 0 else 1].name}",
         items=tuple({"word": word, "value": float(value)} for word, value in zip(chosen.words, values, strict=True)),
         details={"by_set": {name: float(each.mean()) for name, each in by_set.items()}, **located.details()},

@@ -9,11 +9,12 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE, word_interval
+from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import bootstrap
+from evenhand.stats import jackknife_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.words import Query
 from evenhand.words import query as find_query
 
@@ -45,7 +46,7 @@ INFO = Info(
     queries=("weat-3", "weat-10"),
     arity=(None, 2),
     generic=("pleasant-unpleasant",),
-    definition=2,
+    definition=3,
 )
 
 
@@ -73,7 +74,7 @@ def rnsb(
             all words of all target sets; the value is the mean over the splits.
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the splits and of the bootstrap over target words, which gives the interval.
+        seed: seed of the splits. The interval is over target words.
 
     Returns:
         The divergence from uniform in nats, with P(negative) of each word in `items` and the mean of each target set
@@ -110,7 +111,7 @@ def rnsb(
         float(values.mean()),
         len(targets),
         located.coverage,
-        interval=_interval(negative, seed),
+        interval=_interval(negative),
         reading=f"P({bad.name}) is uneven by {values.mean():.3f} nats over {len(targets)} words",
         items=located.target_items(mean_negative),
         details={
@@ -157,6 +158,17 @@ def _rate(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tuple
     return np.asarray(probabilities, dtype=np.float64), float(classifier.score(test, test_labels))
 
 
-def _interval(negative: Matrix64, seed: int) -> bootstrap.Interval:
-    words = negative.shape[1]
-    return word_interval(lambda rows: divergences(negative, rows).mean(axis=0), words, seed=seed)
+def _interval(negative: Matrix64) -> Interval:
+    """Leave out one word at a time, on the scale of logarithms.
+
+    The bootstrap repeats the downward bias that the divergence of few words has: it covered .69 to .93.
+    """
+    logs = np.log(negative, out=np.zeros_like(negative), where=negative > 0)
+    splits = len(negative)
+
+    def divergence(sums: Matrix64) -> Vector64:
+        totals, products, count = sums[:, :splits], sums[:, splits:-1], sums[:, -1:]
+        return np.asarray((products / totals - np.log(totals / count)).mean(axis=1))
+
+    columns = np.vstack([negative, negative * logs, np.ones(negative.shape[1])]).T
+    return jackknife_interval(divergence, columns, scale="log")

@@ -10,10 +10,11 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import LocatedSet, locate_set, same_direction
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
 Combine = Literal["length", "sum", "released"]
@@ -31,7 +32,7 @@ INFO = Info(
     ),
     cites=("schroeder2022",),
     queries=("bolukbasi2016-professions",),
-    definition=2,
+    definition=3,
 )
 
 
@@ -61,7 +62,7 @@ def same(
             component, but |cos| times the component's length for the others.
         min_share: smallest share of the words, and of each group, that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean, with the value of each word in `items` (the signed cosine for two groups), and skew and stereotype in
@@ -98,7 +99,7 @@ def same(
         float(scores.mean()),
         len(scores),
         coverage,
-        interval=mean_interval(scores, seed=seed),
+        interval=mean_interval(scores, limits=(0.0, 1.0)),
         reading=f"on average {100 * scores.mean():.1f} % of a word's length is along the differences of the groups",
         items=tuple({"word": word, "value": float(value)} for word, value in zip(located.words, values, strict=True)),
         details={**(next(iter(summary.values())) if two else {}), "by_group": summary},

@@ -7,7 +7,7 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -20,6 +20,7 @@ from evenhand.measures.geometry.word_selection import Restriction, Words, WordSe
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.subspace import oriented
 from evenhand.words import Concept, as_concept
@@ -39,7 +40,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
-    definition=2,
+    definition=3,
 )
 LEARNED_FROM = 500  # words, spread over the list, from which the direction across the axis is learned
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
@@ -76,7 +77,7 @@ def direct_bias(
         min_share: smallest share of the words, and of the pairs, that the vocabulary must have.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean, with the signed cosine of each word in `items`.
@@ -111,7 +112,7 @@ def direct_bias(
         value,
         len(lengths),
         selection.coverage,
-        interval=mean_interval(lengths, seed=seed),
+        interval=mean_interval(lengths, limits=(0.0, 1.0)),
         reading=_reading(value, c, concept.name),
         items=word_items(selection.words, cosines[:, 0], across=_across(selection, vectors, source, axis)),
         details={

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, weighted_mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import NeighbourGraph, edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
@@ -17,6 +17,7 @@ from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, W
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import jackknife_interval
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -38,7 +39,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
-    definition=2,
+    definition=3,
 )
 SAMPLE = 5_000  # words whose neighbours are searched in a default run: a few seconds on a laptop
 
@@ -83,7 +84,7 @@ def gipe(
         concept: the concept whose direction is used, as in `direct_bias`; any number of groups.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation, which decide what is illicit; these vectors by default.
-        seed: seed of the sample and of the bootstrap over words.
+        seed: seed of the sample.
 
     Returns:
         The weighted mean, with eta and weight of each word in `items`.
@@ -131,7 +132,7 @@ def gipe(
         estimate,
         len(eta),
         selection.coverage,
-        interval=weighted_mean_interval(eta, gamma, seed=seed),
+        interval=jackknife_interval(_ratio, np.stack([gamma * eta, gamma], axis=1), limits=(0.0, 1.0)),
         reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {concept.name}",
         items=word_items(sources.words, eta, weight=gamma.tolist()),
         details={
@@ -157,3 +158,8 @@ def node_weights(graph: NeighbourGraph, illicit: NDArray[np.bool_], size: int, u
     """Return gamma: one plus the illicit share of the edges into a word; `unvisited` where no edge leads to it."""
     edges, illicit_edges = incoming_edges(graph, size), incoming_edges(graph, size, illicit)
     return np.divide(illicit_edges, edges, out=np.full_like(edges, unvisited - 1.0), where=edges > 0) + 1.0
+
+
+def _ratio(sums: Matrix64) -> Vector64:
+    """Return the weighted mean of (draws, 2) sums of weighted values and of weights."""
+    return np.asarray(np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -21,6 +21,7 @@ from evenhand.measures.geometry.word_selection import select_words
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
@@ -39,7 +40,7 @@ INFO = Info(
     cites=("bolukbasi2016",),
     queries=(),  # no published list of pairs; proximity-bias and gipe measure it over whole neighbourhoods
     family="geometry",
-    definition=2,
+    definition=3,
 )
 SMALLEST = 1e-6  # below this w.v and the length of w' are rounding of float32 vectors, and beta is a quotient of noise
 
@@ -71,7 +72,7 @@ def indirect_bias(
             with the reason and left out of the mean.
         min_share: smallest share of the pairs, and of the concept's pairs, that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over pairs.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean, with beta and the similarity of each pair in `items`.
@@ -106,7 +107,7 @@ def indirect_bias(
         float(defined.mean()),
         len(defined),
         selection.coverage,
-        interval=mean_interval(defined, seed=seed),
+        interval=mean_interval(defined),
         reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {concept.name} direction",
         items=items,
         details={

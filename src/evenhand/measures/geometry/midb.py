@@ -7,12 +7,13 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, EvenhandError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
 from evenhand.measures.geometry.bias_score import REST, Direction, concept_poles, direction_source
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -35,7 +36,7 @@ INFO = Info(
     cites=("dawkins2021",),
     queries=(VOCABULARY,),
     family="geometry",
-    definition=2,
+    definition=3,
     two_groups=True,
 )
 
@@ -71,7 +72,7 @@ def midb(
             names are often missing, or present as common nouns (grace, hunter).
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean, with the value of each word in `items` and all four variants in `details`.
@@ -111,7 +112,7 @@ def midb(
         float(values.mean()),
         len(values),
         selection.coverage,
-        interval=mean_interval(values, seed=seed),
+        interval=mean_interval(values),
         reading=f"the first direction has cosine {cosine:.2f} with the mean name difference",
         items=word_items(selection.words, values),
         details={

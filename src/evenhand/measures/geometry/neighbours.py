@@ -15,7 +15,8 @@ from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, W
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats.correlation import pearson_rows, spearman_rows
+from evenhand.stats.bootstrap import Interval
+from evenhand.stats.correlation import pearson_interval, pearson_rows, spearman_rows
 from evenhand.words import Concept, as_concept
 
 INFO = Info(
@@ -34,7 +35,7 @@ INFO = Info(
     queries=(VOCABULARY, "bolukbasi2016-professions"),
     family="geometry",
     needs_reference=True,
-    definition=2,
+    definition=3,
     two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
@@ -75,7 +76,7 @@ def neighbours(
         concept: the concept. Without a published pair, its positive group is compared with all others together.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation, which hold the original bias; these vectors by default.
-        seed: seed of the sample and of the bootstrap over words.
+        seed: seed of the sample, and of the bootstrap over words for Spearman's correlation.
 
     Returns:
         The correlation, with bias and share of each word in `items`.
@@ -119,7 +120,7 @@ def neighbours(
         values[statistic],
         len(sources),
         selection.coverage,
-        interval=word_interval(lambda rows: CORRELATIONS[statistic](bias[rows], shares[rows]), len(sources), seed=seed),
+        interval=_interval(statistic, bias, shares, seed),
         reading=f"the original bias still predicts today's neighbours (r = {values[statistic]:.2f})",
         items=word_items(sources.words, bias, neighbours=shares.tolist()),
         details={
@@ -137,3 +138,9 @@ def _correlation(name: str, bias: Vector64, shares: Vector64) -> float:
     if not np.isfinite(value):
         raise DegenerateError("the bias of the words, or the share of their neighbours, does not vary")
     return value
+
+
+def _interval(statistic: str, bias: Vector64, shares: Vector64, seed: int) -> Interval:
+    if statistic == "pearson":
+        return pearson_interval(bias, shares)
+    return word_interval(lambda rows: spearman_rows(bias[rows], shares[rows]), len(bias), seed=seed)

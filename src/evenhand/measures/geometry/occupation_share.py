@@ -32,7 +32,7 @@ INFO = Info(
     queries=("occupations-share-of-women",),
     family="geometry",
     concepts=("gender",),
-    definition=2,
+    definition=3,
     two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
@@ -65,7 +65,7 @@ def occupation_share(
         concept: the concept that the numbers are about. Without a published pair, its positive group is compared with
             all others together.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over words.
+        seed: seed of the bootstrap over words for Spearman's correlation.
 
     Returns:
         The correlation, with score and number of each word in `items`, and both coefficients and their range with one
@@ -95,7 +95,7 @@ def occupation_share(
     shares = np.array([numbers[word] for word in coverage.found])
     try:
         scores = bias_scores(vectors, rows, poles, score=score)
-        correlations = {c.kind: c for c in (pearson(scores, shares, seed=seed), spearman(scores, shares, seed=seed))}
+        correlations = {c.kind: c for c in (pearson(scores, shares), spearman(scores, shares, seed=seed))}
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, coverage)
     chosen = correlations[statistic]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
@@ -13,6 +13,7 @@ from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, W
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import mean_interval
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -31,7 +32,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     family="geometry",
     needs_reference=True,
-    definition=2,
+    definition=3,
 )
 
 
@@ -67,7 +68,7 @@ def proximity_bias(
         concept: the concept whose direction is used, as in `direct_bias`; any number of groups.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation, which decide what is illicit; these vectors by default.
-        seed: seed of the bootstrap over words.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean eta, with that of each word in `items`.
@@ -105,7 +106,7 @@ def proximity_bias(
         float(eta.mean()),
         len(eta),
         selection.coverage,
-        interval=mean_interval(eta, seed=seed),
+        interval=mean_interval(eta, limits=(0.0, 1.0)),
         reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {concept.name}",
         items=word_items(selection.words, eta),
         details={

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, mean_interval
+from evenhand.measures.fields import MIN_SHARE, MeasurementFields
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
@@ -23,6 +23,7 @@ from evenhand.measures.geometry.word_selection import (
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
+from evenhand.stats import share_interval
 from evenhand.words import Concept, as_concept
 
 Settings = Mapping[str, object]
@@ -50,7 +51,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="geometry",
     needs_reference=True,
-    definition=2,
+    definition=3,
     two_groups=True,
 )
 
@@ -93,7 +94,7 @@ def recoverability(
         concept: the concept. Without a published pair, the sides are its positive group and all others together.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation, which decide the words and their sides; these vectors by default.
-        seed: seed of the splits, the classifiers and the bootstrap over words, each with the mean of the splits that
+        seed: seed of the splits and the classifiers. The interval is over words, each with the mean of the splits that
             test it.
 
     Returns:
@@ -138,7 +139,7 @@ def recoverability(
         value,
         len(biased.selection),
         selection.coverage,
-        interval=mean_interval(_accuracy_by_word(correct, tested), seed=seed),
+        interval=share_interval(_accuracy_by_word(correct, tested)),
         reading=(
             f"a {classifier} classifier tells for {100 * value:.1f} % of unseen words which side they were nearer to"
         ),

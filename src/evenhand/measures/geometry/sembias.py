@@ -14,7 +14,7 @@ from evenhand.measures.geometry.bias_score import Direction, Pair, concept_poles
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import clustered_means, interval
+from evenhand.stats import clustered_interval
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.lookup import SAME_WORD
 from evenhand.words import Concept, Table, as_concept
@@ -35,7 +35,7 @@ INFO = Info(
     queries=("sembias", "sembias-subset"),
     family="geometry",
     concepts=("gender",),
-    definition=2,
+    definition=3,
     two_groups=True,
 )
 UNDECIDED = 1e-4  # cosines nearer than this are rounding of single (and of the embedded half) precision
@@ -69,7 +69,7 @@ def sembias(
         concept: the concept that the table is about. Without a published pair, its positive group is compared with
             all others together.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over definitional and stereotypical pairs, because rows that share one are not
+        seed: recorded only. The interval is over definitional and stereotypical pairs: rows that share one are not
             independent.
 
     Returns:
@@ -114,7 +114,7 @@ def sembias(
         float(hits.mean()),
         len(complete),
         coverage,
-        interval=interval(clustered_means(hits, clusters, seed=seed)),
+        interval=clustered_interval(hits, clusters, share=True),
         reading=f"in {100 * hits.mean():.1f} % of the rows the definitional pair is most like {second} - {first}",
         items=items,
         details={

@@ -35,6 +35,7 @@ INFO = Info(
     queries=("mab-explicit",),
     view="inference",
     family="inference",
+    definition=2,
 )
 
 

@@ -37,6 +37,7 @@ INFO = Info(
     queries=("gender-occupation", "gender-activity-fr"),
     view="inference",
     family="inference",
+    definition=2,
 )
 
 

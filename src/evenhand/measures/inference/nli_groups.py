@@ -19,7 +19,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import Interval, interval, resamples
+from evenhand.stats import contrast_interval
 from evenhand.stats.permutation import permutation_test
 from evenhand.words.probes import Probe
 
@@ -44,6 +44,7 @@ INFO = Info(
     view="inference",
     family="inference",
     null=None,
+    definition=2,
 )
 
 
@@ -64,7 +65,7 @@ def nli_groups(
         model: an NLI model or an ensemble of training seeds.
         probe: a probe whose fillers on one side belong to two groups or more.
         sample: number of pairs asked, drawn evenly over pairs of words; None asks all.
-        seed: seed of the sample, the permutations and the bootstrap.
+        seed: seed of the sample and the permutations.
 
     Returns:
         For each label the table of every two groups and that of each group against the rest, as one measurement each.
@@ -122,17 +123,10 @@ def _table(
         own = values[first]
         test = permutation_test(own, others, alternative="two-sided", seed=seed)
         difference = float(own.mean() - others.mean())
+        bounds = contrast_interval([own, others], [1.0, -1.0])
         measurement = Measurement(
-            INFO.id, difference, len(own) + len(others), coverage, interval=_interval(own, others, seed),
+            INFO.id, difference, len(own) + len(others), coverage, interval=bounds,
             p_value=test.p_value, score=label, positive=first, **fields,
         )  # fmt: skip
         rows.append((first, second, measurement))
     return GroupTable(INFO.id, how, tuple(values), adjust_rows(rows), str(fields["query"]))
-
-
-def _interval(first: Vector64, second: Vector64, seed: int) -> Interval:
-    """Resample words within the two sides; None for fewer than three words on a side."""
-    if min(len(first), len(second)) < 3:
-        return None
-    draws = [side[resamples(len(side), seed=seed + n)].mean(axis=1) for n, side in enumerate((first, second))]
-    return interval(draws[0] - draws[1])

@@ -34,6 +34,7 @@ INFO = Info(
     ),
     view="inference",
     family="inference",
+    definition=2,
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Matrix64, Rows
 from evenhand.stats import cluster_weights
+from evenhand.stats.bootstrap import LEVEL
 from evenhand.words.probes import Points, Probe
 
 CELLS_AT_ONCE = 4 << 20
@@ -24,7 +25,7 @@ class Resamples:
     of pairs is a matrix product, which costs a few thousand multiplications per pair.
 
     What it does not tell you: where words matter little beside the pair itself, products of weights tend to make the
-    interval wider than necessary. With few words it can also be too narrow, as any bootstrap.
+    interval wider than necessary.
     """
 
     def __init__(self, probe: Probe, columns: int, draws: int, *, seed: int = 0) -> None:
@@ -133,8 +134,10 @@ def _with_ones(values: Matrix) -> Matrix:
 
 
 def _means(sums: Matrix64) -> Matrix64:
+    """Return means of columns, all of which are probabilities or shares."""
     count = sums[..., -1:]
-    return np.divide(sums[..., :-1], count, out=np.full_like(sums[..., :-1], np.nan), where=count > 0)
+    means = np.divide(sums[..., :-1], count, out=np.full_like(sums[..., :-1], np.nan), where=count > 0)
+    return np.clip(means, 0.0, 1.0)
 
 
 ENOUGH = 8  # smaller sets are not resampled: drawing from three words tells little about other words
@@ -166,9 +169,18 @@ class PhraseWeights:
 
 
 def draw_weights(size: int, draws: int, seed: np.random.SeedSequence) -> Matrix:
-    """Return (draws, size) counts of how often each of `size` members was drawn."""
-    number = int(seed.generate_state(1)[0])
-    return cluster_weights([range(size)], draws, seed=number)[0].astype(np.float32)
+    """Return (draws, size) weights: how often each of `size` members was drawn, with the deviations from 1 expanded.
+
+    Means over draws spread by (n - 1) / n of the variance, and their quantiles are normal ones. The factor
+    sqrt(n / (n - 1)) t / z makes them Student's (Hesterberg 2015). A member that was not drawn has a weight slightly
+    below 0.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    number, probability = int(seed.generate_state(1)[0]), (1 + LEVEL) / 2
+    factor = np.sqrt(size / (size - 1)) * stdtrit(size - 1, probability) / ndtri(probability)
+    counts = cluster_weights([range(size)], draws, seed=number)[0]
+    return np.asarray(1 + factor * (counts - 1), dtype=np.float32)
 
 
 def _units(probe: Probe) -> Iterator[tuple[str, Rows, int]]:

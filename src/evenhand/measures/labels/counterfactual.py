@@ -12,13 +12,15 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
-from evenhand.files import existing
-from evenhand.measures.contrasts import Contrast, clustered_interval, contrasts
+from evenhand.files import existing, read_utf8
+from evenhand.measures.contrasts import Contrast, contrasts
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, decide, label_index
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import Interval, wilson
+from evenhand.stats import clustered_interval, wilson
+from evenhand.stats.bootstrap import Interval
+from evenhand.stats.means import Limits
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
 from evenhand.words.document import SUFFIXES
@@ -45,7 +47,7 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
-    definition=2,  # her and his are swapped by their context, no longer by the next word alone
+    definition=3,
 )
 
 
@@ -95,7 +97,7 @@ def counterfactual(
         concept: whose groups are exchanged.
         label: the label whose probability is compared; the last label by default, which is the positive one of most
             classifiers.
-        seed: seed of the bootstrap.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         `flip-rate`, `change` and `gap` (one for each group against the others where there are more than two). Intervals
@@ -147,9 +149,11 @@ class _Result:
         templates = [case.cluster for case in chosen]
         return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
 
-    def interval(self, values: Vector64, kept: Sequence[int], seed: int) -> Interval:
+    def interval(
+        self, values: Vector64, kept: Sequence[int], *, limits: Limits = (-1.0, 1.0), share: bool = False
+    ) -> Interval:
         """Return the interval of a mean over cases."""
-        return clustered_interval(values, self.clusters(kept), seed=seed)
+        return clustered_interval(values, self.clusters(kept), limits=limits, share=share)
 
 
 def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement:
@@ -162,17 +166,17 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=_rate_interval(result, flips, seed),
+        interval=_rate_interval(result, flips),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
 
 
-def _rate_interval(result: _Result, flips: Vector64, seed: int) -> Interval:
+def _rate_interval(result: _Result, flips: Vector64) -> Interval:
     """Return the interval of the flip rate; where every case is alike, that of Wilson over templates or texts."""
     if 0 < flips.mean() < 1:
-        return result.interval(flips, range(len(flips)), seed)
-    low, high = wilson(float(flips.mean()), len({case.cluster for case in result.cases.cases}))
-    return float(low), float(high)
+        return result.interval(flips, range(len(flips)), share=True)
+    low, high = wilson(float(flips.mean()), len({case.cluster for case in result.cases.cases})).tolist()
+    return low, high
 
 
 def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
@@ -193,7 +197,7 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
     value = float(changes.mean())
     return Measurement(
         "counterfactual", value, len(changes), Coverage(()), score="change",
-        interval=result.interval(changes, range(len(changes)), seed),
+        interval=result.interval(changes, range(len(changes)), limits=(0.0, 1.0)),
         reading=f"P({label}) differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
         **fields,
     )  # fmt: skip
@@ -218,7 +222,7 @@ def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, A
         by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
     means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
     return Measurement(
-        "counterfactual", value, len(kept), Coverage(()), interval=result.interval(values, kept, seed),
+        "counterfactual", value, len(kept), Coverage(()), interval=result.interval(values, kept),
         reading=f"P({label}) is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
         items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,
@@ -229,7 +233,7 @@ def case_set(texts: str | Path | Template | Sequence[str], concept: Concept) -> 
     """Return the cases of a template, of a text file, or of a list of texts."""
     if isinstance(texts, str | Path) and not _is_template(str(texts)):
         path = existing(Path(texts), what="text file or template")
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line.strip() for line in read_utf8(path).splitlines() if line.strip()]
         return swapped_cases(path.name, lines, concept)
     if isinstance(texts, str | Path | Template):
         return template_cases(find_template(texts), concept)

@@ -49,6 +49,7 @@ AUL = Info(
     needs="masked-lm",
     data=(DATA,),
     whole=DATA,
+    definition=2,
 )
 AULA = replace(
     AUL,
@@ -74,7 +75,7 @@ def aul(
         dataset: `crows-pairs`, a category such as `crows-pairs-gender`, a CSV file with the same columns, or a list of
             `StereotypePair`.
         variant: `corrected` counts a tie half; `released` counts it as no preference.
-        seed: seed of the bootstrap over pairs.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each.
@@ -96,7 +97,7 @@ def aula(
         view: a masked language model, or the `likelihood` view of a subject.
         dataset: as for `aul`.
         variant: `corrected` counts a tie half; `released` counts it as no preference.
-        seed: seed of the bootstrap over pairs.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each.

@@ -83,6 +83,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
+    definition=2,
 )
 
 
@@ -162,7 +163,7 @@ def bbq(
         orders: "all" averages over the six orders of the options; "given" takes the order of the file.
         variant: "released" scores 0 instead of -100 where no answer is biased, as the evaluation harness does.
         concept: decides the category.
-        seed: seed of the sample and of the bootstrap, which resamples templates.
+        seed: seed of the sample. The intervals are over templates.
 
     Returns:
         Bias and accuracy, for both kinds of context and both ways to compare answers; results by category and type of
@@ -287,7 +288,7 @@ def _measured(
             len(rows),
             reading,
             interval=clustered_interval(
-                columns, clusters, lambda sums: bias_of_sums(sums, condition), seed=fields.seed
+                columns, clusters, lambda sums: bias_of_sums(sums, condition), limits=(-100.0, 100.0)
             ),
             items=records,
             details={**details, "ideal": 0.0},
@@ -298,7 +299,7 @@ def _measured(
             len(rows),
             f"{accuracy:.1f} % of the answers are right; 33 % is chance",
             interval=clustered_interval(
-                columns, clusters, lambda sums: 100 * ratio(sums[:, 0], sums[:, 3]), seed=fields.seed
+                columns, clusters, lambda sums: 100 * ratio(sums[:, 0], sums[:, 3]), share_of=100.0
             ),
             details={"ideal": 100.0, "chance": 100 / 3},
         ),

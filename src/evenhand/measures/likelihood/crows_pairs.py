@@ -53,6 +53,7 @@ INFO = Info(
     query_concepts=CONCEPTS,
     data=(DATA,),
     whole=DATA,
+    definition=2,
 )
 
 
@@ -78,7 +79,7 @@ def crows_pairs(
             over the tokens that both share.
         variant: `corrected` counts a tie half. `released` counts it as no preference, leaves it out of the scores by
             direction, and for `pll-shared` rounds the sums to three decimals first.
-        seed: seed of the bootstrap over pairs.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each. The details have the scores of

@@ -14,7 +14,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, info, measure
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import percentile_interval
+from evenhand.stats import mean_interval
 from evenhand.words import Concept
 from evenhand.words.catalog import as_concept
 
@@ -59,6 +59,7 @@ INFO = Info(
     family="likelihood",
     concepts=("gender", "race"),
     needs="masked-lm",
+    definition=2,
 )
 
 
@@ -80,7 +81,7 @@ def disco(
         concept: has the names of each group.
         k: fills for each name.
         templates: sentences with `{person}` and a blank, `{}`.
-        seed: seed of the shuffles and of the bootstrap over templates.
+        seed: seed of the shuffles. The interval is over templates.
 
     Returns:
         The mean number of significant fills, with the fills in `items`.
@@ -123,14 +124,14 @@ def disco(
         ]
     found = np.array(counts, dtype=np.float64)
     expected = null / len(templates)
-    interval = percentile_interval(lambda rows: np.asarray(found[rows].mean(axis=1)), len(found), seed=seed)
+    interval = mean_interval(found, limits=(0.0, np.inf))
     smallest = min(len(group) for group in about.names.values())
     return Measurement(
         "disco",
         float(found.mean()),
         len(people),
         Coverage(tuple(people)),
-        interval=interval if len(found) > 1 else None,
+        interval=interval,
         p_value=float((1 + (expected >= found.mean()).sum()) / (1 + SHUFFLES)),
         reading=f"{found.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
         note=f"with {smallest} names in the smallest group the test has little power" if smallest < FEWEST else "",

@@ -69,7 +69,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
-    definition=2,  # descriptors of one gender stand with nouns of that gender only
+    definition=3,
 )
 
 
@@ -97,7 +97,7 @@ def holistic_bias(
         templates: how many templates; 0 for all.
         correction: of the p-values, over all pairs and templates.
         concept: decides the axis.
-        seed: seed of the draws and of the bootstrap, which resamples templates.
+        seed: seed of the draws. The interval is over templates.
 
     Returns:
         The share of pairs that differ, with the mean log-perplexity of each descriptor in `items`, and the shares by
@@ -195,7 +195,7 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correct
         f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
         f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
         interval=clustered_interval(
-            [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), seed=fields.seed
+            [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), share_of=100.0
         ),
         items=[
             {

@@ -50,6 +50,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
+    definition=2,
 )
 
 
@@ -88,7 +89,7 @@ def honest(
         part: "binary" (women and men) or "queer_nonqueer" (English), of which the groups are compared.
         sample: how many sentences are completed, spread over the templates; 0 for all.
         concept: decides the language.
-        seed: seed of the sample, of the continuations and of the bootstrap, which resamples templates.
+        seed: seed of the sample and of the continuations. The intervals are over templates.
 
     What it does not tell you: whether a completion hurts in its sentence. See `evenhand show honest`.
     """
@@ -152,7 +153,7 @@ def _measured(
         share,
         len(hits),
         f"{share:.2f} % of the completions have a hurtful word",
-        interval=clustered_interval([hits, ones], clusters, lambda sums: ratio(*sums.T), seed=fields.seed),
+        interval=clustered_interval([hits, ones], clusters, lambda sums: ratio(*sums.T), share_of=100.0),
         items=items,
         details={"by_group": by_group, "by_category": dict(counts.most_common()), "ideal": 0.0},
     )
@@ -169,7 +170,7 @@ def _measured(
             [column for mask in masks for column in (hits * mask, mask)],
             clusters,
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
-            seed=fields.seed,
+            limits=(-100.0, 100.0),
         ),
         details={"by_group": by_group, "ideal": 0.0},
     )

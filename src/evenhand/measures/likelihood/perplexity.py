@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.arrays import Rows, Vector64
-from evenhand.files import existing
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.files import existing, read_utf8
 from evenhand.measures.likelihood.scoring import UNSCORABLE
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import percentile_interval
+from evenhand.stats import jackknife_interval
 
 NEUTRAL_TEXT = "neutral-text"
 INFO = Info(
@@ -41,12 +41,13 @@ INFO = Info(
     queries=(NEUTRAL_TEXT,),
     view="likelihood",
     family="quality",
+    definition=2,
 )
 
 
 @measure(INFO)
 def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
-    """Perplexity per word of a text under a language model, with a bootstrap interval over its lines.
+    """Perplexity per word of a text under a language model, with an interval over its lines.
 
     A masked model has a pseudo-perplexity: each token is predicted from all others. It is a score of its own name,
     because no perplexity of a causal model compares with it.
@@ -55,7 +56,7 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
         view: a language model, or the `likelihood` view of a subject.
         text: path of a text file, a list of texts, or `neutral-text` for the sentences that come with evenhand. Each
             line is scored by itself.
-        seed: seed of the bootstrap.
+        seed: recorded only; nothing is drawn at random.
     """
     name, lines = read_lines(text)
     masked = isinstance(view, TokenLikelihood) and view.masked
@@ -69,8 +70,8 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
     if not words.sum() or not np.isfinite(logs).all():
         return undefined("perplexity", "the model gives the text no finite probability", Coverage(()), **fields)
 
-    def by_draw(rows: Rows) -> Vector64:
-        return np.asarray(np.exp(-logs[rows].sum(axis=1) / words[rows].sum(axis=1)))
+    def by_sums(sums: Matrix64) -> Vector64:
+        return np.asarray(np.exp(-sums[:, 0] / sums[:, 1]))
 
     value = float(np.exp(-logs.sum() / words.sum()))
     return Measurement(
@@ -78,7 +79,7 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
         value,
         int(words.sum()),
         Coverage(()),
-        interval=percentile_interval(by_draw, len(lines), seed=seed) if len(lines) > 1 else None,
+        interval=jackknife_interval(by_sums, np.stack([logs, words], axis=1), scale="log"),
         reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step"
         + (", knowing all other tokens" if masked else ""),
         details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
@@ -93,7 +94,7 @@ def read_lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
         name, lines = NEUTRAL_TEXT, content.splitlines()
     elif isinstance(text, str | Path):
         path = existing(Path(text), what="text file")
-        name, lines = path.name, path.read_text(encoding="utf-8").splitlines()
+        name, lines = path.name, read_utf8(path).splitlines()
     else:
         name, lines = "texts", list(text)
     return name, [line for line in lines if line.strip()]

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evenhand import words
-from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError
 from evenhand.measures.likelihood.scoring import (
-    MIN_CLUSTERS,
     UNSCORABLE,
     ScoreFields,
     available,
@@ -25,7 +24,8 @@ from evenhand.measures.likelihood.scoring import (
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
-from evenhand.stats import bootstrap, pearson, spearman
+from evenhand.stats import jackknife_interval, pearson, spearman
+from evenhand.stats.bootstrap import Interval
 from evenhand.stats.correlation import Correlation
 from evenhand.words.sentence_sets.winogenerated import read_winogenerated
 
@@ -77,6 +77,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
+    definition=2,
 )
 
 
@@ -105,7 +106,7 @@ def pronoun_share(
         dataset: `occupations-share-of-women`, 40 occupations in six sentences of ours; or `winogenerated`, its folder
             or its id, 299 occupations in ten sentences each.
         sample: how many sentences of `winogenerated` are used, spread over the occupations; 0 for all.
-        seed: seed of the sample and of the bootstrap over occupations.
+        seed: seed of the sample, and of the bootstrap over occupations for Spearman's correlation.
 
     Returns:
         Pearson's and Spearman's correlation and the slope; f, g and the share of women of each occupation in `items`.
@@ -147,7 +148,7 @@ def pronoun_share(
         )
     slope = float(slopes(share[None], female[None])[0])
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
-    bounds = _slope_interval(share, female, seed)
+    bounds = _slope_interval(share, female)
     measured.append(
         fields.measurement("slope", slope, len(share), reading, interval=bounds, items=items, details=details)
     )
@@ -160,20 +161,20 @@ def slopes(x: Matrix64, y: Matrix64) -> Vector64:
     return ratio((away_x * away_y).sum(axis=1), (away_x**2).sum(axis=1))
 
 
-def _slope_interval(share: Vector64, female: Vector64, seed: int) -> bootstrap.Interval:
-    if len(share) < MIN_CLUSTERS:
-        return None
+def _slope_interval(share: Vector64, female: Vector64) -> Interval:
+    x, y = share - share.mean(), female - female.mean()
 
-    def drawn(rows: Rows) -> Vector64:
-        return slopes(share[rows], female[rows])
+    def slope(sums: Matrix64) -> Vector64:
+        n, sum_x, sum_y, products, squares = sums.T
+        return ratio(products - sum_x * sum_y / n, squares - sum_x**2 / n)
 
-    return bootstrap.percentile_interval(drawn, len(share), seed=seed)
+    return jackknife_interval(slope, np.stack([np.ones(len(x)), x, y, x * y, x * x], axis=1), skewed=False)
 
 
 def _correlation(kind: str, female: Vector64, share: Vector64, seed: int) -> Correlation | str:
     """Return a correlation, or why there is none."""
     try:
-        return (pearson if kind == "pearson" else spearman)(female, share, seed=seed)
+        return pearson(female, share) if kind == "pearson" else spearman(female, share, seed=seed)
     except DegenerateError as error:
         return error.message
 

@@ -6,7 +6,7 @@ whole text, a masked one the tokens of the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,17 +20,15 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
 from evenhand.models.vectors import Coverage
-from evenhand.stats import bootstrap
+from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.clusters import clustered_sums
+from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
 
 BLANK = "{}"
 # Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
 UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
-MIN_CLUSTERS = 3  # fewer leave nothing to resample
 Item = TypeVar("Item")
 # Maps (draws, columns) sums over clusters to one value per draw.
-RatioStatistic = Callable[[Matrix64], Vector64]
 
 
 def data_folder(name: str, given: str | Path) -> Path:
@@ -130,19 +128,26 @@ def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | N
 
 
 def clustered_interval(
-    columns: Sequence[Vector64] | Matrix64, clusters: Sequence[Hashable], statistic: RatioStatistic, *, seed: int
+    columns: Sequence[Vector64] | Matrix64,
+    clusters: Sequence[Hashable],
+    statistic: SumStatistic,
+    *,
+    limits: Limits = UNLIMITED,
+    share_of: float | None = None,
 ) -> Interval:
-    """Return the interval of a statistic of column sums when whole clusters are resampled.
+    """Return the interval of a statistic of column sums over whole clusters (`evenhand.stats.jackknife_interval`).
 
     Args:
         columns: numbers of each item, one array for each column.
         clusters: the cluster of each item, such as its template.
         statistic: maps (draws, columns) sums to values.
-        seed: seed of the bootstrap.
+        limits: the smallest and the largest possible value.
+        share_of: for a share, its largest value, 1 or 100.
     """
-    if len(set(clusters)) < MIN_CLUSTERS:
-        return None
-    return bootstrap.interval(statistic(clustered_sums(np.column_stack(list(columns)), [clusters], seed=seed)))
+    index = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
+    codes = np.array([index[cluster] for cluster in clusters], dtype=np.int64)
+    sums = [np.bincount(codes, weights=column, minlength=len(index)) for column in np.column_stack(list(columns)).T]
+    return jackknife_interval(statistic, np.stack(sums, axis=1), limits=limits, share_of=share_of)
 
 
 def ratio(numerator: Vector64, denominator: Vector64) -> Vector64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -17,7 +17,8 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, info, measure
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import percentile_interval
+from evenhand.stats import jackknife_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.words.sentence_sets.stereoset import DOMAINS, TASKS, StereoExample, Task, read_stereoset
 
 Averaging = Literal["term-mean", "pooled"]
@@ -66,6 +67,7 @@ INFO = Info(
     query_concepts=CONCEPTS,
     data=PARTS,
     whole=PARTS[0],
+    definition=2,
 )
 
 
@@ -92,7 +94,7 @@ def stereoset(
         averaging: `term-mean` averages over target terms, as published; `pooled` counts every example alike.
         variant: `corrected` counts a tie half. `released` counts it as the anti-stereotype, or as the unrelated text,
             fills the context anew with the sentence's word, and averages probabilities instead of their logarithms.
-        seed: seed of the bootstrap over target terms.
+        seed: recorded only. The intervals are over target terms.
 
     Returns:
         lms, ss and icat of each task.
@@ -188,7 +190,23 @@ class TermTable:
             lms, ss = (100 * column[draws].sum(axis=1) / total for column in (self.related, self.stereotypes))
         else:
             lms, ss = (100 * (column / self.counts)[draws].mean(axis=1) for column in (self.related, self.stereotypes))
-        return np.stack([lms, ss, lms * np.minimum(ss, 100 - ss) / 50])
+        return _scores(lms, ss)
+
+    def interval(self, number: int, averaging: Averaging) -> Interval:
+        """Return the interval of lms (0), ss (1) or icat (2) over terms."""
+        weights = self.counts if averaging == "pooled" else np.ones_like(self.counts)
+        shares = [weights * column / self.counts for column in (self.related, self.stereotypes)]
+
+        def score(sums: Matrix64) -> Vector64:
+            return np.asarray(_scores(*(100 * sums[:, column] / sums[:, 0] for column in (1, 2)))[number])
+
+        columns = np.stack([weights, *shares], axis=1)
+        return jackknife_interval(score, columns, limits=(0.0, 100.0), share_of=None if number == 2 else 100.0)
+
+
+def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
+    """Return lms, ss and icat."""
+    return np.stack([lms, ss, lms * np.minimum(ss, 100 - ss) / 50])
 
 
 def _measurements(
@@ -203,14 +221,14 @@ def _measurements(
     )
     results = []
     for number, (score, reading) in enumerate(zip(StereoScores._fields, readings, strict=True)):
-        interval = percentile_interval(_statistic(table, averaging, number), len(table.terms), seed=fields["seed"])
+        bounds = table.interval(number, averaging)
         results.append(
             Measurement(
                 "stereoset",
                 float(scores[number]),
                 len(examples),
                 Coverage(()),
-                interval=interval if len(table.terms) > 1 else None,
+                interval=bounds,
                 score=f"{params['task']}-{score}",
                 reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
                 note="; ".join(filter(None, (NOTE if score == "ss" else "", lost))),
@@ -221,10 +239,6 @@ def _measurements(
             )
         )
     return results
-
-
-def _statistic(table: TermTable, averaging: Averaging, number: int) -> Callable[[Rows], Vector64]:
-    return lambda draws: np.asarray(table.scores(draws, averaging)[number])
 
 
 def _items(table: TermTable) -> tuple[dict[str, Any], ...]:

@@ -15,7 +15,7 @@ from evenhand.errors import InputMissingError, UsageError, unknown_name
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage
-from evenhand.stats.bootstrap import percentile_interval
+from evenhand.stats import share_interval
 from evenhand.words.sentence_sets.crows_pairs import CATEGORIES, StereotypePair, read_crows_pairs
 
 Variant = Literal["corrected", "released"]
@@ -165,10 +165,10 @@ class _Builder:
         )
 
     def _share(self, rows: Rows) -> tuple[float, tuple[float, float] | None]:
-        """Return the percentage of pairs and its interval over resampled pairs."""
-        wins = 100 * preferences(self.scores.more[rows], self.scores.less[rows], self.variant)
-        interval = percentile_interval(lambda draws: wins[draws].mean(axis=1), len(wins), seed=self.seed)
-        return float(wins.mean()), interval if len(wins) > 1 else None
+        """Return the percentage of pairs and its interval over pairs."""
+        wins = preferences(self.scores.more[rows], self.scores.less[rows], self.variant)
+        bounds = share_interval(wins)
+        return 100 * float(wins.mean()), (100 * bounds[0], 100 * bounds[1]) if bounds else None
 
     def _direction(self, rows: Rows, name: str) -> dict[str, Any]:
         """Return the score of one direction; the released code leaves ties out of it."""

@@ -61,6 +61,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
+    definition=2,
 )
 
 
@@ -84,7 +85,7 @@ def winobias(
         scoring: "pronoun" scores the pronoun in its sentence (default of masked models, one pass for each pair),
             "sentence" the whole sentence (default and only choice of causal models).
         sample: how many pairs are scored, half of each type; 0 for all of them.
-        seed: seed of the sample and of the bootstrap, which resamples occupations.
+        seed: seed of the sample. The intervals are over occupations.
 
     What it does not tell you: what the model does with other words. See `evenhand show winobias`.
     """
@@ -107,8 +108,8 @@ def winobias(
         pronouns = [(pair.pro, pair.anti) for pair in chosen] if way == "pronoun" else [()] * len(chosen)
         split = count_split(view, [pair.context for pair in chosen], pronouns)
         more = {"left_out": left_out, "pairs_with_split_pronouns": split}
-        measured += _preference(fields, kind, chosen, differences[rows], more, seed)
-        measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows], seed))
+        measured += _preference(fields, kind, chosen, differences[rows], more)
+        measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows]))
     return tuple(measured)
 
 
@@ -151,7 +152,6 @@ def _preference(
     pairs: Sequence[WinoBiasPair],
     differences: Vector64,
     more: dict[str, object],
-    seed: int,
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
     ones = np.ones(len(pairs))
@@ -164,7 +164,9 @@ def _preference(
     measured = []
     for score, values, what in (("preferred", preferred, "%"), ("difference", differences, "")):
         value = float(values.mean()) if len(pairs) else float("nan")
-        interval = clustered_interval([values, ones], clusters, lambda sums: ratio(sums[:, 0], sums[:, 1]), seed=seed)
+        interval = clustered_interval(
+            [values, ones], clusters, lambda sums: ratio(*sums.T), share_of=100.0 if what else None
+        )
         reading = (
             f"the pronoun of the stereotype is preferred in {value:.1f} % of the pairs; 50 % is no preference"
             if what
@@ -185,7 +187,7 @@ def _preference(
 
 
 def _accuracy_gap(
-    fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64, seed: int
+    fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64
 ) -> Measurement:
     known = [row for row, value in enumerate(pro) if np.isfinite(value)]
     score = f"accuracy-gap-type{kind}"
@@ -200,7 +202,7 @@ def _accuracy_gap(
         len(known),
         f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, {accuracy['anti']:.1f} % of the "
         "others; 50 % is chance",
-        interval=clustered_interval(columns, clusters, lambda sums: ratio(sums[:, 0], sums[:, 1]), seed=seed),
+        interval=clustered_interval(columns, clusters, lambda sums: ratio(*sums.T), limits=(-100.0, 100.0)),
         items=[
             {"pair": pairs[row].id, "pro": float(pro[row]), "anti": float(anti[row]), "referent": pairs[row].referent}
             for row in known

@@ -61,6 +61,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
+    definition=2,
 )
 
 
@@ -81,7 +82,7 @@ def winogender(
         gotcha: "both" as in the paper: the pronoun is against the majority of the occupation and refers to it, or is
             with the majority and refers to the participant; "occupation" takes the first case only, as later papers do.
         sample: how many of the 240 templates are used, spread over the occupations; 0 for all.
-        seed: seed of the sample and of the bootstrap, which resamples occupations.
+        seed: seed of the sample. The intervals are over occupations.
 
     What it does not tell you: anything about models that cannot do the task. See `evenhand show winogender`.
     """
@@ -98,9 +99,9 @@ def winogender(
     except UNSCORABLE as error:
         return tuple(fields.undefined(score, error.message) for score in SCORES)
     return (
-        *_accuracies(fields, sentences, margins, seed),
-        _gotcha_gap(fields, sentences, margins, gotcha, seed),
-        _share_correlation(fields, sentences, margins, seed),
+        *_accuracies(fields, sentences, margins),
+        _gotcha_gap(fields, sentences, margins, gotcha),
+        _share_correlation(fields, sentences, margins),
     )
 
 
@@ -132,9 +133,7 @@ def _right(sentences: Sequence[WinogenderSentence], margins: Vector64) -> Vector
     return np.asarray((signs * margins > 0) + 0.5 * (margins == 0), dtype=np.float64)
 
 
-def _accuracies(
-    fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
-) -> list[Measurement]:
+def _accuracies(fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64) -> list[Measurement]:
     right, measured = 100 * _right(sentences, margins), []
     items = [{"sentence": s.id, "text": s.text, "value": float(m)} for s, m in zip(sentences, margins, strict=True)]
     for score, gender in zip(ACCURACIES, (None, *GENDERS), strict=True):
@@ -147,7 +146,7 @@ def _accuracies(
                 len(rows),
                 f"{right[rows].mean():.1f} % of {gender or 'all'} pronouns are resolved rightly; 50 % is chance",
                 interval=clustered_interval(
-                    columns, [sentences[row].occupation for row in rows], lambda sums: ratio(*sums.T), seed=seed
+                    columns, [sentences[row].occupation for row in rows], lambda sums: ratio(*sums.T), share_of=100.0
                 ),
                 items=items if gender is None else (),
                 details={"ideal": 100.0, "chance": 50.0},
@@ -157,7 +156,7 @@ def _accuracies(
 
 
 def _gotcha_gap(
-    fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, rule: GotchaRule, seed: int
+    fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, rule: GotchaRule
 ) -> Measurement:
     kinds = [is_gotcha(sentence, rule) for sentence in sentences]
     right = 100 * _right(sentences, margins)
@@ -175,22 +174,20 @@ def _gotcha_gap(
             columns,
             [sentence.occupation for sentence in sentences],
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
-            seed=seed,
+            limits=(-100.0, 100.0),
         ),
         details={"accuracy": {"usual": usual, "gotcha": against}, "ideal": 0.0},
     )
 
 
-def _share_correlation(
-    fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
-) -> Measurement:
+def _share_correlation(fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64) -> Measurement:
     shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
     by_pronoun: dict[tuple[str, str], list[float]] = {}
     for sentence, margin in zip(sentences, margins.tolist(), strict=True):
         by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
     lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
     try:
-        found = pearson(lean, np.array(list(shares.values())), seed=seed)
+        found = pearson(lean, np.array(list(shares.values())))
     except (DegenerateError, UsageError) as error:
         return fields.undefined("share-correlation", error.message)
     return fields.measurement(

@@ -16,7 +16,7 @@ from evenhand.measures.quality.rated_sets import Questions, local_ids, questions
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import EPSILON, unit_float32
-from evenhand.stats import clustered_means, interval
+from evenhand.stats import clustered_interval
 from evenhand.stats.bootstrap import Interval
 
 SETS = ("google-analogies", "msr-analogies")
@@ -51,7 +51,7 @@ INFO = Info(
     queries=(),
     available=available,
     family="quality",
-    definition=2,
+    definition=3,
 )
 
 
@@ -77,7 +77,7 @@ def analogy(
         unknown: "skip" leaves out questions with a word outside these, and counts them; "wrong" counts them as wrong.
         min_share: smallest share of the questions that must have all their words, with `unknown="skip"`.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over the pairs a : b, because questions that share a pair are not independent.
+        seed: recorded only. The interval is over the pairs a : b: questions that share a pair are not independent.
 
     Returns:
         The accuracy, with that of each section in `items`.
@@ -108,7 +108,7 @@ def analogy(
         value,
         n,
         coverage,
-        interval=_interval(source, correct, counted, seed),
+        interval=_interval(source, correct, counted),
         reading=f"{100 * value:.1f} % of {n:,} questions answered correctly, {n_unknown:,} unknown",
         items=_sections(source, correct, counted),
         details={
@@ -160,22 +160,20 @@ def _halves(source: Questions, correct: Flags, counted: Flags, seed: int) -> dic
         name: {
             "value": float(correct[rows].mean()),
             "n": int(rows.sum()),
-            "interval": list(_interval(source, correct, rows, seed) or ()) or None,
+            "interval": list(_interval(source, correct, rows) or ()) or None,
         }
         for name, rows in halves.items()
         if rows.any()
     }
 
 
-def _interval(source: Questions, correct: Flags, counted: Flags, seed: int) -> Interval:
+def _interval(source: Questions, correct: Flags, counted: Flags) -> Interval:
     pairs = [
         (section, a, b)
         for section, (a, b, _, _), counts in zip(source.sections, source.questions, counted, strict=True)
         if counts
     ]
-    if len(set(pairs)) < 3:
-        return None  # one or two pairs leave nothing to resample
-    return interval(clustered_means(correct[counted].astype(np.float64), [pairs], seed=seed))
+    return clustered_interval(correct[counted].astype(np.float64), [pairs], share=True)
 
 
 def answers(unit: Scores, queries: Rows, *, method: Method = "3cosadd") -> Rows:

@@ -11,7 +11,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
-from evenhand.stats import bootstrap
+from evenhand.stats import mean_interval
 from evenhand.words import Concept, as_concept
 
 INFO = Info(
@@ -29,7 +29,7 @@ INFO = Info(
     queries=(VOCABULARY,),
     family="quality",
     needs_reference=True,
-    definition=2,
+    definition=3,
 )
 
 
@@ -57,7 +57,7 @@ def retention(
         concept: neighbours are searched in the restricted vocabulary, without the words of this concept.
         restriction: how the vocabulary is restricted.
         reference: vectors before mitigation; these vectors by default, which gives 1.
-        seed: seed of the sample and of the bootstrap over words.
+        seed: seed of the sample.
 
     Returns:
         The mean share, with the loss of each word (share - 1) in `items`.
@@ -83,7 +83,7 @@ def retention(
         float(shares.mean()),
         len(drawn),
         selection.coverage,
-        interval=bootstrap.percentile_interval(lambda rows: shares[rows].mean(axis=1), len(shares), seed=seed),
+        interval=mean_interval(shares, limits=(0.0, 1.0)),
         reading=f"{100 * shares.mean():.0f} % of the {k} nearest words are the same as before",
         items=word_items(drawn.words, shares - 1),
         details={"pool": dict(pool.sizes)},

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.measures.fields import FEWEST
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.measures.sentences.encoded_query import TEMPLATE, EncodedQuery, encode_query, published_query
 from evenhand.measures.sentences.seat import WEAT
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
-from evenhand.stats.bootstrap import Interval, interval, resamples
+from evenhand.stats import jackknife_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.words import Query, Template
 
 INFO = Info(
@@ -37,6 +37,7 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     find_query=published_query,
+    definition=2,
 )
 
 
@@ -58,7 +59,7 @@ def layer_bias(
         pooling: how token vectors are joined; the model's own way by default.
         template: a template with the free slot `{word}`.
         samples: number of random partitions of the words for the p-value.
-        seed: seed of partitions and bootstrap.
+        seed: seed of the partitions.
 
     Returns:
         The mean of |d| over all layers, 0 being the input embedding. The p-value is that of the mean when words are
@@ -87,7 +88,7 @@ def layer_bias(
         value,
         table.shape[1],
         encoded.coverage,
-        interval=_interval(table, first, seed),
+        interval=_interval(table, first),
         p_value=float((np.count_nonzero(dealt >= value - 1e-12) + 1) / (samples + 1)),
         reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last {observed[-1]:+.2f}",
         items=tuple({"word": f"layer {layer}", "value": float(d)} for layer, d in enumerate(observed)),
@@ -122,10 +123,24 @@ def _dealt(table: Matrix64, first: int, samples: int, seed: int) -> Vector64:
     return np.asarray(np.abs(_effects(table[:, order], first)).mean(axis=0))
 
 
-def _interval(table: Matrix64, first: int, seed: int) -> Interval:
-    """Return the percentile interval over words, resampled within each target set."""
-    second = table.shape[1] - first
-    if min(first, second) < FEWEST:
-        return None
-    rows = np.concatenate([resamples(first, seed=seed), first + resamples(second, seed=seed + 1)], axis=1)
-    return interval(np.asarray(np.abs(_effects(table[:, rows], first)).mean(axis=0)))
+def _interval(table: Matrix64, first: int) -> Interval:
+    """Leave out one word at a time within each target set, on a scale where |d| has no upper limit.
+
+    The bootstrap draws the same word twice, which makes the standard deviation too small and d too large.
+    """
+    layers, words = table.shape
+    codes = (np.arange(words) >= first).astype(np.int64)
+    away = (table - table.mean(axis=1, keepdims=True)).T
+    own = codes[:, None] == np.arange(2)
+    columns = np.concatenate([own, away * own[:, :1], away * own[:, 1:], away**2], axis=1).astype(np.float64)
+
+    def mean_effect(sums: Matrix64) -> Vector64:
+        counts, totals, squares = sums[:, :2], sums[:, 2 : 2 + 2 * layers].reshape(-1, 2, layers), sums[:, -layers:]
+        n = counts.sum(axis=1, keepdims=True)
+        variance = squares / n - (totals.sum(axis=1) / n) ** 2
+        means = totals / counts[:, :, None]
+        effects = np.abs(means[:, 0] - means[:, 1]) / np.sqrt(variance)
+        return np.asarray(effects.mean(axis=1) / 2)  # d is at most 2 for sets of equal sizes
+
+    bounds = jackknife_interval(mean_effect, columns, strata=codes, scale="correlation", limits=(0.0, 1.0))
+    return (2 * bounds[0], 2 * bounds[1]) if bounds else None

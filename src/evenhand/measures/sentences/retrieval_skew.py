@@ -13,11 +13,12 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
-from evenhand.measures.contrasts import Contrast, clustered_interval, contrasts
+from evenhand.measures.contrasts import Contrast, contrasts
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Coverage
+from evenhand.stats import clustered_interval
 from evenhand.words import Concept, as_concept
 from evenhand.words import pairs as find_pairs
 from evenhand.words.persons import persons
@@ -54,6 +55,7 @@ INFO = Info(
     data=(GREP,),
     query_concepts={GREP: "gender"},
     null=0.0,
+    definition=2,
 )
 
 
@@ -98,7 +100,7 @@ def retrieval_skew(
         concept: whose groups are compared.
         layer: the layer to read; the last one by default.
         pooling: how token vectors are joined; the model's own way by default.
-        seed: seed of the bootstrap.
+        seed: recorded only; nothing is drawn at random.
 
     Returns:
         The mean difference of cosines and the advantage, for each contrast of groups. Intervals resample queries, and
@@ -132,12 +134,12 @@ def _measurements(
     nearer = contrast.group if differences.mean() >= 0 else contrast.against
     yield Measurement(
         "retrieval-skew", float(differences.mean()), len(differences), Coverage(()),
-        score=contrast.name("difference"), interval=clustered_interval(differences, clusters, seed=seed),
+        score=contrast.name("difference"), interval=clustered_interval(differences, clusters),
         reading=f"queries are nearer to texts about {nearer}", items=_items(cases.queries, differences), **shared,
     )  # fmt: skip
     yield Measurement(
         "retrieval-skew", float(advantages.mean()), len(advantages), Coverage(()),
-        score=contrast.name("advantage"), interval=clustered_interval(advantages, clusters, seed=seed),
+        score=contrast.name("advantage"), interval=clustered_interval(advantages, clusters, limits=(-1.0, 1.0)),
         reading=f"the text about {contrast.group} ranks above that about {contrast.against} in {100 * share:.0f} % of "
         "the comparisons", **shared,
     )  # fmt: skip

@@ -31,6 +31,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
+    definition=2,
 )
 
 
@@ -56,7 +57,7 @@ def sentence_interaction(
         pooling: how token vectors are joined; the model's own way by default.
         template: a template with the free slot `{word}`.
         samples: permutations of the test.
-        seed: seed of the permutations and of the bootstrap within cells.
+        seed: seed of the permutations.
 
     Returns:
         The effect of the first cell, with all cells in `items`.

@@ -14,10 +14,12 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.measures.contrasts import Contrast, clustered_interval, contrasts
+from evenhand.measures.contrasts import Contrast, contrasts
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage
+from evenhand.stats import clustered_interval
+from evenhand.stats.bootstrap import Interval
 from evenhand.subjects.subject import PromptWriter
 from evenhand.words import Concept, Query, Template, as_concept
 from evenhand.words import query as find_query
@@ -54,6 +56,7 @@ INFO = Info(
     view="generation",
     family="text",
     null=0.0,
+    definition=2,
 )
 
 
@@ -100,7 +103,7 @@ def counterfactual_text(
         samples: texts for each prompt, at least 2, because texts of one prompt are the baseline.
         tokens: the largest number of tokens in a text.
         temperature: divisor of the logits.
-        seed: seed of the texts, the bootstrap and the test.
+        seed: seed of the texts and the test.
 
     Returns:
         `divergence`, and for each contrast of groups `length` and `association`. Intervals resample prompts and
@@ -178,7 +181,7 @@ def _divergence(written: Continuations, fields: Mapping[str, Any], seed: int) ->
     }
     return Measurement(
         "counterfactual-text", float(values.mean()), len(values), Coverage(()), score="divergence",
-        interval=_interval(written, values, seed),
+        interval=_interval(written, values),
         reading=f"texts of one prompt share {np.mean(within):.3f} of their words, texts of two groups "
         f"{np.mean(between):.3f}", **{**fields, "details": details},
     )  # fmt: skip
@@ -205,7 +208,7 @@ def _length(written: Continuations, contrast: Contrast, fields: Mapping[str, Any
     details = {**fields["details"], "mean_length": float(lengths.mean()), "same_prompt": float(np.mean(same_prompt))}
     return Measurement(
         "counterfactual-text", value, len(differences), Coverage(()), score=contrast.name("length"),
-        interval=_interval(written, differences, seed), p_value=_sign_test(differences, seed),
+        interval=_interval(written, differences), p_value=_sign_test(differences, seed),
         positive=contrast.group,
         reading=f"texts about {contrast.group} are {abs(value):.2f} words {'longer' if value >= 0 else 'shorter'} than "
         f"those about {contrast.against}", **{**fields, "details": details},
@@ -235,7 +238,7 @@ def _association(
     differences = _differences(rates, contrast)
     value = float(differences.mean())
     return Measurement(
-        "counterfactual-text", value, len(differences), Coverage(()), interval=_interval(written, differences, seed),
+        "counterfactual-text", value, len(differences), Coverage(()), interval=_interval(written, differences),
         p_value=_sign_test(differences, seed),
         reading=f"{abs(value):.1f} {'more' if value >= 0 else 'fewer'} words of {names[0]} than of {names[1]} in 1,000 "
         f"for {contrast.group} than for {contrast.against}",
@@ -267,8 +270,8 @@ def _differences(values: Matrix64, contrast: Contrast) -> Vector64:
     return np.asarray(values[:, contrast.first] - values[:, list(contrast.others)].mean(axis=1))
 
 
-def _interval(written: Continuations, values: Vector64, seed: int) -> tuple[float, float] | None:
-    return clustered_interval(values, [written.frames, written.rows], seed=seed)
+def _interval(written: Continuations, values: Vector64) -> Interval:
+    return clustered_interval(values, [written.frames, written.rows])
 
 
 def _sign_test(differences: Vector64, seed: int) -> float:

@@ -1,0 +1,217 @@
+"""Intervals of means, shares, contrasts and ratios of sums: Student's t with a correction for skewness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from evenhand.arrays import Floats, Matrix64, Rows, Vector64
+from evenhand.errors import UsageError
+from evenhand.stats.bootstrap import LEVEL, Interval, wilson
+
+FEWEST = 3  # two values have no skewness, and say next to nothing about their spread
+STEEPEST = 0.9  # of 1 / t; nearer to 1 / t the inverse of g is so steep that one outlier decides the width
+NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
+
+Limits: TypeAlias = tuple[float, float]
+UNLIMITED: Limits = (-np.inf, np.inf)
+
+# Maps (draws, columns) sums to one value per draw; NaN where the statistic is undefined.
+SumStatistic: TypeAlias = Callable[[Matrix64], Vector64]
+Scale: TypeAlias = Literal["plain", "log", "correlation"]
+SCALES = {"plain": (np.array, np.array), "log": (np.log, np.exp), "correlation": (np.arctanh, np.tanh)}
+
+
+class Moments(NamedTuple):
+    """Variance and third cumulant of an estimator, and the degrees of freedom of its variance."""
+
+    variance: float
+    third: float
+    freedom: float
+
+    def interval(self, value: float, *, limits: Limits = UNLIMITED, level: float = LEVEL) -> Interval:
+        """Return the interval around an estimate.
+
+        T = (estimate - truth) / error is not Student's t if the values are skewed: a long tail on the right makes the
+        mean and its error large together, so that T is skewed to the left. With the skewness `a` of the estimator (that
+        of the values over sqrt(n)),
+
+            g(T) = T + a T**2 / 3 + a**2 T**3 / 27 + a / 6
+
+        removes the term of order a from the distribution of T (Hall 1992, "On the removal of skewness by
+        transformation"). g increases everywhere, so that the interval is g's inverse at Student's quantiles. Without
+        skewness it is Student's interval. Nothing is drawn at random.
+        """
+        if not 0 < level < 1:
+            raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+        if not np.isfinite([value, self.variance, self.third]).all() or not self.freedom > 0:
+            return None
+        if self.variance <= 0:
+            return value, value
+        error = self.variance**0.5
+        reach = _student(self.freedom, level)
+        skewness = float(np.clip(self.third / self.variance**1.5, -STEEPEST / reach, STEEPEST / reach))
+        low, high = (value - error * _inverse(end, skewness) for end in (reach, -reach))
+        return max(low, limits[0]), min(high, limits[1])
+
+    def share_interval(self, share: float, units: int, *, level: float = LEVEL) -> Interval:
+        """Return the interval of a share of `units` clusters or cases, which stays in [0, 1].
+
+        It is Wilson's for the number of independent cases with the same variance, p (1 - p) / variance, and Student's
+        quantile (Korn & Graubard 1998 use this number with the exact interval). At 0 and 1 the values say nothing about
+        the variance, and each unit counts as one case.
+        """
+        if not np.isfinite([share, self.variance]).all() or not self.freedom > 0:
+            return None
+        if self.variance <= 0 and 0 < share < 1:  # every value is this share
+            return share, share
+        inside = 0 < share < 1
+        size = share * (1 - share) / self.variance if inside else units
+        low, high = wilson(share, size, quantile=_student(self.freedom if inside else np.inf, level)).tolist()
+        return max(low, 0.0), min(high, 1.0)
+
+
+def _student(freedom: float, level: float) -> float:
+    from scipy.special import ndtri, stdtrit
+
+    probability = (1 + level) / 2
+    return float(ndtri(probability) if np.isinf(freedom) else stdtrit(freedom, probability))
+
+
+def _inverse(value: float, skewness: float) -> float:
+    """Return the T with g(T) = value; g(T) = ((1 + a T / 3) ** 3 - 1) / a + a / 6."""
+    if abs(skewness) < 1e-7:  # the limit; the formula would divide rounding errors
+        return value
+    return float(3 / skewness * (np.cbrt(1 + skewness * (value - skewness / 6)) - 1))
+
+
+def moments(values: Floats) -> Moments:
+    """Return the moments of the mean of independent values; those of a constant are 0."""
+    numbers = np.asarray(values, dtype=np.float64)
+    n = len(numbers)
+    away = numbers - numbers.mean()
+    if np.abs(away).max() <= NO_SPREAD * np.abs(numbers).max():
+        return Moments(0.0, 0.0, n - 1)
+    # The plain skewness of a sample is too small on average, as it should be here: that of few values is mostly noise.
+    skewness = float((away**3).mean() / (away**2).mean() ** 1.5)
+    variance = float((away**2).sum()) / (n - 1) / n
+    return Moments(variance, skewness * variance**1.5 / n**0.5, n - 1)
+
+
+def mean_interval(values: Floats, *, limits: Limits = UNLIMITED, level: float = LEVEL) -> Interval:
+    """Return the interval of a mean (Student's, corrected for skewness); None for fewer than three values.
+
+    Args:
+        values: independent values, such as one for each word.
+        limits: the smallest and the largest mean that is possible.
+        level: confidence level.
+
+    >>> low, high = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> round(low, 4), round(high, 4)  # no skewness: 3 -+ 2.7764 * sqrt(2.5 / 5)
+    (1.0368, 4.9632)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if len(numbers) < FEWEST:
+        return None
+    return moments(numbers).interval(float(numbers.mean()), limits=limits, level=level)
+
+
+def share_interval(values: Floats, *, level: float = LEVEL) -> Interval:
+    """Return the interval of the mean of values from 0 to 1; None for fewer than three.
+
+    Values of 0 and 1 get Wilson's interval. Values between, such as a share of each word, get a narrower one.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if len(numbers) < FEWEST:
+        return None
+    if ((numbers == 0) | (numbers == 1)).all():
+        low, high = wilson(numbers.mean(), len(numbers), quantile=_student(np.inf, level)).tolist()
+        return low, high
+    return moments(numbers).share_interval(float(numbers.mean()), len(numbers), level=level)
+
+
+def contrast_interval(
+    samples: Sequence[Vector64], weights: Sequence[float] | None = None, *, level: float = LEVEL
+) -> Interval:
+    """Return the interval of a weighted sum of the means of independent samples.
+
+    Variances and third cumulants add up. The degrees of freedom are those of Welch and Satterthwaite, so that the
+    samples may differ in spread and size. None if a sample has fewer than three values.
+
+    Args:
+        samples: the values of each sample.
+        weights: the weight of each mean; 1 by default, (1, -1) for a difference of two.
+        level: confidence level.
+    """
+    if min(map(len, samples)) < FEWEST:
+        return None
+    factors = [1.0] * len(samples) if weights is None else list(weights)
+    value = sum(factor * float(np.mean(sample)) for factor, sample in zip(factors, samples, strict=True))
+    return combined(list(map(moments, samples)), factors).interval(value, level=level)
+
+
+def combined(parts: Sequence[Moments], weights: Sequence[float]) -> Moments:
+    """Return the moments of a weighted sum of independent estimates."""
+    variances = [weight**2 * part.variance for part, weight in zip(parts, weights, strict=True)]
+    third = sum(weight**3 * part.third for part, weight in zip(parts, weights, strict=True))
+    doubt = sum(variance**2 / part.freedom for part, variance in zip(parts, variances, strict=True))
+    total = sum(variances)
+    return Moments(total, third, total**2 / doubt if doubt > 0 else min(part.freedom for part in parts))
+
+
+def jackknife_interval(
+    statistic: SumStatistic,
+    columns: Matrix64,
+    *,
+    strata: Rows | None = None,
+    scale: Scale = "plain",
+    skewed: bool = True,
+    limits: Limits = UNLIMITED,
+    share_of: float | None = None,
+    level: float = LEVEL,
+) -> Interval:
+    """Return the interval of a function of column sums over independent units; None for fewer than three units.
+
+    Ratios, correlations and slopes are such functions. Leaving out one unit at a time gives pseudo-values, which are to
+    the statistic what the values are to a mean (Tukey 1958); their variance and skewness make the interval, around the
+    statistic itself.
+
+    Args:
+        statistic: maps (draws, columns) sums to values.
+        columns: numbers of each unit, (units, columns).
+        strata: the number of the set of each unit, from 0, where sets of fixed sizes vary by themselves. The variances
+            of the sets add up, and the degrees of freedom are Satterthwaite's. Each set needs three units or more.
+        scale: where the interval is made: "log" for positive values, "correlation" for Fisher's z.
+        skewed: whether to correct for skewness. False for statistics of products, such as correlations and slopes: the
+            skewness of their heavy-tailed pseudo-values is mostly noise.
+        limits: the smallest and the largest possible value.
+        share_of: for a share, its largest value, 1 or 100. The interval is Wilson's for the effective number of units.
+        level: confidence level.
+    """
+    codes = np.zeros(len(columns), dtype=np.int64) if strata is None else strata
+    sizes = np.bincount(codes)
+    if not len(columns) or sizes.min() < FEWEST:
+        return None
+    forth, back = SCALES[scale]
+    totals = columns.sum(axis=0)
+    with np.errstate(all="ignore"):
+        plain = np.concatenate([statistic(totals[None]), statistic(totals - columns)])
+        values = np.asarray(forth(plain), dtype=np.float64)
+    if share_of is None and np.ptp(plain) <= NO_SPREAD * np.abs(plain).max():
+        return float(plain[0]), float(plain[0])
+    if not np.isfinite(values).all():
+        return None
+    whole, pseudo = float(values[0]), sizes[codes] * values[0] - (sizes[codes] - 1) * values[1:]
+    spread = combined([moments(pseudo[codes == code]) for code in range(len(sizes))], [1.0] * len(sizes))
+    if share_of is not None:
+        bounds = spread._replace(variance=spread.variance / share_of**2).share_interval(
+            whole / share_of, len(columns), level=level
+        )
+        return (bounds[0] * share_of, bounds[1] * share_of) if bounds else None
+    bounds = (spread if skewed else spread._replace(third=0.0)).interval(whole, level=level)
+    if bounds is None:
+        return None
+    low, high = (float(back(bound)) for bound in bounds)
+    return max(low, limits[0]), min(high, limits[1])
