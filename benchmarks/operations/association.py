@@ -9,6 +9,7 @@ ABOUT = "the embedded GloVe vectors; WEAT-2 (25 + 25 words), RNSB of the groups 
 SIZES = {"permutations": 10_000}
 GROWTH = {"permutations": 20_000}
 QUICK = {"permutations": 1_000}
+CLASSIFIERS = 20
 WEFE_PERMUTATIONS = 50  # each takes the same time
 
 
@@ -52,7 +53,7 @@ def _rnsb(folder: Path) -> Call:
     import evenhand as eh
 
     vectors, query = _query(folder, "rnsb")
-    return lambda: float(eh.measures.rnsb(vectors, query, splits=1).value)
+    return lambda: float(eh.measures.rnsb(vectors, query, splits=CLASSIFIERS).value)
 
 
 def _wefe(folder: Path):  # type: ignore[no-untyped-def]
@@ -80,7 +81,7 @@ def _wefe_rnsb(folder: Path) -> Call:
     from wefe.query import Query
 
     model, query = _wefe(folder), Query(*_task(folder)["rnsb"])
-    return lambda: float(RNSB().run_query(query, model, n_iterations=1)["rnsb"])
+    return lambda: float(RNSB().run_query(query, model, n_iterations=CLASSIFIERS)["rnsb"])
 
 
 OPERATIONS = {
@@ -96,5 +97,5 @@ OPERATIONS = {
         growth=("permutations",),
         warm=True,
     ),
-    "rnsb": Operation("RNSB, one classifier", _rnsb, _wefe_rnsb, "wefe", "WEFE 1.0.1", warm=True),
+    "rnsb": Operation(f"RNSB, {CLASSIFIERS} classifiers", _rnsb, _wefe_rnsb, "wefe", "WEFE 1.0.1", warm=True),
 }

@@ -40,14 +40,16 @@ def _ours(method: str):  # type: ignore[no-untyped-def]
     def setup(folder: Path) -> Call:
         if method == "double-hard":
             import sklearn.cluster  # noqa: F401  imported by the method
+        import threadpoolctl  # noqa: F401
+
         import evenhand as eh
 
-        vectors = eh.Vectors.load(folder / "matrix.npy")
-        gender = eh.concept("gender")
+        vectors, gender = eh.Vectors.load(folder / "matrix.npy"), eh.concept("gender")
+        kind = eh.mitigations.get(method)
         len(vectors.index)
 
         def call() -> list[float]:
-            fitted = eh.mitigations.get(method)().fit(vectors, gender)
+            fitted = kind().fit(vectors, gender)
             matrix = fitted(vectors).matrix
             return [float(value) for value in matrix[-1, :5]]
 

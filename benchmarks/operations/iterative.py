@@ -8,7 +8,7 @@ from operation import Call, Operation, Sizes
 ABOUT = "the embedded GloVe vectors (100 dimensions) and the gender lists"
 SIZES = {"per_class": 2_000, "words": 3_000}
 GROWTH = {"per_class": 400, "words": 500}
-QUICK = {"per_class": 200, "words": 500}
+QUICK = {"per_class": 200, "words": 1_500}
 ROUNDS = 5  # of INLP
 TIMED = 10  # words of RAN
 
@@ -116,8 +116,7 @@ def _ran_loop(folder: Path) -> Call:
     task = json.loads((folder / "ran.json").read_text())
     vectors = eh.Vectors.default().head(task["words"])
     unit = unit_rows(vectors.matrix)
-    pairs = [pair for pair in eh.concept("gender").pairs if set(pair) != {"mary", "john"}]
-    g = eh.subspaces.pairs(vectors, pairs, normalise=True).basis[0]
+    g = eh.subspaces.pairs(vectors, eh.concept("gender").pairs, k=1, normalise=True).basis[0]
     off = unit_rows(unit - np.outer(unit @ g, g))
 
     def call() -> list[float]:
@@ -166,7 +165,7 @@ OPERATIONS = {
         peer_name="torch's Adam, one word at a time",
         share=lambda sizes: TIMED / sizes["words"],
         extrapolated=f"{TIMED} words timed",
-        tolerance=1e-4,
+        tolerance=2e-3,  # the objective has kinks: the last steps of a word may go either way
         growth=("words",),
     ),
 }

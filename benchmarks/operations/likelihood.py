@@ -20,6 +20,12 @@ def prepare(folder: Path, sizes: Sizes) -> None:
     if located is None:
         raise DataMissingError("CrowS-Pairs is not on this disk; set EVENHAND_DATA")
     (folder / "task.json").write_text(json.dumps({**sizes, "path": str(located)}))
+    from encoders import byte_pairs, word_pieces
+
+    # Trained once: the result of training depends on the process.
+    whole, _ = _pairs(folder)
+    word_pieces(whole.texts).save_pretrained(folder / "pieces")
+    byte_pairs(whole.texts).save_pretrained(folder / "bytes")
 
 
 def _pairs(folder: Path):  # type: ignore[no-untyped-def]
@@ -32,17 +38,19 @@ def _pairs(folder: Path):  # type: ignore[no-untyped-def]
 
 
 def _bert(folder: Path):  # type: ignore[no-untyped-def]
-    from encoders import bert, word_pieces
+    from transformers import PreTrainedTokenizerFast
 
-    whole, few = _pairs(folder)
-    return bert(MASKED, word_pieces(whole.texts), "cpu"), few
+    from encoders import bert
+
+    return bert(MASKED, PreTrainedTokenizerFast.from_pretrained(folder / "pieces"), "cpu"), _pairs(folder)[1]
 
 
 def _llama(folder: Path):  # type: ignore[no-untyped-def]
-    from encoders import byte_pairs, llama
+    from transformers import PreTrainedTokenizerFast
 
-    whole, few = _pairs(folder)
-    return llama(CAUSAL, byte_pairs(whole.texts), "cpu"), few
+    from encoders import llama
+
+    return llama(CAUSAL, PreTrainedTokenizerFast.from_pretrained(folder / "bytes"), "cpu"), _pairs(folder)[1]
 
 
 def _pll(folder: Path) -> Call:

@@ -75,7 +75,8 @@ def cluster_moments(values: Floats, clusters: Sequence[Sequence[Hashable]]) -> M
     both = combined(parts, [1.0, 1.0])
     cells = _one_way(numbers, codes[0] * (int(codes[1].max()) + 1) + codes[1])
     largest = max(part.variance for part in parts)
-    return both._replace(variance=max(both.variance - cells.variance, largest))
+    variance = max(both.variance - cells.variance, largest)
+    return both._replace(variance=variance, third=both.third - cells.third)
 
 
 def clustered_interval(

@@ -12,6 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.stats.bootstrap import LEVEL, Interval, wilson
 
 FEWEST = 3  # two values have no skewness, and say next to nothing about their spread
+STEEPEST = 0.9  # of 1 / t; nearer to 1 / t the inverse of g is so steep that one outlier decides the width
 NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
 
 Limits: TypeAlias = tuple[float, float]
@@ -20,7 +21,11 @@ UNLIMITED: Limits = (-np.inf, np.inf)
 # Maps (draws, columns) sums to one value per draw; NaN where the statistic is undefined.
 SumStatistic: TypeAlias = Callable[[Matrix64], Vector64]
 Scale: TypeAlias = Literal["plain", "log", "correlation"]
-SCALES = {"plain": (np.array, np.array), "log": (np.log, np.exp), "correlation": (np.arctanh, np.tanh)}
+SCALES: dict[Scale, tuple[np.ufunc, np.ufunc]] = {
+    "plain": (np.positive, np.positive),
+    "log": (np.log, np.exp),
+    "correlation": (np.arctanh, np.tanh),
+}
 
 
 class Moments(NamedTuple):
@@ -51,12 +56,12 @@ class Moments(NamedTuple):
             return value, value
         error = self.variance**0.5
         reach = _student(self.freedom, level)
-        skewness = self.third / self.variance**1.5
+        skewness = float(np.clip(self.third / self.variance**1.5, -STEEPEST / reach, STEEPEST / reach))
         low, high = (value - error * _inverse(end, skewness) for end in (reach, -reach))
         return max(low, limits[0]), min(high, limits[1])
 
     def share_interval(self, share: float, units: int, *, level: float = LEVEL) -> Interval:
-        """Return the interval of a share of `units` clusters or cases, which stays in [0, 1] and is never a point.
+        """Return the interval of a share of `units` clusters or cases, which stays in [0, 1].
 
         It is Wilson's for the number of independent cases with the same variance, p (1 - p) / variance, and Student's
         quantile (Korn & Graubard 1998 use this number with the exact interval). At 0 and 1 the values say nothing about
@@ -64,9 +69,11 @@ class Moments(NamedTuple):
         """
         if not np.isfinite([share, self.variance]).all() or not self.freedom > 0:
             return None
-        known = self.variance > 0 and 0 < share < 1
-        size = share * (1 - share) / self.variance if known else units
-        low, high = wilson(share, size, quantile=_student(self.freedom, level)).tolist()
+        if self.variance <= 0 and 0 < share < 1:  # every value is this share
+            return share, share
+        inside = 0 < share < 1
+        size = share * (1 - share) / self.variance if inside else units
+        low, high = wilson(share, size, quantile=_student(self.freedom if inside else np.inf, level)).tolist()
         return max(low, 0.0), min(high, 1.0)
 
 
@@ -91,8 +98,10 @@ def moments(values: Floats) -> Moments:
     away = numbers - numbers.mean()
     if np.abs(away).max() <= NO_SPREAD * np.abs(numbers).max():
         return Moments(0.0, 0.0, n - 1)
-    third = float((away**3).sum()) * n / ((n - 1) * (n - 2)) if n > 2 else 0.0
-    return Moments(float((away**2).sum()) / (n - 1) / n, third / n**2, n - 1)
+    # The plain skewness of a sample is too small on average, as it should be here: that of few values is mostly noise.
+    skewness = float((away**3).mean() / (away**2).mean() ** 1.5)
+    variance = float((away**2).sum()) / (n - 1) / n
+    return Moments(variance, skewness * variance**1.5 / n**0.5, n - 1)
 
 
 def mean_interval(values: Floats, *, limits: Limits = UNLIMITED, level: float = LEVEL) -> Interval:

@@ -64,7 +64,8 @@ def test_one_of_three_pairs_is_alike(folder: Path):
 @pytest.mark.parametrize("masked", [True, False])
 def test_a_uniform_model_has_no_difference(folder: Path, masked: bool):
     measured = holistic_bias(ScriptedModel(uniform(), masked=masked), folder, concept="age")
-    assert (measured.value, measured.interval) == (0, (0, 0))
+    assert measured.value == 0
+    assert measured.interval[0] == 0 < measured.interval[1]  # a few templates do not prove a share of 0
 
 
 def test_chance_alone_leaves_few_pairs_after_the_correction():

@@ -18,7 +18,6 @@ from evenhand.corpus.counting.text_stream import END
 Bytes: TypeAlias = NDArray[np.uint8]
 FindSeparators: TypeAlias = Callable[[Bytes], NDArray[np.bool_]]  # which bytes stand between runs; never that of `END`
 
-BLOCK = 1 << 16  # bytes; arrays of this length stay in the cache of a core
 PADDING = 32  # zero bytes behind the text, so that several bytes can be read at any position
 _END = END.encode()
 _IN_WORDS = [byte for byte in range(128) if chr(byte).isalnum() or chr(byte) in "_'"]
@@ -61,10 +60,7 @@ class Runs(NamedTuple):
 def find_runs(encoded: bytes, find_separators: FindSeparators) -> Runs:
     """Return the runs of a text between its separators."""
     text = b"".join((b" ", encoded.replace(_END, b" " + _END + b" "), b" ", bytes(PADDING)))
-    array = np.frombuffer(text, dtype=np.uint8, count=len(text) - PADDING)
-    separates = np.empty(len(array), dtype=bool)
-    for start in range(0, len(array), BLOCK):
-        separates[start : start + BLOCK] = find_separators(array[start : start + BLOCK])
+    separates = find_separators(np.frombuffer(text, dtype=np.uint8, count=len(text) - PADDING))
     # The first and the last byte are separators, so that starts and ends of runs alternate.
     edges = np.flatnonzero(separates[1:] != separates[:-1])
     edges += 1

@@ -20,7 +20,6 @@ WIDTH = 8  # bytes in a column
 COLUMNS = 3
 LONGEST = COLUMNS * WIDTH  # `byte_runs.PADDING` has room for it
 FEWEST_SLOTS, MOST_SLOTS = 14, 20  # powers of two
-BLOCK = 1 << 14  # runs looked up together: arrays of this length stay in the cache of a core
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads keys over the upper bits of a product
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(WIDTH + 1)], dtype=np.uint64)
 # No byte of UTF-8 has these values, so that no short run has such a key.
@@ -31,19 +30,11 @@ class RunTable:
     """Numbers other than `UNKNOWN` of runs of up to `LONGEST` bytes, which contain no NUL or are one NUL."""
 
     def __init__(self) -> None:
-        self._text, self._windows = b"", np.empty(0, dtype=np.uint64)
         self._make(FEWEST_SLOTS)
 
     def find(self, runs: Runs) -> Rows:
         """Return the number of each run, or `UNKNOWN`."""
-        numbers = np.empty(len(runs.starts), dtype=np.intp)
-        for start in range(0, len(numbers), BLOCK):
-            block = slice(start, start + BLOCK)
-            numbers[block] = self._find(runs.chosen(block))
-        return numbers
-
-    def _find(self, runs: Runs) -> Rows:
-        keys, long, columns = self._keys_of(runs)
+        keys, long, columns = _keys_of(runs)
         places = self._places_of(keys)
         numbers = self._numbers.take(places, mode="clip")
         differ = runs.lengths.take(long) > LONGEST
@@ -55,7 +46,7 @@ class RunTable:
 
     def add(self, runs: Runs, numbers: Rows) -> None:
         """Keep the numbers of different runs of at most `LONGEST` bytes, as far as there is room."""
-        keys, long, long_columns = self._keys_of(runs)
+        keys, long, long_columns = _keys_of(runs)
         columns = np.zeros((COLUMNS, len(keys)), dtype=np.uint64)
         columns[:, long] = long_columns
         # Of long runs with the same key, only the first is kept.
@@ -71,7 +62,7 @@ class RunTable:
 
         Runs of more than `LONGEST` bytes, and long runs with the hash of another one, all count as different.
         """
-        keys, long, columns = self._keys_of(runs)
+        keys, long, columns = _keys_of(runs)
         alone = runs.lengths > LONGEST
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         same_key = np.searchsorted(long, first[inverse[long]])
@@ -133,34 +124,24 @@ class RunTable:
 
     def _slots_of(self, keys: Keys) -> Rows:
         hashes = keys * _MULTIPLIER
-        hashes ^= hashes >> np.uint64(32)
-        hashes *= _MULTIPLIER
         hashes >>= np.uint64(64 - self._bits)
         return hashes.view(np.int64)
 
-    def _keys_of(self, runs: Runs) -> tuple[Keys, Rows, Columns]:
-        """Return the key of each run, which runs are long, and the bytes of these."""
-        windows = self._eight_bytes_from_each(runs.text)
-        keys = windows.take(runs.starts, mode="clip")
-        keys &= _MASKS.take(runs.lengths, mode="clip")
-        long = np.flatnonzero(runs.lengths > WIDTH)
-        starts, lengths = runs.starts.take(long), runs.lengths.take(long)
-        columns = np.empty((COLUMNS, len(long)), dtype=np.uint64)
-        mixed = np.zeros(len(long), dtype=np.uint64)
-        for column in columns:
-            np.take(windows, starts, out=column, mode="clip")
-            column &= _MASKS.take(lengths, mode="clip")
-            mixed = (mixed ^ column) * _MULTIPLIER
-            starts, lengths = starts + WIDTH, lengths - WIDTH
-        keys[long] = mixed | _LONG
-        return keys, long, columns
 
-    def _eight_bytes_from_each(self, text: bytes) -> Keys:
-        """Return the eight bytes from each position on as a number, in memory that the next text overwrites."""
-        size = len(text) - WIDTH
-        if size > len(self._windows):
-            self._windows = np.empty(size, dtype=np.uint64)
-        if text is not self._text:
-            np.copyto(self._windows[:size], np.ndarray((size,), "<u8", text, 0, (1,)))
-            self._text = text
-        return self._windows[:size]
+def _keys_of(runs: Runs) -> tuple[Keys, Rows, Columns]:
+    """Return the key of each run, which runs are long, and the bytes of these."""
+    # The eight bytes from each position on.
+    windows: Keys = np.ndarray((len(runs.text) - WIDTH,), "<u8", runs.text, 0, (1,))
+    keys = windows[runs.starts]
+    keys &= _MASKS.take(runs.lengths, mode="clip")
+    long = np.flatnonzero(runs.lengths > WIDTH)
+    starts, lengths = runs.starts.take(long), runs.lengths.take(long)
+    columns = np.empty((COLUMNS, len(long)), dtype=np.uint64)
+    mixed = np.zeros(len(long), dtype=np.uint64)
+    for column in columns:
+        column[:] = windows[starts]
+        column &= _MASKS.take(lengths, mode="clip")
+        mixed = (mixed ^ column) * _MULTIPLIER
+        starts, lengths = starts + WIDTH, lengths - WIDTH
+    keys[long] = (mixed >> np.uint64(8)) | _LONG  # the upper bits of a product depend on all bytes
+    return keys, long, columns

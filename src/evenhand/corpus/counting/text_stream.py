@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 END = "\0"  # closes every document; readers let no other NUL through
-PIECE = 1 << 19  # characters; larger pieces are no faster, smaller ones cost more calls
+PIECE = 1 << 20  # characters; larger pieces are no faster, smaller ones cost more calls
 BREAKS = (" ", END, "\n", "\t")  # the most frequent one first, see `end_of_words`
 
 
@@ -15,13 +15,16 @@ def document(text: str) -> str:
 
 
 def cut(fragments: Iterable[str], size: int = PIECE) -> Iterator[str]:
-    """Yield the stream in pieces of about `size` characters that never end inside a word.
+    """Yield the stream in pieces of about `size` characters, at most twice as many, that never end inside a word.
 
     A stretch without whitespace is held until its end, so that a word is whole however long it is.
     """
     held: list[str] = []
     length, enough = 0, size
     for part in _split(fragments, size):
+        if not length and 2 * len(part) >= size and part.endswith(BREAKS):
+            yield part  # without a copy
+            continue
         held.append(part)
         length += len(part)
         if length < enough:
@@ -46,7 +49,7 @@ def end_of_words(text: str, breaks: tuple[str, ...] = BREAKS) -> int:
 
 def _split(fragments: Iterable[str], size: int) -> Iterator[str]:
     for fragment in fragments:
-        if len(fragment) <= size:
+        if len(fragment) <= 2 * size:
             yield fragment
         else:
             yield from (fragment[start : start + size] for start in range(0, len(fragment), size))

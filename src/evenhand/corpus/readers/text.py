@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO, NamedTuple, cast
 
+import numpy as np
+
 from evenhand.corpus.counting.text_stream import BREAKS, END, end_of_words
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import FormatError
@@ -127,7 +129,7 @@ def _decode_blocks(stream: IO[bytes], name: str, errors: str, *, at_start: bool)
                     hint="convert UTF-16 to UTF-8; for stray NULs use encoding_errors='replace'",
                 )
             text = text.replace(END, " ")
-        line += block.count(b"\n")
+        line += int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")))
         if text:
             yield text
         if not block:

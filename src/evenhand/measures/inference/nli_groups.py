@@ -65,7 +65,7 @@ def nli_groups(
         model: an NLI model or an ensemble of training seeds.
         probe: a probe whose fillers on one side belong to two groups or more.
         sample: number of pairs asked, drawn evenly over pairs of words; None asks all.
-        seed: seed of the sample, the permutations and the bootstrap.
+        seed: seed of the sample and the permutations.
 
     Returns:
         For each label the table of every two groups and that of each group against the rest, as one measurement each.

@@ -18,8 +18,9 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, decide, label_index
 from evenhand.models.vectors import Coverage
-from evenhand.stats import clustered_interval
+from evenhand.stats import clustered_interval, wilson
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.means import Limits
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
 from evenhand.words.document import SUFFIXES
@@ -148,9 +149,11 @@ class _Result:
         templates = [case.cluster for case in chosen]
         return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
 
-    def interval(self, values: Vector64, kept: Sequence[int], *, share: bool = False) -> Interval:
+    def interval(
+        self, values: Vector64, kept: Sequence[int], *, limits: Limits = (-1.0, 1.0), share: bool = False
+    ) -> Interval:
         """Return the interval of a mean over cases."""
-        return clustered_interval(values, self.clusters(kept), limits=(-1.0, 1.0), share=share)
+        return clustered_interval(values, self.clusters(kept), limits=limits, share=share)
 
 
 def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement:
@@ -163,9 +166,17 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=result.interval(flips, range(len(flips)), share=True),
+        interval=_rate_interval(result, flips),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
+
+
+def _rate_interval(result: _Result, flips: Vector64) -> Interval:
+    """Return the interval of the flip rate; where every case is alike, that of Wilson over templates or texts."""
+    if 0 < flips.mean() < 1:
+        return result.interval(flips, range(len(flips)), share=True)
+    low, high = wilson(float(flips.mean()), len({case.cluster for case in result.cases.cases})).tolist()
+    return low, high
 
 
 def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
@@ -186,7 +197,7 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
     value = float(changes.mean())
     return Measurement(
         "counterfactual", value, len(changes), Coverage(()), score="change",
-        interval=result.interval(changes, range(len(changes))),
+        interval=result.interval(changes, range(len(changes)), limits=(0.0, 1.0)),
         reading=f"P({label}) differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
         **fields,
     )  # fmt: skip
