@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test lint types layers docs unit slow faults fuzz floors release clean
+.PHONY: run test lint types layers docs unit slow faults fuzz bench floors release clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
@@ -36,15 +36,21 @@ slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
 # Commands that write, killed 100 times each, on full and read-only disks, side by side; FAULT_TRIALS changes the number.
+# Results: tests/faults/RESULTS.md.
 faults: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/faults
+	OMP_NUM_THREADS=1 FAULT_RECORD=1 $(BIN)/python -m pytest -m faults tests/faults
 
 # Fuzz every reader for TIME seconds each; TARGET=gguf for one. Results: tests/fuzz/results.json and tests/fuzz/found.
 TIME ?= 60
 fuzz:
 	$(PYTHON) -m venv $(VENV)-fuzz
-	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo]" atheris
+	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo,web]" atheris
 	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
+
+# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 20
+# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses; see --help.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 # The tests of the core with the lowest versions that pyproject.toml allows, in an environment of their own.
 floors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import functools
 import glob
 import gzip
 import io
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
+PARTIAL_DIGITS = 12  # random hexadecimal digits in the name of a temporary file
 SKIPPABLE_FRAME = 0x184D2A5  # a zstd magic number without its last four bits
+MAX_EXPANSION, LEAST_EXPANSION = 200, 32 << 20  # of a compressed file kept in memory: a factor, or bytes if more
 OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
 
 
@@ -161,8 +164,8 @@ def existing(path: Path, *, what: str = "file") -> Path:
 class _Unpacked(io.RawIOBase):
     """A decompressed stream that reports damage as a `FormatError` naming the file."""
 
-    def __init__(self, raw: IO[bytes], path: Path, suffix: str) -> None:
-        self._path, self._suffix = path, suffix
+    def __init__(self, raw: IO[bytes], path: Path, suffix: str, most: int | None) -> None:
+        self._path, self._suffix, self._most, self._size = path, suffix, most, 0
         self._stream = cast(io.BufferedReader, DECOMPRESSORS[suffix](raw))
 
     def readable(self) -> bool:
@@ -170,12 +173,19 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         try:
-            return int(self._stream.readinto(buffer))
+            size = int(self._stream.readinto(buffer))
         except BROKEN_STREAM as error:
             raise FormatError(
                 f"{self._path}: not a complete {self._suffix} stream ({error})",
                 hint=f"fetch the file again, or rename it if it is not {self._suffix}-compressed",
             ) from error
+        self._size += size
+        if self._most is not None and self._size > self._most:
+            raise FormatError(
+                f"{self._path}: expands to more than {self._most:,} bytes",
+                hint="check the file; if it is valid, decompress it first",
+            )
+        return size
 
     def close(self) -> None:
         if not self.closed:
@@ -184,15 +194,21 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading and decompress it by suffix; damage raises a `FormatError` that names the file."""
+def open_bytes(path: Path, *, kept: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for reading and decompress it by suffix; damage raises a `FormatError` that names the file.
+
+    Args:
+        path: the file.
+        kept: whether the reader keeps the content in memory; a compressed file may then expand `MAX_EXPANSION`-fold.
+    """
     suffix = compression_of(existing(path))
     if suffix and not path.stat().st_size:
         raise FormatError(f"{path}: the file is empty, not a {suffix} stream", hint="fetch it again")
     try:
         with path.open("rb") as raw:
             if suffix:
-                with io.BufferedReader(_Unpacked(raw, path, suffix), 1 << 20) as stream:
+                most = max(MAX_EXPANSION * path.stat().st_size, LEAST_EXPANSION) if kept else None
+                with io.BufferedReader(_Unpacked(raw, path, suffix, most), 1 << 20) as stream:
                     yield cast(IO[bytes], stream)
             else:
                 yield raw
@@ -204,6 +220,16 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         ) from error
 
 
+def read_utf8(path: Path) -> str:
+    """Return the text of a file, decompressed; one that is not UTF-8 or expands implausibly raises `FormatError`."""
+    with open_bytes(path, kept=True) as stream:
+        raw = stream.read()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not UTF-8 text (byte {error.start:,})", hint="convert the file first") from error
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside the target; rename it to the target on success, remove it on failure.
@@ -212,27 +238,41 @@ def replacing(path: Path) -> Iterator[Path]:
     file starts with a dot and ends with `.partial`. Symbolic links are followed.
     """
     target = Path(os.path.realpath(path))
-    with output_errors(path):
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(partial_name(target))
-        # Not mkstemp, which creates private files: here the umask applies.
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
+    partial = target.with_name(partial_name(target))
+    try:  # also around its creation, during which Ctrl-C may arrive
+        with output_errors(path):
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _sweep_once(target.parent)
+            # Not mkstemp, which creates private files: here the umask applies.
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield partial
         with output_errors(path):
             keep_mode(target, partial)
             partial.replace(target)
     finally:
+        _remove(partial)
+
+
+def _remove(partial: Path) -> None:
+    # What prevents the removal, such as a read-only disk, also prevented the writing, which raised the better error.
+    with contextlib.suppress(OSError):
         partial.unlink(missing_ok=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _sweep_once(folder: Path) -> None:
+    """Remove leftover temporary files of a folder, once in a process: an audit writes thousands of files."""
+    sweep_partials(folder)
 
 
 def sweep_partials(folder: Path, target: Path | None = None) -> None:
     """Remove temporary files and folders that killed processes left behind: older than a day, of this target or any."""
-    pattern = f".{glob.escape(target.name[:40])}.*.partial" if target else ".*.partial"
+    hexadecimal = "[0-9a-f]" * PARTIAL_DIGITS  # of `partial_name`: other programs use the same ending
+    pattern = f".{glob.escape(target.name[:40]) if target else '*'}.{hexadecimal}.partial"
     with contextlib.suppress(OSError):
         for leftover in folder.glob(pattern):
             if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
@@ -244,7 +284,7 @@ def sweep_partials(folder: Path, target: Path | None = None) -> None:
 
 def partial_name(path: Path) -> str:
     """Return a hidden temporary name; long names are cut because file systems allow 255 bytes."""
-    return f".{path.name[:40]}.{secrets.token_hex(6)}.partial"
+    return f".{path.name[:40]}.{secrets.token_hex(PARTIAL_DIGITS // 2)}.partial"
 
 
 def keep_mode(old: Path, new: Path) -> None:
@@ -275,6 +315,14 @@ def require_folder(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{parent} is not a folder")
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write into {parent}")
+
+
+def require_inside(path: Path, folder: Path) -> Path:
+    """Return the path of an output in a folder; raise `OutputError` if a link there leads out of the folder."""
+    target = os.path.realpath(path)
+    if not Path(target).is_relative_to(os.path.realpath(folder)):
+        raise OutputError(f"{path}: a link leads to {target!r}, outside of the folder", hint="remove the link")
+    return path
 
 
 @contextlib.contextmanager

@@ -98,6 +98,13 @@ def test_show(name: str) -> None:
     assert run("show", name).exit_code == 0
 
 
+def test_a_missing_audit_is_not_taken_for_a_misspelt_name() -> None:
+    result = run("show", "runs/nowhere")
+    assert result.exit_code != 0
+    assert "no saved audit runs/nowhere" in result.stderr
+    assert "did you mean" not in result.stderr
+
+
 def test_a_variant_of_a_probe_shows_itself() -> None:
     text = " ".join(run("show", "nationality-polarity+cross").stdout.split())
     assert "nationality-polarity+cross+printed" in text

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fuzz_pages
 import fuzz_seeds as seeds
 
 from evenhand.errors import EvenhandError
@@ -167,7 +168,7 @@ def _corpus(format_: str) -> Read:
     return read
 
 
-for _name in ("text", "jsonl", "csv", "tsv", "warc", "mediawiki", "parquet"):
+for _name in ("text", "jsonl", "csv", "tsv", "warc", "mediawiki", "parquet", "arrow"):
     _tokens = JSON_TOKENS if _name == "jsonl" else (*TABLE_TOKENS, *seeds.MARKUP.get(_name, ()))
     target(f"corpus-{_name}", "c.txt", functools.partial(seeds.corpus, _name), tokens=_tokens)(_corpus(_name))
 target("corpus-text-gzip", "c.txt.gz", functools.partial(seeds.corpus, "text"), wrap=gzipped)(_corpus("text"))
@@ -500,3 +501,14 @@ def _zip(path: Path) -> object:
 @target("archive-tar", "a.tar", seeds.tars)
 def _tar(path: Path) -> object:
     return seeds.unpack(path)
+
+
+for _name, _requests in (
+    ("pages-explore", fuzz_pages.explore_requests),
+    ("pages-runs", fuzz_pages.run_requests),
+    ("pages-audits", fuzz_pages.audit_requests),
+    ("pages-guard", fuzz_pages.guarded_requests),
+):
+    target(_name, "request.txt", _requests, tokens=fuzz_pages.TOKENS, needs=("starlette",))(fuzz_pages.ask)
+
+import fuzz_folder_targets  # noqa: E402, F401 (registers more targets, with the functions above)

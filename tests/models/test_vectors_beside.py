@@ -16,6 +16,7 @@ from vector_strategies import COMPRESSIONS, quiet_load, same_bits
 from evenhand import Vectors
 from evenhand.errors import FormatError, InputMissingError
 from evenhand.files import writing
+from evenhand.models.vectors import cache
 
 WORDS = ["he", "she", "Zoë"]
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.5]], np.float32)
@@ -40,6 +41,7 @@ def test_plain_files_are_mapped_and_packed_ones_are_read(suffix: str, tmp_path: 
 def test_a_text_file_is_mapped_from_the_second_time_on(tmp_path: Path) -> None:
     path = V.save(tmp_path / "x.txt")
     assert not mapped(quiet_load(path))
+    cache.settle()
     assert mapped(quiet_load(path))
 
 

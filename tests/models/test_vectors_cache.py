@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,7 @@ def test_a_damaged_entry_is_made_anew(damage: str, path: Path, own_cache: Path, 
         }
         kept.write_bytes(bad[damage])
     assert Vectors.load(path).words == ("a", "b")
+    cache.settle()
     assert Vectors.load(path).words == ("a", "b")
     assert len(reads) == (3 if damage == "folder" else 2)
 
@@ -249,9 +251,24 @@ def test_an_entry_is_synced_before_it_gets_its_name(
     assert synced[:1] == [0]
 
 
+def test_a_load_while_the_entry_is_being_written_does_not_parse_or_wait(
+    path: Path, own_cache: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = threading.Event()
+    plain = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (written.wait(30), plain(file)))
+    first = Vectors.load(path)
+    again = Vectors.load(path)
+    assert not list(own_cache.rglob("*-*.safetensors"))
+    written.set()
+    cache.settle()
+    assert first == again == Vectors.load(path)
+    assert len(reads) == 1
+
+
 def test_old_leftovers_in_the_cache_are_removed(path: Path, own_cache: Path) -> None:
     (own_cache / "vectors").mkdir()
-    old, recent = (own_cache / "vectors" / f".{name}.0123.partial" for name in ("a", "b"))
+    old, recent = (own_cache / "vectors" / f".{name}.0123456789ab.partial" for name in ("a", "b"))
     for file in (old, recent):
         file.write_bytes(b"half")
     os.utime(old, (LONG_AGO, LONG_AGO))

@@ -12,7 +12,7 @@ import evenhand
 from evenhand import data, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
 from evenhand.errors import counted
-from evenhand.files import write_text
+from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
@@ -138,4 +138,6 @@ class CellStore:
         if self.folder is None:
             self._memory[kind, key] = record
             return
-        write_text(self.folder / kind / f"{key}.json", json.dumps(record, allow_nan=False) + "\n")
+        write_text(
+            require_inside(self.folder / kind / f"{key}.json", self.folder), json.dumps(record, allow_nan=False) + "\n"
+        )

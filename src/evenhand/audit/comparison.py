@@ -28,8 +28,8 @@ class RowChange:
     after: Measurement
     change: float | None
     beyond: bool
-    """Whether the change is larger than the root of the summed squares of the two intervals' half-widths, and both
-    values are interpretable."""
+    """Whether the distance from the ideal changes by more than the root of the summed squares of the two intervals'
+    half-widths, and both values are interpretable."""
     verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def change(label: str, subject: str, stage: str, before: Measurement, after: Mea
     difference = after.value - before.value
     if abs(difference) <= SAME * max(1.0, abs(before.value)):
         return RowChange(label, subject, stage, before, after, difference, False, "same")
-    beyond = is_beyond_intervals(before, after) and not (before.not_interpretable or after.not_interpretable)
+    beyond = _is_beyond_intervals(before, after) and not (before.not_interpretable or after.not_interpretable)
     closer = distance_from_ideal(after) < distance_from_ideal(before)
     return RowChange(
         label, subject, stage, before, after, difference, beyond,
@@ -88,14 +88,27 @@ def change(label: str, subject: str, stage: str, before: Measurement, after: Mea
     )  # fmt: skip
 
 
-def is_beyond_intervals(before: Measurement, after: Measurement) -> bool:
-    """Return whether two values differ by more than their intervals allow; without an interval nothing is sure."""
-    if before.value is None or after.value is None or not before.interval or not after.interval:
+def _is_beyond_intervals(before: Measurement, after: Measurement) -> bool:
+    """Return whether the distances from the ideal differ by more than the two intervals allow.
+
+    Distances, because a value that passes the ideal and ends as far from it on the other side is neither better nor
+    worse. Without an interval nothing is sure.
+    """
+    if not before.interval or not after.interval:
         return False
-    low, high = (before, after) if before.value <= after.value else (after, before)
-    upper = (low.interval or (0, 0))[1] - (low.value or 0)
-    lower = (high.value or 0) - (high.interval or (0, 0))[0]
-    return abs(after.value - before.value) > math.hypot(max(upper, 0.0), max(lower, 0.0))
+    near, far = sorted((_distances(before), _distances(after)))
+    return far[0] - near[0] > math.hypot(max(near[2] - near[0], 0.0), max(far[0] - far[1], 0.0))
+
+
+def _distances(measurement: Measurement) -> tuple[float, float, float]:
+    """Return the distance from the ideal, with the interval on the value's side of the ideal."""
+    low, high = measurement.interval or (0.0, 0.0)
+    value = measurement.value or 0.0
+    ideal = IDEALS.get(measures.info(measurement.measure).better_score(measurement.score), -math.inf)
+    shift = 0.0 if math.isinf(ideal) else ideal
+    if value < ideal:
+        return shift - value, shift - high, shift - low
+    return value - shift, low - shift, high - shift
 
 
 def distance_from_ideal(measurement: Measurement) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from evenhand.audit.record import Audit, Result, Stage
 from evenhand.audit.validation import require_valid
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
-from evenhand.files import write_text
+from evenhand.files import require_inside, write_text
 
 SCHEMA = 2
 FILE = "audit.json"
@@ -23,7 +23,7 @@ OLD_MANIFEST = {
 
 def save(audit: Audit, folder: Path) -> Path:
     """Write the whole record."""
-    target = folder / FILE
+    target = require_inside(folder / FILE, folder)
     write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
     return target
 

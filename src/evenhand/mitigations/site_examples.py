@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.files import open_bytes
+from evenhand.files import read_utf8
 from evenhand.mitigations.labelled_words import NEUTRAL, plain_rows
 from evenhand.models.encoders.activations import (
     CONTEXTS,
@@ -143,8 +143,7 @@ def labelled_sentences(concept: Concept, path: str | None, *, most: int, seed: i
 
 def read_sentences(path: str) -> list[str]:
     """Return the lines of a text file, without blank ones."""
-    with open_bytes(Path(path)) as file:
-        return [text for line in file.read().decode(errors="replace").splitlines() if (text := line.strip())]
+    return [text for line in read_utf8(Path(path)).splitlines() if (text := line.strip())]
 
 
 def _sort_file(concept: Concept, path: str) -> dict[str, list[str]]:

@@ -49,27 +49,28 @@ def run_in_batches(
         try:
             compute(rows)
         except Exception as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(rows) == 1:
                 raise EvenhandError(
                     f"a single text of {longest:,} tokens does not fit into memory",
                     hint="use shorter texts, a lower precision or device='cpu'",
                 ) from error
-            _free_cache()
+            free_cache()
             tokens = longest * (len(rows) // 2)
             continue
         start += len(rows)
 
 
-def _out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return whether torch ran out of memory, on a GPU or on the CPU."""
     return type(error).__name__ == "OutOfMemoryError" or (
         isinstance(error, RuntimeError) and "not enough memory" in str(error)
     )
 
 
-def _free_cache() -> None:
+def free_cache() -> None:
+    """Give memory that torch keeps for later back to the GPU."""
     import torch
 
     if torch.cuda.is_available():

@@ -199,4 +199,4 @@ def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> I
                 yield f"[dim]undefined: {escape(f'{change.label}, {when}: {measurement.reason}')}[/]"
             elif measurement.note:
                 yield f"[dim]{escape(f'{change.label}, {when}: {measurement.note}')}[/]"
-    yield "[dim]better or worse: the change is larger than the two intervals together; unclear: it is not.[/]"
+    yield "[dim]better or worse: the distance from the ideal changes by more than the two intervals together.[/]"

@@ -74,6 +74,7 @@ def create_app(
         exception_handlers={HTTPException: _http_error, EvenhandError: _own_error, Exception: _unexpected_error},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # the redirect would repeat the Host header in an absolute address
     app.state.site = site
     app.state.streams = 0
     return RequestGuard(app, hosts=[*LOOPBACK, *hosts], limits=site.limits, error_page=site.error_page)

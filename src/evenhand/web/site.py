@@ -62,7 +62,8 @@ class WebSite:
 
     def query(self, request: Request) -> FormFields:
         """Return the fields of the address."""
-        return FormFields.parse(request.url.query, self.limits)
+        encoded: bytes = request.scope["query_string"]  # `request.url` fails where it is not UTF-8
+        return FormFields.parse(encoded.decode("latin-1"), self.limits)
 
     async def form(self, request: Request) -> FormFields:
         """Return the fields of a form whose token is that of this server.

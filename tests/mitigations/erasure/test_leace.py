@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 from evenhand.mitigations import LEACE, VectorMap
 from evenhand.mitigations.erasure.leace import Statistics
 from evenhand.mitigations.selection import ExceptListed
@@ -103,6 +103,15 @@ def test_fewer_rows_than_dimensions() -> None:
     for shrinkage in (False, True):
         vm = Statistics(40, 2).update(x, y).eraser(shrinkage=shrinkage)
         assert np.abs(crossed(vm(x), y)).max() < 1e-8
+
+
+def test_few_words_for_the_dimensions_are_warned_of() -> None:
+    words = [f"w{i}" for i in range(12)]
+    v = Vectors(words, np.random.default_rng(0).normal(size=(12, 7)), name="toy")
+    concept = Concept("side", {"right": words[:6], "left": words[6:]})
+    with pytest.warns(EvenhandWarning, match="12 words in 7 dimensions"):
+        LEACE(labels="groups").fit(v, concept)
+    LEACE(labels="groups", shrinkage=True).fit(v, concept)  # a warning would be an error here
 
 
 def test_shrinkage_keeps_the_trace_and_vanishes_with_many_rows() -> None:

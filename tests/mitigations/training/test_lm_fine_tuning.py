@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 
 import evenhand as eh
 from evenhand.cli import app
-from evenhand.errors import FormatError, MissingExtraError, OutputError, UsageError
+from evenhand.errors import EvenhandError, FormatError, MissingExtraError, OutputError, UsageError
 from evenhand.mitigations import CDATuning, DropoutTuning, FineTuning
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from evenhand.models.lm import continued_training  # noqa: E402 (needs torch)
 from evenhand.models.lm.continued_training import continue_training  # noqa: E402 (needs torch)
 
 TEXTS = ["the nurse is a woman", "he was here", "the doctor and the teacher were there", "she is the queen"] * 60
@@ -75,6 +76,37 @@ def test_a_stopped_training_is_continued_exactly(folder: Path, tmp_path: Path) -
     assert same(weights(whole.model), weights(resumed.model))
     with pytest.raises(UsageError, match="settings was"):
         continue_training(folder, TEXTS, **options | {"steps": 20})
+
+
+def full_beyond(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the memory be full when more than `rows` blocks are computed at once."""
+    compute = continued_training.logits_at
+
+    def logits_at(model: object, which: object, columns: object, *, input_ids: object) -> object:
+        if len(input_ids) > rows:  # type: ignore[arg-type]
+            raise torch.OutOfMemoryError("full")
+        return compute(model, which, columns, input_ids=input_ids)
+
+    monkeypatch.setattr(continued_training, "logits_at", logits_at)
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = QUICK | {"steps": 4, "hidden_dropout": 0.0, "attention_dropout": 0.0}
+    whole = continue_training(folder, TEXTS, **options)
+    full_beyond(3, monkeypatch)
+    parts = continue_training(folder, TEXTS, **options)
+    assert (whole.manifest["parts_of_a_batch"], parts.manifest["parts_of_a_batch"]) == (1, 4)  # batches of 8 blocks
+    first, second = weights(whole.model), weights(parts.model)
+    # AdamW moves a weight by the sign of its gradient at first, and the sign of a gradient of almost 0 is rounding.
+    differences = torch.cat([(first[name] - second[name]).abs().flatten() for name in first])
+    assert (differences > 1e-5).float().mean() < 0.02
+    assert parts.history[-1]["loss"] == pytest.approx(whole.history[-1]["loss"], abs=1e-4)
+
+
+def test_a_block_that_does_not_fit_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_beyond(0, monkeypatch)
+    with pytest.raises(EvenhandError, match="single block of 16 tokens does not fit"):
+        continue_training(folder, TEXTS, **QUICK)
 
 
 def test_dropout_is_raised_and_restored(folder: Path, tmp_path: Path) -> None:

@@ -99,7 +99,14 @@ def test_damaged_files_are_refused(tmp_path: Path):
     (tmp_path / "winogenerated_examples.jsonl").write_text('{"index": 0}\n', encoding="utf-8")
     with pytest.raises(FormatError, match="line 1"):
         read_winogenerated(tmp_path)
-    (tmp_path / METADATA).write_text("category,question_index,example_id,target_loc,label_type\n", encoding="utf-8")
+    header = "category,question_index,example_id,target_loc,label_type\n"
+    (tmp_path / METADATA).write_text(header, encoding="utf-8")
+    with pytest.raises(FormatError, match="no rows"):
+        read_bbq(tmp_path, ("Age",))
+    (tmp_path / METADATA).write_text(header + "Age,1,0,0,age\n", encoding="utf-8")
+    (tmp_path / "Age.jsonl").write_text("\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="is empty"):
+        read_bbq(tmp_path, ("Age",))
     (tmp_path / "Age.jsonl").write_text("{]\n", encoding="utf-8")
     with pytest.raises(FormatError, match="not JSON"):
         read_bbq(tmp_path, ("Age",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from evenhand.cli.options import Json
 from evenhand.cli.screens.terminal import escape, show_json, show_plain
 from evenhand.cli.screens.terminal import show as print_out
-from evenhand.errors import unknown_name
+from evenhand.errors import UnknownNameError, unknown_name
 
 if TYPE_CHECKING:
     from evenhand.measures import Info
@@ -103,7 +104,14 @@ def _find(name: str) -> dict[str, Any]:
             return {"kind": kind, **record.to_dict(), "citation": record.citation}
     lists = (id_ for kind in loaders for id_ in words.ids(kind))
     known = [*measures.ids(), *methods, *probes.ids(), *EMBEDDED, *data.catalog(), *lists]
-    raise unknown_name("measure, method, probe, model, word list or data set", name, known)
+    raise _unknown(name, known)
+
+
+def _unknown(name: str, known: Iterable[str]) -> UnknownNameError:
+    if "/" in name:  # no id has one
+        hint = "`show` takes the folder of an audit, or a name that `list` prints"
+        return UnknownNameError(f"there is no saved audit {name}", hint=hint)
+    return unknown_name("measure, method, probe, model, word list or data set", name, known)
 
 
 def _model(address: str) -> dict[str, Any]:

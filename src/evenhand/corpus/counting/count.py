@@ -14,6 +14,7 @@ from evenhand.arrays import Rows
 from evenhand.corpus.counting.accumulators import FoldCounts, FoldSums, Sums, Table, merge_folds
 from evenhand.corpus.counting.text_stream import END, PIECE, cut
 from evenhand.corpus.counting.token_block import Labels, TokenBlock, blocks
+from evenhand.corpus.counting.token_reader import TokenReader
 from evenhand.corpus.counting.tokenise import Tokeniser
 from evenhand.corpus.counting.vocabulary import Vocabulary
 from evenhand.corpus.counting.windows import Decay, FixedWindow
@@ -139,8 +140,9 @@ def token_ids(
     source: TextSource, shard: Shard, plan: CountingPlan, vocabulary: Vocabulary, read_log: ReadLog
 ) -> Iterator[Rows]:
     """Yield a shard of the corpus as arrays of token ids."""
+    reader = TokenReader(plan.tokeniser, vocabulary)
     for piece in cut(source.fragments(shard, read_log), plan.piece):
-        yield vocabulary.ids(plan.tokeniser(piece))
+        yield reader.ids(piece)
 
 
 def count_shard(source: TextSource, shard: Shard, plan: CountingPlan, *, first_fold: int = 0) -> Counts:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from evenhand import language as languages
+from evenhand.corpus.counting.byte_runs import FindSeparators, are_between_words, are_blanks
 from evenhand.corpus.counting.text_stream import END
 from evenhand.errors import FormatError, MissingExtraError, UsageError, require
 
@@ -54,12 +55,16 @@ Tokenizer: TypeAlias = "str | Path | Split | TransformersTokenizer | FastTokeniz
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """A named function that splits a piece of text into a polars Series of words, with `END` after each document."""
+    """A named function that splits a piece of text into a polars Series of words, with `END` after each document.
+
+    Text may be divided at `separators` first, which changes nothing; None if it may not.
+    """
 
     name: str
     lower: bool
     split: Callable[[str], pl.Series]
     language: str = "en"
+    separators: FindSeparators | None = None
 
     def __call__(self, piece: str) -> pl.Series:
         """Return the words of a piece."""
@@ -83,7 +88,8 @@ def make_tokeniser(tokenizer: Tokenizer = "words", *, lower: bool | None = None)
             return _by_language(name, lower)
         if name not in NAMED:
             return replace(make_tokeniser(_load_file(Path(name)), lower=lower), name=name)
-        return Tokeniser(name, name == "words" if lower is None else lower, NAMED[name])
+        split, separators = NAMED[name]
+        return Tokeniser(name, name == "words" if lower is None else lower, split, separators=separators)
     split = _split_function(tokenizer)
     name = getattr(tokenizer, "name_or_path", "") or getattr(tokenizer, "__name__", "") or type(tokenizer).__name__
     return Tokeniser(str(name), bool(lower), partial(_split_documents, split, str(name)))
@@ -163,4 +169,7 @@ def _split_documents(split: Split, name: str, piece: str) -> pl.Series:
         raise UsageError(f"tokenizer {name!r} returned something that is not text ({error})") from error
 
 
-NAMED: dict[str, Callable[[str], pl.Series]] = {"words": _split_words, "whitespace": _split_whitespace}
+NAMED: dict[str, tuple[Callable[[str], pl.Series], FindSeparators]] = {
+    "words": (_split_words, are_between_words),
+    "whitespace": (_split_whitespace, are_blanks),
+}

@@ -28,15 +28,16 @@ class FixedWindow:
         """Credit every word whose whole window has been read; keep the rest of the open document."""
         joined = block.after(self._tail)
         stop = max(joined.open_from, len(joined.ids) - self._window)
-        begin, ids = self._credited, joined.ids[self._credited : stop]
-        units = joined.units(np.arange(begin, stop), sink.unit) if sink.unit else None
+        begin = self._credited
         low, high = _stretches(joined, self._window)
         for labelling, labels in enumerate(joined.labels):
             for group in range(self._groups):
                 chosen = labels == group
                 counts = _coverage(low[chosen], high[chosen], len(joined.ids))
                 counts[joined.hits[chosen]] -= 1
-                sink.add(labelling, group, ids, counts[begin:stop], units)
+                near = begin + np.flatnonzero(counts[begin:stop] != 0)
+                units = joined.units(near, sink.unit) if sink.unit else None
+                sink.add(labelling, group, joined.ids.take(near), counts.take(near), units)
         tail_start = max(joined.open_from, stop - self._window)
         self._tail, self._credited = joined.tail(tail_start), stop - tail_start
 

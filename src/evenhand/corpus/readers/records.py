@@ -1,12 +1,12 @@
-"""JSON lines, CSV, TSV and Parquet: one document per record, its text in a named field."""
+"""JSON lines, CSV and TSV: one document per record, its text in a named field."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
@@ -14,14 +14,10 @@ from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, text
 from evenhand.errors import FormatError, counted
 from evenhand.record_limit import TableRows, limited_lines, record_too_long
 
-if TYPE_CHECKING:
-    import polars as pl
-
 KINDS = {
     type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
     dict: "an object",
 }  # fmt: skip
-ROWS = 4096  # of a Parquet file at a time
 
 
 def read_jsonl(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
@@ -124,38 +120,3 @@ def _describe_missing(record: object, field: str) -> str:
     if field in record:
         return f"field {field!r} holds {describe_kind(record[field])}, not text"
     return f"no field {field!r} among {', '.join(map(repr, list(record)[:8]))}"
-
-
-def read_parquet(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
-    """Yield the rows of a Parquet file, a few thousand at a time."""
-    import polars as pl
-
-    row = 0
-    for batch in _checked(lambda: _batches(pl.scan_parquet(stream), name, options.field), name):
-        for text in batch:
-            row += 1
-            if isinstance(text, str):
-                yield document(text)
-            else:
-                log.bad_record(f"{name}, row {row}", f"{describe_kind(text)} instead of text", "fill in the value")
-
-
-def _batches(table: pl.LazyFrame, name: str, field: str) -> Iterator[pl.Series]:
-    columns = table.collect_schema().names()
-    if field not in columns:
-        raise missing_column(name, field, columns)
-    for batch in table.select(field).collect_batches(chunk_size=ROWS):
-        yield batch[field]
-
-
-def _checked(batches: Callable[[], Iterator[pl.Series]], name: str) -> Iterator[pl.Series]:
-    """Yield batches, turning what polars raises on a damaged file into a `FormatError`."""
-    try:
-        yield from batches()
-    except FormatError:
-        raise
-    except BaseException as error:
-        # Rust panics are exceptions outside of `Exception`; everything else of that kind is not about the file.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise FormatError(f"{name}: could not be read ({error})", hint="download or write the file again") from error

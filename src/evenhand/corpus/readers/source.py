@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, Protocol, TypeAlias, TypedDict, Unpack
 
 from evenhand.corpus.counting.text_stream import END, document
-from evenhand.corpus.readers.arrow import read_arrow
+from evenhand.corpus.readers.columns import read_arrow, read_parquet
 from evenhand.corpus.readers.damaged import UpToDamage
 from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
 from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
-from evenhand.corpus.readers.records import read_csv, read_jsonl, read_parquet, read_tsv
+from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
 from evenhand.corpus.readers.text import BLOCK, ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
@@ -193,7 +193,8 @@ class Corpus:
                     return
                 for fragment in read(stream, span.name, self.options, log):
                     yield fragment
-                    documents, closed = documents + fragment.count(END), fragment.endswith(END)
+                    if self.skip_bad:
+                        documents, closed = documents + fragment.count(END), fragment.endswith(END)
         except (FormatError, InputMissingError) as error:
             if not self.skip_bad:
                 raise with_skip_hint(error) from error

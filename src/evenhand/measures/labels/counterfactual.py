@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
-from evenhand.files import existing
+from evenhand.files import existing, read_utf8
 from evenhand.measures.contrasts import Contrast, contrasts
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
@@ -233,7 +233,7 @@ def case_set(texts: str | Path | Template | Sequence[str], concept: Concept) -> 
     """Return the cases of a template, of a text file, or of a list of texts."""
     if isinstance(texts, str | Path) and not _is_template(str(texts)):
         path = existing(Path(texts), what="text file or template")
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line.strip() for line in read_utf8(path).splitlines() if line.strip()]
         return swapped_cases(path.name, lines, concept)
     if isinstance(texts, str | Path | Template):
         return template_cases(find_template(texts), concept)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.files import existing
+from evenhand.files import existing, read_utf8
 from evenhand.measures.likelihood.scoring import UNSCORABLE
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
@@ -94,7 +94,7 @@ def read_lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
         name, lines = NEUTRAL_TEXT, content.splitlines()
     elif isinstance(text, str | Path):
         path = existing(Path(text), what="text file")
-        name, lines = path.name, path.read_text(encoding="utf-8").splitlines()
+        name, lines = path.name, read_utf8(path).splitlines()
     else:
         name, lines = "texts", list(text)
     return name, [line for line in lines if line.strip()]

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Vector64
-from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, InputMissingError, UsageError, shown, unknown_name
 
 Line = tuple[int, str]
 
@@ -47,7 +47,7 @@ def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
             if order == 0 and len(fields) >= 3:
                 continue  # a heading
             raise FormatError(
-                f"{path}, line {number} is not word, word, number: {line!r}", hint="separate them by tabs"
+                f"{path}, line {number} is not word, word, number: {shown(line)}", hint="separate them by tabs"
             )
         pairs.append((fields[0], fields[1]))
         ratings.append(rating)
@@ -68,7 +68,7 @@ def questions(source: Questions | str | os.PathLike[str]) -> Questions:
             continue
         words = line.split()
         if len(words) != 4:
-            raise FormatError(f"{path}, line {number}: {len(words)} words instead of four: {line!r}")
+            raise FormatError(f"{path}, line {number}: {len(words)} words instead of four: {shown(line)}")
         quadruples.append((words[0], words[1], words[2], words[3]))
         sections.append(section)
     if not quadruples:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 from evenhand.mitigations.labelled_words import FromLabels
 from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 RTOL = 1e-10  # of the strongest class direction; one-hot classes leave a spurious one at 1e-16
 ROWS_AT_ONCE = 8192
+FEW_WORDS = 2  # a dimension: with fewer, the sample covariance hardly determines the direction that is removed
 
 
 class Statistics:
@@ -180,12 +182,23 @@ class LEACE(FromLabels):
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         labelled = self._labelled(v, concept)
         x = labelled.matrix(v)
+        self._warn_of_few_words(*x.shape)
         vm = sparing(self._erase(x, labelled.y), self.words, v, concept)
         # The reported accuracy must not come from words that the eraser was fitted to.
         fit, dev, _ = labelled.parts
         seen = np.union1d(fit, dev)
         details = labelled.report(x, self._erase(x[seen], labelled.y[seen]))
         return self._reported(vm, v, labelled.coverage, {**details, "concept": concept.name})
+
+    def _warn_of_few_words(self, words: int, dim: int) -> None:
+        if self.shrinkage or self.orth or words >= FEW_WORDS * dim:
+            return
+        warnings.warn(
+            f"leace learns from {words:,} words in {dim:,} dimensions: the covariance of so few is inaccurate, and the "
+            "oblique map may damage other information; use shrinkage=true, orth=true or more words",
+            EvenhandWarning,
+            stacklevel=3,
+        )
 
     def _erase(self, x: Matrix64, y: Rows) -> LowRank:
         statistics = Statistics(x.shape[1], int(y.max()) + 1)

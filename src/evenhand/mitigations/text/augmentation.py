@@ -18,7 +18,7 @@ from evenhand.corpus.readers.records import json_record
 from evenhand.corpus.readers.source import SUFFIXES, Corpus
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
-from evenhand.files import bare_name, write_text, writing
+from evenhand.files import bare_name, require_inside, write_text, writing
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.progress import Progress
 from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
@@ -101,6 +101,8 @@ def write_augmented(
     files, target, report = expand(paths), Path(out), progress or (lambda done, total, what: None)
     single = _is_single(files, target)
     targets = _targets(change, files, paths, target, options, single=single)
+    for path in () if single else (target / RECORD, *targets.values()):
+        require_inside(path, target)
     record = _FinishedFiles(target, change, options, single=single)
     started, total, log, words = time.perf_counter(), SwapCounts(), ReadLog(skip_bad=skip_bad), 0
     finished = 0
@@ -185,7 +187,7 @@ class _FinishedFiles:
         try:
             record = json.loads((out / RECORD).read_text(encoding="utf-8"))
             about, self.files = {name: record[name] for name in self._about}, dict(record["files"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             if any(not entry.name.endswith(".partial") for entry in out.iterdir()):
                 raise OutputError(f"{out} is not empty", hint="choose a new folder") from None
             return
@@ -198,8 +200,11 @@ class _FinishedFiles:
     def find(self, file: str, target: Path) -> SwapCounts | None:
         """Return the counts of a file that is done; None if it is not, or if the original has changed."""
         entry = self.files.get(self._key(target))
-        done = entry is not None and entry["source"] == _mark(file) and target.is_file()
-        return SwapCounts.from_dict(entry["counts"]) if entry and done else None
+        try:
+            done = entry is not None and entry["source"] == _mark(file) and target.is_file()
+            return SwapCounts.from_dict(entry["counts"]) if entry and done else None
+        except (LookupError, TypeError, ValueError, AttributeError):  # a damaged record: the file is written again
+            return None
 
     def add(self, file: str, target: Path, counts: SwapCounts) -> None:
         """Record that a file is done."""

@@ -25,24 +25,24 @@ import numpy as np
 import torch
 
 from evenhand.arrays import Rows
-from evenhand.errors import DegenerateError, FormatError, OutputError, UsageError, require
+from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, require
 from evenhand.files import output_errors, partial_name, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
+from evenhand.models.batching import free_cache, is_out_of_memory
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
+from evenhand.models.lm.dropout_rates import with_dropout
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Tensor = Any  # torch is not typed here
 PRECISIONS = ("float32", "bfloat16")
-HIDDEN = ("hidden_dropout_prob", "dropout", "mlp_dropout", "embedding_dropout", "resid_pdrop", "embd_pdrop")
-ATTENTION = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 # Names of the query and value projections, by architecture; some have one module for query, key and value.
 QUERY_AND_VALUE = (
     ("query", "value"),
@@ -65,7 +65,7 @@ class ContinuedTrainingSettings(AdamWSettings):
 
     Attributes:
         steps: updates.
-        tokens: tokens in a batch.
+        tokens: tokens in a batch; one that does not fit into memory is computed in parts.
         block: tokens of a block; fewer if the model reads fewer.
         masked: share of a block's tokens that a masked model has to predict.
         hidden_dropout, attention_dropout: dropout while training; None for that of the model.
@@ -206,7 +206,7 @@ def continue_training(
         }
         run.train(Path(checkpoint) if checkpoint else None, about, progress or (lambda step, total, text: None))
         model = run.finished_model()
-    about |= {"seconds": round(time.monotonic() - start, 1)}
+    about |= {"parts_of_a_batch": run.parts, "seconds": round(time.monotonic() - start, 1)}
     return ContinuedLM(model, tokenizer, tuple(run.history), about)
 
 
@@ -231,32 +231,6 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     return stream[: len(stream) // block * block].reshape(-1, block)
 
 
-def with_dropout(
-    model: PreTrainedModel, hidden: float | None, attention: float | None
-) -> tuple[PretrainedConfig, dict[str, float]]:
-    """Return a configuration with other dropout rates, and all its rates by name.
-
-    Raises:
-        FormatError: If the configuration has no rate of the kind.
-    """
-    config = copy.deepcopy(model.config)
-    for names, rate, what in ((HIDDEN, hidden, "hidden"), (ATTENTION, attention, "attention")):
-        present = [name for name in names if isinstance(getattr(config, name, None), int | float)]
-        if rate is not None and not present:
-            raise FormatError(
-                f"{config.model_type} models have no {what} dropout (none of {', '.join(names)})",
-                hint=f"leave {what} dropout out",
-            )
-        for name in present if rate is not None else ():
-            setattr(config, name, rate)
-    rates = {name: float(getattr(config, name)) for name in (*HIDDEN, *ATTENTION) if _is_rate(config, name)}
-    return config, rates
-
-
-def _is_rate(config: PretrainedConfig, name: str) -> bool:
-    return isinstance(getattr(config, name, None), int | float)
-
-
 class _Training:
     """Model, optimiser, blocks and position of one training."""
 
@@ -277,6 +251,7 @@ class _Training:
         self.blocks = torch.as_tensor(blocks).to(settings.device, torch.int64)
         self.optimiser = DecayingAdamW(self.model.parameters(), settings)
         self.batch = max(1, settings.tokens // blocks.shape[1])
+        self.parts = 1  # of a batch, computed one after the other
         self.step = 0
         self.history: list[dict[str, float]] = []
 
@@ -306,11 +281,10 @@ class _Training:
         report, save = max(1, settings.steps // 40), settings.checkpoint_every or max(1, settings.steps // 10)
         self.model.train()
         while self.step < settings.steps:
-            loss = self._loss(self.blocks[self._rows(self.step)])
-            loss.backward()
+            loss = self._add_gradient(self.blocks[self._rows(self.step)])
             self.step += 1
             self.optimiser.step(self.step / settings.steps)
-            total += loss.detach()
+            total += loss
             counted += 1
             at_checkpoint = bool(path) and self.step % save == 0
             if counted == report or self.step == settings.steps or at_checkpoint:
@@ -340,21 +314,57 @@ class _Training:
             self._cached_order: tuple[int | None, Rows] = (epoch, order)
         return self._cached_order[1]
 
-    def _loss(self, blocks: Tensor) -> Tensor:
-        if self.special is None:
-            ids, labels = blocks[:, :-1], blocks[:, 1:].flatten()
-            rows = torch.arange(ids.shape[0], device=ids.device).repeat_interleave(ids.shape[1])
-            columns = torch.arange(ids.shape[1], device=ids.device).repeat(ids.shape[0])
-        else:
-            number = int(np.random.default_rng([self.seed, 2, self.step]).integers(1 << 31))
-            generator = torch.Generator(blocks.device).manual_seed(number)
-            ids, positions, labels = mask_blocks(blocks, self.special, self.settings.masked, generator)
-            rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(positions).flatten()
-            columns, labels = positions.flatten(), labels.flatten()
+    def _add_gradient(self, blocks: Tensor) -> Tensor:
+        """Add the gradient of a batch and return its loss; a batch that does not fit into memory is halved."""
+        examples = self._examples(blocks)
+        while True:
+            random = self._random_state()
+            try:
+                parts = zip(*(torch.tensor_split(tensor, self.parts) for tensor in examples), strict=True)
+                return torch.stack([self._add_part(*part, share=len(part[0]) / len(blocks)) for part in parts]).sum()
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                if self.parts >= len(blocks):
+                    raise EvenhandError(
+                        f"a single block of {blocks.shape[1]:,} tokens does not fit into memory",
+                        hint="use a smaller block, adapter=lora or another device",
+                    ) from error
+            # The failed attempt left gradients of some parts and drew from the random numbers of dropout.
+            self.optimiser.optimiser.zero_grad(set_to_none=True)
+            self._set_random_state(random)
+            free_cache()
+            self.parts = min(2 * self.parts, len(blocks))
+
+    def _add_part(self, ids: Tensor, positions: Tensor, labels: Tensor, *, share: float) -> Tensor:
+        """Add the gradient of some rows of a batch and return their part of its loss."""
+        rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(positions).flatten()
         with self._autocast():
             model = self.model.get_base_model() if self.settings.adapter == "lora" else self.model
-            logits = logits_at(model, rows, columns, input_ids=ids).logits
-        return torch.nn.functional.cross_entropy(logits.float(), labels)
+            logits = logits_at(model, rows, positions.flatten(), input_ids=ids).logits
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels.flatten()) * share
+        loss.backward()
+        return loss.detach()
+
+    def _examples(self, blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the inputs, and the positions and labels of the tokens to predict, each with a row per block."""
+        if self.special is None:
+            ids, labels = blocks[:, :-1], blocks[:, 1:]
+            return ids, torch.arange(ids.shape[1], device=ids.device).expand_as(ids), labels
+        number = int(np.random.default_rng([self.seed, 2, self.step]).integers(1 << 31))
+        generator = torch.Generator(blocks.device).manual_seed(number)
+        return mask_blocks(blocks, self.special, self.settings.masked, generator)
+
+    def _random_state(self) -> dict[str, Tensor]:
+        state = {"random.cpu": torch.get_rng_state()}
+        if torch.device(self.settings.device).type == "cuda":
+            state["random.cuda"] = torch.cuda.get_rng_state(self.settings.device)
+        return state
+
+    def _set_random_state(self, state: Mapping[str, Tensor]) -> None:
+        torch.set_rng_state(state["random.cpu"])
+        if "random.cuda" in state:
+            torch.cuda.set_rng_state(state["random.cuda"], self.settings.device)
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         half = self.settings.precision == "bfloat16"
@@ -372,11 +382,7 @@ class _Training:
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {f"now.{name}": parameter for name, parameter in self.model.named_parameters()}
-        tensors |= optimiser_tensors(self.optimiser.optimiser)
-        tensors["random.cpu"] = torch.get_rng_state()
-        if torch.device(self.settings.device).type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.settings.device)
-        return tensors
+        return tensors | optimiser_tensors(self.optimiser.optimiser) | self._random_state()
 
     def _restore(self, path: Path, about: Mapping[str, object]) -> None:
         found, tensors = read_checkpoint(path, about)
@@ -386,9 +392,7 @@ class _Training:
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(tensors[f"now.{name}"])
             restore_optimiser(self.optimiser.optimiser, tensors)
-            torch.set_rng_state(tensors["random.cpu"])
-            if "random.cuda" in tensors:
-                torch.cuda.set_rng_state(tensors["random.cuda"], self.settings.device)
+            self._set_random_state(tensors)
             self.step, self.history = int(standing["step"]), [dict(part) for part in standing["history"]]
         except (KeyError, TypeError, RuntimeError) as error:
             raise damaged_checkpoint(path, error) from error

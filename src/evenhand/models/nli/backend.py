@@ -85,7 +85,7 @@ def _numpy(workers: int) -> ArrayBackend:
         np.asarray,
         lambda shape: np.empty(shape, np.float32),
         workers,
-        512,
+        1_024,
         single_threaded,
         contextlib.nullcontext,
     )

@@ -194,7 +194,7 @@ class ElmoFrames:
         rows = self.order[np.concatenate(parts, 1)]
         step = max(1, (GPU_TOKENS if self.model.elmo.device.type == "cuda" else CPU_TOKENS) // rows.shape[1])
         states = torch.cat([self._states(rows[start : start + step]) for start in range(0, len(rows), step)])
-        shaped = states.view(phrases, count, rows.shape[1], -1)
+        shaped = states.view(phrases, count, rows.shape[1], -1).transpose(1, 2)
         return EncodedSentences(shaped, shaped @ self.own + self.bias, shaped @ self.other)
 
     def _states(self, rows: Rows) -> Tensor:

@@ -287,7 +287,7 @@ def open_records(path: Path) -> Iterator[IO[bytes]]:
         InputMissingError: If it is not a readable file.
         FormatError: If it is not UTF-8, or a table that cannot be parsed.
     """
-    with open_bytes(existing(path)) as stream:
+    with open_bytes(existing(path), kept=True) as stream:
         try:
             yield stream
         except UnicodeDecodeError as error:

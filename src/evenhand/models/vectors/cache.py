@@ -11,10 +11,11 @@ import contextlib
 import hashlib
 import json
 import os
-import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evenhand.errors import EvenhandError
 from evenhand.files import cache_folder, existing, partial_name, sweep_partials, write_text
@@ -22,10 +23,13 @@ from evenhand.models.vectors.checks import refuse_misshapen
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, get
 from evenhand.models.vectors.history import notes_of
 
+if TYPE_CHECKING:
+    from evenhand.models.vectors.formats.safetensors_file import ByteSink
+
 PARSER_VERSION = 3  # increase it when the output of a reader changes: this invalidates old entries
 SETTLED_SECONDS = 2.0
 DIGEST_DIGITS = 32  # of the SHA-256 of an entry, in its name
-_writers: list[threading.Thread] = []
+_pending: dict[Path, tuple[Future[None], Parsed]] = {}
 
 
 def digest_of(path: Path) -> str:
@@ -61,7 +65,8 @@ def entry(digest: str, size: int, format_: Format, options: ReadOptions) -> Path
 
 def may_hold(size: int) -> bool:
     """Return False if no entry comes from a file of this size; the file then need not be hashed first."""
-    settle()
+    if any(target.name.startswith(f"{size}-") for target in list(_pending)):
+        return True
     try:
         return any(_folder().glob(f"{size}-*"))
     except OSError:  # an unreadable cache folder counts as empty
@@ -76,8 +81,11 @@ def fetch(target: Path) -> Parsed | None:
     """Return a cache entry, or None if it does not exist or is damaged.
 
     The content of an entry is compared with the digest in its name on first use, and whenever the file has changed.
+    One that is still being written is in memory.
     """
-    settle()
+    pending = _pending.get(target)
+    if pending is not None:
+        return pending[1]
     try:
         path = next(target.parent.glob(f"{target.stem}-*{target.suffix}"), None)
         if path is None or content_hash(path)[:DIGEST_DIGITS] != path.stem.rpartition("-")[2]:
@@ -91,32 +99,58 @@ def fetch(target: Path) -> Parsed | None:
 
 
 def store(target: Path, parsed: Parsed) -> None:
-    """Write a parsed file to the cache in a background thread, which the interpreter joins at exit."""
-    writer = threading.Thread(target=_store, args=(target, parsed), name="evenhand-cache")
-    writer.start()
-    _writers.append(writer)
+    """Write a parsed file to the cache in the background; the interpreter waits for it at exit."""
+    pool = ThreadPoolExecutor(2, thread_name_prefix="evenhand-cache")
+    hashing = pool.submit(_digest_of_entry, parsed)  # while the entry is written
+    writing = pool.submit(_store, target, parsed, hashing)
+    pool.shutdown(wait=False)
+    _pending[target] = (writing, parsed)
+    writing.add_done_callback(lambda _: _pending.pop(target, None))
 
 
 def settle() -> None:
     """Wait for all pending writes."""
-    while _writers:
-        _writers.pop().join()
+    for writing, _ in list(_pending.values()):
+        writing.result()
 
 
-def _store(target: Path, parsed: Parsed) -> None:
-    """Write an entry; errors are ignored, because the cache only saves time."""
+class _Digest:
+    """A sink of bytes that keeps their SHA-256 only."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def write(self, data: bytes | memoryview, /) -> None:
+        self._hash.update(memoryview(data).cast("B"))
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _write_entry(out: ByteSink, parsed: Parsed) -> None:
     from evenhand.models.vectors.formats.safetensors_file import write_stream
 
     source = {**parsed.source, "notes": list(parsed.notes)}
+    write_stream(out, parsed.words, [parsed.matrix], parsed.matrix.shape[1], source=source, history=())
+
+
+def _digest_of_entry(parsed: Parsed) -> str:
+    digest = _Digest()
+    _write_entry(digest, parsed)
+    return digest.hexdigest()
+
+
+def _store(target: Path, parsed: Parsed, hashing: Future[str]) -> None:
+    """Write an entry; errors are ignored, because the cache only saves time."""
     partial = target.with_name(partial_name(target))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep_partials(target.parent)
         with partial.open("wb") as out:
-            write_stream(out, parsed.words, [parsed.matrix], parsed.matrix.shape[1], source=source, history=())
+            _write_entry(out, parsed)
             out.flush()
             os.fsync(out.fileno())
-        digest = digest_of(partial)[:DIGEST_DIGITS]
+        digest = hashing.result()[:DIGEST_DIGITS]
         for old in target.parent.glob(f"{target.stem}-*{target.suffix}"):  # a damaged entry
             old.unlink(missing_ok=True)
         partial.replace(target.with_name(f"{target.stem}-{digest}{target.suffix}"))

@@ -27,9 +27,16 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def read_json_lines(path: Path, what: str) -> list[tuple[int, Any]]:
-    """Return line number and value of each line that is not blank."""
+    """Return line number and value of each line that is not blank.
+
+    Raises:
+        FormatError: If a line is not JSON, or all are blank.
+    """
     lines = enumerate(read_text(path, what).split("\n"), start=1)
-    return [(number, parse_json(line, f"{path}, line {number}")) for number, line in lines if line.strip()]
+    values = [(number, parse_json(line, f"{path}, line {number}")) for number, line in lines if line.strip()]
+    if not values:
+        raise FormatError(f"{path} is empty", hint=AGAIN)
+    return values
 
 
 def parse_json(text: str, where: str) -> Any:
@@ -45,7 +52,7 @@ def read_table(path: Path, what: str, columns: tuple[str, ...], **options: Any) 
     """Return the rows of a table with a header by column; options go to `csv.DictReader`.
 
     Raises:
-        FormatError: If a column is missing, or a row has fewer fields than the header.
+        FormatError: If a column is missing, a row has fewer fields than the header, or there is no row.
     """
     try:
         with existing(path, what=what).open(encoding="utf-8-sig", newline="") as stream:
@@ -59,4 +66,6 @@ def read_table(path: Path, what: str, columns: tuple[str, ...], **options: Any) 
     for number, row in enumerate(rows, start=2):
         if short := [column for column in columns if row[column] is None]:
             raise FormatError(f"{path}, row {number} has no field {short[0]!r}", hint=AGAIN)
+    if not rows:
+        raise FormatError(f"{path} has a header and no rows", hint=AGAIN)
     return rows

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from evenhand.arrays import Rows
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
 from evenhand.models.encoders.elmo.options import SENTENCE_END, SENTENCE_START
+from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
 
 UNKNOWN = "<unk>"
 SPECIAL = (SENTENCE_START, SENTENCE_END, UNKNOWN)  # the first word ids
@@ -65,8 +66,9 @@ class SentenceCorpus:
             words: number the words by this list.
             most: read at most this many sentences.
         """
-        with open_bytes(path) as stream:
-            lines = (line.decode("utf-8").split() for number, line in enumerate(stream) if not most or number < most)
+        with open_bytes(path, kept=True) as stream:
+            kept = islice(limited_lines(stream, MAX_RECORD), most or None)
+            lines = (_words_of(line, f"{path}, line {number}") for number, line in enumerate(kept, start=1))
             return cls.of(lines, words=words, name=path.name)
 
     def __len__(self) -> int:
@@ -86,6 +88,15 @@ class SentenceCorpus:
             "words": len(self.words),
             "sha256": self.sha256,
         }
+
+
+def _words_of(line: bytes | None, where: str) -> list[str]:
+    if line is None:
+        raise record_too_long(where, MAX_RECORD)
+    try:
+        return line.decode().split()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{where}: not UTF-8 text", hint="convert the file first") from error
 
 
 class SentenceBatches:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import FormatError, InputMissingError, UsageError, require
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, require
 from evenhand.files import existing
 from evenhand.folders import replacing_folder
 from evenhand.models.encoders.elmo.options import CHARACTERS, ElmoOptions
@@ -25,6 +25,7 @@ Arrays = dict[str, Array32]
 
 OPTIONS, WEIGHTS = "options.json", "weights.safetensors"
 METADATA = "evenhand-elmo"
+DAMAGED = (OSError, RuntimeError, LookupError, TypeError, ValueError, MemoryError, OverflowError)  # what h5py raises
 PUBLISHED = ("_options.json", "_weights.hdf5")
 
 
@@ -169,9 +170,9 @@ def read_hdf5(path: Path, options: ElmoOptions) -> Arrays:
                 name: np.stack([read(part) for part in parts]) if name.startswith("layers.") else read(parts[0])
                 for name, parts in hdf5_datasets(options).items()
             }
-    except OSError as error:
-        if isinstance(error, InputMissingError):
-            raise
+    except EvenhandError:
+        raise
+    except DAMAGED as error:
         raise FormatError(f"{path}: not a complete HDF5 file ({error})", hint="fetch the file again") from error
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
-from evenhand.files import open_bytes
+from evenhand.files import read_utf8
 
 if TYPE_CHECKING:
     import torch
@@ -98,13 +98,7 @@ def tokens_of(path: Path) -> Iterator[str]:
 
     This reproduces the published token counts: 929,589 for the Penn Treebank and 2,088,628 for WikiText-2.
     """
-    with open_bytes(path) as raw:
-        try:
-            text = raw.read().decode()
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"{path}: not UTF-8 text (byte {error.start:,})", hint="convert the file first"
-            ) from error
+    text = read_utf8(path)
     lines = text.removesuffix("\n").split("\n") if text else []
     for line in lines:
         yield from line.split()

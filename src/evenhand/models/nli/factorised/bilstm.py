@@ -8,18 +8,19 @@ mixtures, compare's second layer and aggregate. Nothing is approximated.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.models.nli.backend import Array, ArrayBackend
+from evenhand.models.nli.backend import Array, ArrayBackend, backend
 from evenhand.models.nli.factorised.decomposable import run_jobs
-from evenhand.models.nli.factorised.layout import SentenceLookup, Subjects, Tokens, by_length, is_separable
+from evenhand.models.nli.factorised.layout import SentenceLookup, Subjects, Tokens, by_length, cut_blocks, is_separable
+from evenhand.models.nli.factorised.pair_layers import PairLayers, softmax
 from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences, SentenceEncoding
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
@@ -110,7 +111,8 @@ def evaluate_frames(evaluator: BlockEvaluator, sentences: ProbeSentences, probe:
         for frames in sentences.frames
         for part in _parts(frames, evaluator.sizes, probe.shape)
     )
-    yield from run_jobs(jobs, evaluator.encoder.weights.backend)
+    with evaluator.kernel.backend.single_threaded():
+        yield from run_jobs(jobs, evaluator.encoder.weights.backend)
 
 
 def _evaluator(model: BiLSTM, rows: Rows, sizes: Sizes) -> BlockEvaluator:
@@ -138,52 +140,49 @@ def _grid(evaluator: BlockEvaluator, frames: Frames, part: slice, shape: tuple[i
         around = encoder.frames(frames.before[part], frames.after[part])
 
         def encode(side: tuple[Subjects, ...]) -> Iterator[tuple[Rows, EncodedSentences]]:
-            return ((group.fillers, encoder(around, group.tokens)) for group in side)
+            return ((group.fillers, kernel.load(encoder(around, group.tokens))) for group in side)
 
         hypotheses = list(encode(frames.hypothesis))
         for (p_fillers, p), (h_fillers, h) in ((p, h) for p in encode(frames.premise) for h in hypotheses):
-            for span, premises in _cuts(evaluator.sizes.rows, p, h):
+            rows = len(h_fillers) * (p.states.shape[1] + h.states.shape[1])
+            for span, premises in cut_blocks(len(phrases), len(p_fillers), each=rows, most=evaluator.sizes.rows):
                 block = kernel.probabilities(p.part(span, premises), h.part(span, slice(None)))
                 cells = np.ix_(np.arange(len(phrases))[span], p_fillers[premises], h_fillers)
-                answers[cells] = encoder.weights.backend.get(block)
+                answers[cells] = kernel.backend.get(block).transpose(1, 3, 2, 0)
     return Grid(phrases, answers)
 
 
-def _cuts(rows: int, premise: EncodedSentences, hypothesis: EncodedSentences) -> Iterator[tuple[slice, slice]]:
-    """Yield blocks of phrases x premises with at most `rows` rows to compare, unless one premise has more."""
-    phrases, premises, p_tokens, _ = premise.states.shape
-    each = hypothesis.states.shape[1] * (p_tokens + hypothesis.states.shape[2])
-    few = max(1, min(phrases, rows // (premises * each)))
-    parts = 1 if few > 1 else math.ceil(premises / max(1, rows // each))
-    some = math.ceil(premises / parts)
-    for start in range(0, phrases, few):
-        for first in range(0, premises, some):
-            yield slice(start, start + few), slice(first, first + some)
-
-
 class PairKernel:
-    """The formulas for blocks of pairs.
-
-    max(0, x + b) = max(x, -b) + b, and what follows is linear: a bias is added once at the end, not to every row.
-    """
+    """The formulas for blocks of pairs: numpy on a CPU, where its steps write to the same arrays, torch on a GPU."""
 
     def __init__(self, weights: PairWeights) -> None:
-        self.weights, self.torch = weights, weights.backend.xp
-        _, (self.compare, self.compare_bias) = weights.compare
-        (first, self.first_bias), (self.second, second_bias) = weights.aggregate
-        weight, bias = weights.output
-        self.halves = first[: weights.hidden], first[weights.hidden :]
-        self.constants = tuple(self.compare_bias @ half for half in self.halves)
-        self.compare_floor, self.second_floor = -self.compare_bias, -second_bias
-        self.output, self.output_bias = weight, second_bias @ weight + bias
+        self.source = weights.backend
+        self.backend = backend("numpy") if self.source.name == "torch:cpu" else self.source
+
+        def load(layer: tuple[Array, Array]) -> tuple[Array, Array]:
+            return self._load(layer[0]), self._load(layer[1])
+
+        aggregate = load(weights.aggregate[0]), load(weights.aggregate[1])
+        self.layers = PairLayers(
+            self.backend, load(weights.compare[1]), aggregate, load(weights.output), weights.hidden
+        )
+
+    def load(self, sentences: EncodedSentences) -> EncodedSentences:
+        """Return the sentences as arrays of the backend."""
+        return EncodedSentences(*map(self._load, (sentences.states, sentences.own, sentences.other)))
+
+    def _load(self, array: Array) -> Array:
+        return array if self.backend is self.source else self.backend.put(self.source.get(array))
 
     def probabilities(self, premise: EncodedSentences, hypothesis: EncodedSentences) -> Array:
-        """Return (phrases, premises, hypotheses, labels) probabilities."""
-        top = self._compare(hypothesis, premise) @ self.halves[1]
-        top += (self._compare(premise, hypothesis) @ self.halves[0]).transpose(1, 2)
-        tokens = premise.states.shape[2], hypothesis.states.shape[2]
-        top += tokens[0] * self.constants[0] + tokens[1] * self.constants[1] + self.first_bias
-        return self._classify(top)
+        """Return (labels, phrases, hypotheses, premises) probabilities."""
+        p_length, h_length = premise.states.shape[1], hypothesis.states.shape[1]
+        pairs = premise.states.shape[0], hypothesis.states.shape[2], premise.states.shape[2]
+        sums = self.backend.empty((*pairs, 2, self.layers.hidden))
+        sums[..., 0, :] = self._compare(premise, hypothesis)
+        sums[..., 1, :] = self._compare(hypothesis, premise).swapaxes(1, 2)
+        sums = sums.reshape(-1, 2, self.layers.hidden)
+        return self.layers.classify(sums, (p_length, h_length)).reshape(-1, *pairs)
 
     def _compare(self, own: EncodedSentences, others: EncodedSentences) -> Array:
         """Return the sums of compare's rows over own tokens, without the last bias: (phrases, others, own, hidden).
@@ -191,21 +190,16 @@ class PairKernel:
         Both sides compute the scores again, with the attended tokens first: a softmax over any axis but the last is
         several times faster, and the product is short.
         """
-        phrases, sentences, tokens, width = others.states.shape
-        hidden = others.other.shape[-1]
-        scores = others.states.reshape(phrases, -1, width) @ own.states.reshape(phrases, -1, width).mT
-        shares = scores.view(phrases * sentences, tokens, -1).softmax(1)
-        rows = self.torch.bmm(shares.mT, others.other.reshape(-1, tokens, hidden))
-        rows.view(phrases, sentences, -1, hidden).add_(own.own.reshape(phrases, 1, -1, hidden))
-        compared = self.torch.mm(rows.clamp_(min=0).view(-1, hidden), self.compare)
-        self.torch.maximum(compared, self.compare_floor, out=compared)
-        return compared.view(phrases, sentences, *own.own.shape[1:]).sum(3)
-
-    def _classify(self, top: Array) -> Array:
-        """Apply the rest of aggregate and the output layer."""
-        last = top.clamp_(min=0) @ self.second
-        self.torch.maximum(last, self.second_floor, out=last)
-        return (last @ self.output + self.output_bias).softmax(-1)
+        phrases, tokens, sentences, width = others.states.shape
+        own_tokens, own_sentences = own.own.shape[1:3]
+        scores = others.states.reshape(phrases, -1, width) @ own.states.reshape(phrases, -1, width).swapaxes(1, 2)
+        shares = softmax(scores.reshape(phrases, tokens, sentences, -1), 1, self.backend)
+        rows = self.layers.rows((phrases, sentences, own_tokens * own_sentences, self.layers.hidden))
+        xp = self.backend.xp
+        xp.matmul(xp.moveaxis(shares, 1, -1), others.other.swapaxes(1, 2), out=rows)
+        rows += own.own.reshape(phrases, 1, -1, self.layers.hidden)
+        compared = self.layers.compare(1, prod(rows.shape[:-1]))
+        return compared.reshape(phrases, sentences, own_tokens, own_sentences, -1).sum(axis=2)
 
 
 @dataclass(frozen=True)

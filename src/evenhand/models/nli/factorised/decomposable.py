@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Rows
+from evenhand.arrays import Matrix
 from evenhand.models.nli.backend import Array, ArrayBackend
-from evenhand.models.nli.decomposable import DecomposableWeights, apply_layers, softmax
-from evenhand.models.nli.factorised.layout import PhraseShape, Subjects, is_separable, phrase_shapes, renumber
+from evenhand.models.nli.decomposable import DecomposableWeights, apply_layers
+from evenhand.models.nli.factorised.layout import (
+    PhraseShape,
+    Subjects,
+    cut_blocks,
+    is_separable,
+    phrase_shapes,
+    renumber,
+)
+from evenhand.models.nli.factorised.pair_layers import PairLayers
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 
 PAIRS_IN_GRID = 32_768
+PHRASE_BLOCKS = 4  # blocks whose phrases are prepared together
 
 
 def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
@@ -45,31 +55,31 @@ def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
 
 
 def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> Grid:
-    phrases, tokens = shape.phrases[span], shape.tokens[span]
+    """Return the probabilities of a few phrases, for every combination of subject lengths."""
+    phrases = shape.phrases[span]
     answers = np.empty((len(phrases), *sizes[1:], len(LABELS)), np.float32)
     backend = kernel.weights.backend
-    together = max(1, backend.pairs_at_once // (sizes[1] * sizes[2]))
+    few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (sizes[1] * sizes[2]))
     with backend.worker():
-        for start in range(0, len(phrases), together):
-            part = slice(start, start + together)
-            _block(kernel, shape, tokens[part], answers[part])
+        for start in range(0, len(phrases), few):
+            part = slice(start, start + few)
+            _fill(answers[part], kernel, shape, backend.put(shape.tokens[span][part]))
     return Grid(phrases, answers)
 
 
-def _block(kernel: Kernel, shape: PhraseShape, tokens: Rows, answers: Matrix) -> None:
-    """Fill in the probabilities of a few phrases, for every combination of subject lengths."""
+def _fill(answers: Matrix, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
+    """Write the probabilities of a few phrases, for every combination of subject lengths."""
     backend = kernel.weights.backend
-    phrase = backend.put(tokens)
-
-    def sides(side: tuple[Subjects, ...], premise: bool) -> list[tuple[Rows, BlockSide]]:
-        return [(s.fillers, kernel.side(phrase, backend.put(s.tokens), premise=premise)) for s in side]
-
-    for (p_fillers, p), (h_fillers, h) in product(sides(shape.premise, True), sides(shape.hypothesis, False)):
-        step = max(1, backend.pairs_at_once // (len(tokens) * len(h_fillers)))
-        for start in range(0, len(p_fillers), step):
-            span = slice(start, start + step)
-            cells = np.ix_(np.arange(len(tokens)), p_fillers[span], h_fillers)
-            answers[cells] = backend.get(kernel.pairs(p, h, span))
+    premise, hypothesis = (
+        [(subjects.fillers, kernel.side(tokens, subjects)) for subjects in side]
+        for side in (shape.premise, shape.hypothesis)
+    )
+    for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
+        rows = len(h_fillers) * (len(p.attend) + len(h.attend))
+        for part, premises in cut_blocks(len(tokens), len(p_fillers), each=rows, most=2 * backend.pairs_at_once):
+            block = backend.get(kernel.pairs(p.part(part, premises), h.part(part, slice(None))))
+            cells = np.ix_(np.arange(len(tokens))[part], p_fillers[premises], h_fillers)
+            answers[cells] = block.transpose(1, 3, 2, 0)
 
 
 def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Iterator[Grid]:
@@ -90,134 +100,96 @@ def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Itera
 
 @dataclass(frozen=True)
 class BlockSide:
-    """The subjects of one side within the block's phrases, and the shared rows that attend to them."""
+    """The subjects of one side within some phrases, and the shared rows that attend to them."""
 
-    tokens: Array  # (fillers, tokens of each)
-    subject: Attention  # fillers and their tokens flattened
-    shared: Array  # (phrases, fillers, hidden): after its half of aggregate's first matrix
+    attend: Array  # (tokens of each, subjects, hidden)
+    other: Array  # (tokens of each, subjects, hidden)
+    subject: Attention  # (phrases, tokens of each, subjects, ...)
+    shared: Array  # (phrases, subjects, hidden): the sum over the shared rows of the other sentence
+    length: int  # tokens of a sentence
+
+    def part(self, phrases: slice, subjects: slice) -> BlockSide:
+        """Return some subjects within some phrases."""
+        subject = Attention(*(array[phrases, :, subjects] for array in self.subject.arrays))
+        shared = self.shared[phrases, subjects]
+        return BlockSide(self.attend[:, subjects], self.other[:, subjects], subject, shared, self.length)
 
 
 class Kernel:
-    """The formulas, with biases folded into constants.
-
-    max(0, x + b) = max(x, -b) + b, and what follows is linear: the bias is added once at the end instead of to every
-    row. Every step writes into the array of the previous step, which keeps a block in the cache.
-    """
+    """The formulas for blocks of pairs."""
 
     def __init__(self, weights: DecomposableWeights, table: WordTables) -> None:
         self.weights, self.table, self.xp = weights, table, weights.xp
-        self.zero = weights.backend.put([0.0])
-        (_, _), (self.compare, bias) = weights.compare
-        (first, self.first_bias), (self.second, second_bias) = weights.aggregate
-        matrix, output_bias = weights.output
-        self.compare_floor, self.compare_bias = -bias, bias
-        self.first = first
-        self.halves = first[: weights.hidden], first[weights.hidden :]
-        self.second_floor = -second_bias
-        self.output, self.output_bias = matrix, second_bias @ matrix + output_bias
+        _, compare = weights.compare
+        self.layers = PairLayers(weights.backend, compare, weights.aggregate, weights.output, weights.hidden)
 
-    def side(self, phrase: Array, tokens: Array, *, premise: bool) -> BlockSide:
+    def side(self, phrase: Array, subjects: Subjects) -> BlockSide:
         """Return what depends on the phrases and one side's subjects only."""
-        flat = tokens.reshape(-1)
-        subject = attend(self.weights, self.table, flat, phrase)
-        compared = self._compare_shared(phrase, tokens)
-        # The shared rows that attend to this side's subjects belong to the other sentence.
-        rows = phrase.shape[1] + tokens.shape[1]
-        own, other = self.halves if premise else self.halves[::-1]
-        constant = (rows * self.compare_bias) @ own
-        shared = compared @ other + (constant + self.first_bias if premise else constant)
-        return BlockSide(tokens, subject, shared)
+        tokens = self.weights.backend.put(subjects.tokens.T)
+        subject = attend(self.weights, self.table, tokens.reshape(-1), phrase)
+        shape = len(phrase), *tokens.shape
+        attention = Attention(*(array.reshape(*shape, *array.shape[2:]) for array in subject.arrays))
+        attended, other = self.table.attend[tokens], self.table.other[tokens]
+        shared = self._compare_shared(phrase, attended, other)
+        return BlockSide(attended, other, attention, shared, phrase.shape[1] + len(tokens))
 
-    def _compare_shared(self, phrase: Array, tokens: Array) -> Array:
+    def _compare_shared(self, phrase: Array, attended: Array, other: Array) -> Array:
         """Return the sum of the compared rows of shared tokens, which attend to their phrase and one subject."""
         shared = attend(self.weights, self.table, phrase, phrase)
-        logits = self.table.attend[phrase] @ self.table.attend[tokens.reshape(-1)].T
-        logits = logits.reshape(*phrase.shape, *tokens.shape)
-        rows = self.weights.backend.empty((*phrase.shape, len(tokens), self.weights.hidden))
-        self._mix(rows, _expand(shared, 2), logits, self.table.other[tokens][None, None])
-        return self._compare(rows).sum(axis=1)
+        base = Attention(*(array[:, :, None] for array in shared.arrays))
+        queries = self.table.attend[phrase]
+        count, subjects, hidden = attended.shape
+        (phrases, length), most = phrase.shape, 2 * self.weights.backend.pairs_at_once
+        sums = self.weights.backend.empty((phrases, subjects, hidden))
+        for part, cut in cut_blocks(phrases, subjects, each=length, most=most):
+            keys = attended[:, cut].reshape(-1, hidden)
+            logits = (queries[part] @ keys.T).reshape(-1, length, count, len(keys) // count)
+            logits = self.xp.moveaxis(logits, 2, 0)
+            rows = self.layers.rows((*logits.shape[1:], hidden))
+            self._mix(rows, Attention(*(array[part] for array in base.arrays)), logits, other[:, cut])
+            compared = self.layers.compare(1, prod(rows.shape[:-1]))
+            sums[part, cut] = compared.reshape(rows.shape).sum(axis=1)
+        return sums
+
+    def pairs(self, premise: BlockSide, hypothesis: BlockSide) -> Array:
+        """Return (labels, phrases, hypotheses, premises) probabilities."""
+        hidden = self.weights.hidden
+        (p_count, premises), (h_count, hypotheses) = premise.attend.shape[:2], hypothesis.attend.shape[:2]
+        pairs = premise.shared.shape[0], hypotheses, premises
+        rows = self.layers.rows((p_count + h_count, *pairs, hidden))
+        scores = hypothesis.attend.reshape(-1, hidden) @ premise.attend.reshape(-1, hidden).T
+        scores = scores.reshape(h_count, hypotheses, p_count, premises)
+        for k in range(p_count):
+            base = Attention(*(array[:, None, k] for array in premise.subject.arrays))
+            self._mix(rows[k], base, scores[:, None, :, k], hypothesis.other[:, None, :, None])
+        for k in range(h_count):
+            base = Attention(*(array[:, k, :, None] for array in hypothesis.subject.arrays))
+            self._mix(rows[p_count + k], base, scores[k].swapaxes(0, 1)[:, None], premise.other[:, None, None])
+        sums = compared = self.layers.compare(len(rows), prod(pairs))
+        if len(rows) > 2:
+            sums = self.xp.stack([compared[:, :p_count].sum(axis=1), compared[:, p_count:].sum(axis=1)], 1)
+        both = sums.reshape(*pairs, 2, hidden)
+        both[..., 0, :] += hypothesis.shared[:, :, None]
+        both[..., 1, :] += premise.shared[:, None]
+        return self.layers.classify(sums, (premise.length, hypothesis.length)).reshape(-1, *pairs)
 
     def _mix(self, rows: Array, base: Attention, logits: Array, others: Array) -> None:
         """Write own + mixture of the phrase and of further tokens into `rows`.
 
         With the phrase's log sum L and shares s_k = exp(e_k - L) / (1 + sum exp(e - L)) the row is
-        own + mixture + sum_k s_k (other_k - mixture). The largest exponent is subtracted first, as in any softmax.
+        own + mixture + sum_k s_k (other_k - mixture). The largest exponent is subtracted first, as in any softmax. The
+        further tokens are the first axis of `logits` and `others`.
         """
         xp = self.xp
-        shifted = logits - base.log_sum[..., None]
-        top = xp.amax(shifted, axis=-1, keepdims=True).clip(0, None)
+        shifted = logits - base.log_sum
+        top = xp.amax(shifted, axis=0).clip(0, None)
         powers = xp.exp(shifted - top)
-        shares = powers / (xp.exp(-top) + powers.sum(axis=-1, keepdims=True))
-        xp.subtract(others[..., 0, :], base.mixture, out=rows)
-        xp.multiply(rows, shares[..., 0, None], out=rows)
+        shares = powers / (xp.exp(-top) + powers.sum(axis=0))
+        xp.subtract(others[0], base.mixture, out=rows)
+        xp.multiply(rows, shares[0, ..., None], out=rows)
         xp.add(rows, base.with_own, out=rows)
-        for k in range(1, shares.shape[-1]):
-            rows += (others[..., k, :] - base.mixture) * shares[..., k, None]
-        xp.maximum(rows, self.zero, out=rows)
-
-    def _compare(self, rows: Array) -> Array:
-        """Apply the second layer of compare without its bias; `rows` must be contiguous."""
-        out = self.weights.backend.empty(tuple(rows.shape))
-        flat = out.reshape(-1, self.weights.hidden)
-        self.xp.matmul(rows.reshape(-1, self.weights.hidden), self.compare, out=flat)
-        self.xp.maximum(flat, self.compare_floor, out=flat)
-        return out
-
-    def pairs(self, premise: BlockSide, hypothesis: BlockSide, span: slice) -> Array:
-        """Return (phrases, premises in the span, hypotheses, labels) probabilities."""
-        xp = self.xp
-        a, b = premise.tokens[span], hypothesis.tokens
-        rows = self._subject_rows(premise, hypothesis, span)
-        compared = self._compare(rows)
-        if rows.shape[3] == 2:
-            both = compared.reshape(-1, 2 * self.weights.hidden)
-        else:
-            k = a.shape[1]
-            parts = [compared[..., :k, :].sum(axis=3), compared[..., k:, :].sum(axis=3)]
-            both = xp.concatenate(parts, -1).reshape(-1, 2 * self.weights.hidden)
-        top = xp.matmul(both, self.first).reshape(-1, len(a), len(b), self.weights.hidden)
-        xp.add(top, premise.shared[:, span, None], out=top)
-        xp.add(top, hypothesis.shared[:, None], out=top)
-        xp.maximum(top, self.zero, out=top)
-        last = xp.matmul(top.reshape(-1, self.weights.hidden), self.second)
-        xp.maximum(last, self.second_floor, out=last)
-        answers = softmax(last @ self.output + self.output_bias, xp)
-        return answers.reshape(-1, len(a), len(b), answers.shape[-1])
-
-    def _subject_rows(self, premise: BlockSide, hypothesis: BlockSide, span: slice) -> Array:
-        """Return the first-layer rows of all subject tokens: (phrases, premises, hypotheses, tokens, hidden)."""
-        a, b = premise.tokens[span], hypothesis.tokens
-        phrases, width = premise.shared.shape[0], a.shape[1] + b.shape[1]
-        rows = self.weights.backend.empty((phrases, len(a), len(b), width, self.weights.hidden))
-        attend, other = self.table.attend, self.table.other
-        scores = (attend[a.reshape(-1)] @ attend[b.reshape(-1)].T).reshape(*a.shape, *b.shape)
-        for k in range(a.shape[1]):
-            base = _expand(_token(premise.subject, premise.tokens.shape, k, span), 2)
-            self._mix(rows[..., k, :], base, scores[None, :, k], other[b][None, None])
-        transposed = scores.swapaxes(1, 2)  # (premises, hypotheses, tokens of a, tokens of b)
-        for k in range(b.shape[1]):
-            base = _expand(_token(hypothesis.subject, b.shape, k, slice(None)), 1)
-            self._mix(rows[..., a.shape[1] + k, :], base, transposed[None, ..., k], other[a][None, :, None])
-        return rows
-
-
-def _token(subject: Attention, shape: tuple[int, ...], k: int, span: slice) -> Attention:
-    """Return the attention of the k-th token of some subjects."""
-
-    def pick(array: Array) -> Array:
-        return array.reshape(array.shape[0], *shape, *array.shape[2:])[:, span, k]
-
-    return Attention(pick(subject.mixture), pick(subject.with_own), pick(subject.log_sum))
-
-
-def _expand(base: Attention, axis: int) -> Attention:
-    """Add an axis for the other side's subjects."""
-    before = (slice(None),) * axis
-
-    def widen(array: Array) -> Array:
-        return array[(*before, None)]
-
-    return Attention(widen(base.mixture), widen(base.with_own), widen(base.log_sum))
+        for k in range(1, len(shares)):
+            rows += (others[k] - base.mixture) * shares[k, ..., None]
 
 
 @dataclass(frozen=True)
@@ -246,12 +218,23 @@ class Attention:
     with_own: Array
     log_sum: Array
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """All three arrays; what selects phrases and tokens applies to each."""
+        return self.mixture, self.with_own, self.log_sum
+
 
 def attend(weights: DecomposableWeights, table: WordTables, queries: Array, phrase: Array) -> Attention:
     """Return how `queries` (tokens, or phrases x tokens) attend to the tokens of each phrase."""
-    xp = weights.xp
-    logits = table.attend[queries] @ table.attend[phrase].swapaxes(1, 2)
-    top = xp.amax(logits, axis=-1)
-    log_sum = top + xp.log(xp.exp(logits - top[..., None]).sum(axis=-1))
-    mixture = softmax(logits, xp) @ table.other[phrase]
-    return Attention(mixture, mixture + table.own[queries], log_sum)
+    xp, (phrases, length) = weights.xp, phrase.shape
+    keys = table.attend[phrase]
+    if queries.ndim == 1:
+        logits = table.attend[queries] @ keys.reshape(phrases * length, -1).T
+        logits = logits.reshape(-1, phrases, length).swapaxes(0, 1)
+    else:
+        logits = table.attend[queries] @ keys.swapaxes(1, 2)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    powers = xp.exp(logits - top)
+    total = powers.sum(axis=-1, keepdims=True)
+    mixture = (powers / total) @ table.other[phrase]
+    return Attention(mixture, mixture + table.own[queries], (top + xp.log(total))[..., 0])

@@ -93,6 +93,19 @@ def by_length(subjects: Sequence[Tokens], *, at_once: int | None = None) -> Iter
             yield Subjects(group, np.array([subjects[filler] for filler in group], dtype=np.int64))
 
 
+def cut_blocks(phrases: int, subjects: int, *, each: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Yield blocks of phrases x subjects with at most `most` rows, `each` for a subject in a phrase.
+
+    A single subject with more rows than that is a block of its own.
+    """
+    few = max(1, min(phrases, most // (subjects * each)))
+    parts = 1 if few > 1 else math.ceil(subjects / max(1, most // each))
+    some = math.ceil(subjects / parts)
+    for start in range(0, phrases, few):
+        for first in range(0, subjects, some):
+            yield slice(start, start + few), slice(first, first + some)
+
+
 def renumber(shapes: Sequence[PhraseShape]) -> tuple[Rows, list[PhraseShape]]:
     """Return the rows of all tokens that occur, and the shapes with tokens numbered among them."""
     parts = [shape.tokens for shape in shapes]

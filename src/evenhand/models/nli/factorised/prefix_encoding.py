@@ -27,7 +27,10 @@ Tries = tuple[tuple[Branching, ...], tuple[Branching, ...]]  # read forward and 
 
 @dataclass(frozen=True)
 class EncodedSentences:
-    """States (phrases, subjects, tokens, width) and their products (phrases, subjects, tokens, hidden)."""
+    """States (phrases, tokens, subjects, width) and their products (phrases, tokens, subjects, hidden).
+
+    Tokens come before subjects, so that a sum over tokens adds long rows.
+    """
 
     states: Array
     own: Array  # compare's first matrix applied to the states, with its bias
@@ -35,7 +38,7 @@ class EncodedSentences:
 
     def part(self, phrases: slice, subjects: slice) -> EncodedSentences:
         """Return some phrases with some subjects."""
-        return EncodedSentences(*(array[phrases, subjects] for array in (self.states, self.own, self.other)))
+        return EncodedSentences(*(array[phrases, :, subjects] for array in (self.states, self.own, self.other)))
 
 
 class SentenceEncoding:
@@ -65,18 +68,18 @@ class SentenceEncoding:
         half = self.weights.half
         for token, level in enumerate(self.readers[FORWARD].read(forward)):
             states, own, other = _expand_level(level)
-            encoded.states[:, :, token, :half] = states
-            encoded.own[:, :, token] = own + self.bias
-            encoded.other[:, :, token] = other
+            encoded.states[:, token, :, :half] = states
+            encoded.own[:, token] = own + self.bias
+            encoded.other[:, token] = other
         for token, level in enumerate(self.readers[BACKWARD].read(backward), start=1):
             states, own, other = _expand_level(level)
-            encoded.states[:, :, -token, half:] = states
-            encoded.own[:, :, -token] += own
-            encoded.other[:, :, -token] += other
+            encoded.states[:, -token, :, half:] = states
+            encoded.own[:, -token] += own
+            encoded.other[:, -token] += other
         return encoded
 
     def _empty(self, around: tuple[Branching, ...], subjects: Rows) -> EncodedSentences:
-        shape = len(around[0].reached), len(subjects), len(around) + subjects.shape[1], self.weights.hidden
+        shape = len(around[0].reached), len(around) + subjects.shape[1], len(subjects), self.weights.hidden
         return EncodedSentences(*(self.weights.backend.empty(shape) for _ in range(3)))
 
 
@@ -151,10 +154,14 @@ class DirectionReader:
         sums = self.inputs.new_zeros(1, 1, 4 * self.half)
         reached: list[Branching | None] = [None, None]
         parts = ((0, frame.before), (1, frame.subject), (0, frame.after))
-        for axis, branching in ((axis, branching) for axis, part in parts for branching in part):
+        steps = [(axis, branching) for axis, part in parts for branching in part]
+        for step, (axis, branching) in enumerate(steps, start=1):
             if branching.parent is not None:
                 sums, cell = (state.index_select(axis, branching.parent) for state in (sums, cell))
             hidden, cell = lstm_step(sums + self.inputs[branching.word].unsqueeze(1 - axis), cell)
-            sums, own, other = (hidden @ self.projection).split(self.widths, -1)
+            if step < len(steps):
+                sums, own, other = (hidden @ self.projection).split(self.widths, -1)
+            else:  # no gates follow
+                own, other = (hidden @ self.projection[:, self.widths[0] :]).split(self.widths[1:], -1)
             reached[axis] = branching
             yield Level(hidden, own, other, (reached[0], reached[1]))

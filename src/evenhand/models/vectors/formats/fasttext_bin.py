@@ -58,7 +58,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
 
     The input matrix is memory-mapped unless the file is compressed.
     """
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         cursor = Cursor(stream, path)
         header = _header(cursor)
         raw = _dictionary(cursor, header)

@@ -64,7 +64,7 @@ def decode(codes: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], centroids: Ma
 
 def _members(path: Path) -> dict[str, bytes]:
     try:
-        with open_bytes(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        with open_bytes(path, kept=True) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             found: dict[str, bytes] = {}
             for member in archive:
                 if member.name not in MEMBERS or not member.isfile() or member.name in found:

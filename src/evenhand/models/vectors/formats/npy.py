@@ -6,14 +6,23 @@ import math
 import tokenize
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import numpy as np
 
 from evenhand.arrays import Matrix
+from evenhand.columnar import ColumnRequest, MissingColumnError
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import compression_of, existing, open_bytes, writing
-from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, check_expansion, register_format
+from evenhand.models.vectors.formats.format import (
+    MAX_EXPANSION,
+    Format,
+    Parsed,
+    ReadOptions,
+    check_expansion,
+    register_format,
+)
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, words_of_file
 from evenhand.models.vectors.table import Vectors
 
@@ -99,27 +108,36 @@ def write(vectors: Vectors, path: Path) -> None:
     with writing(vocabulary) as out:
         out.write(raw)
     with writing(path) as out:
-        np.lib.format.write_array(out, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
+        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so that a
+        # full disk would leave half a matrix.
+        stream = SimpleNamespace(write=out.write)
+        np.lib.format.write_array(stream, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Parsed:
     """Read a parquet column of words and the .npy matrix in the same folder (layout of the kumo packages)."""
-    import polars as pl  # takes 0.25 s
-
     matrices = sorted(path.parent.glob("*.npy"))
     if len(matrices) != 1:
         raise InputMissingError(
             f"{path}: expected one .npy matrix in the same folder, found {len(matrices)}",
             hint="put the two files of a data set in a folder of their own",
         )
+    allowed = max(MAX_EXPANSION * existing(path).stat().st_size, options.max_record)
+    request = ColumnRequest(str(path), None, options.max_record, memory=4 * allowed, total=allowed)
+    words: list[str] = []
     try:
-        frame = pl.read_parquet(existing(path))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise FormatError(f"{path}: not a readable parquet file ({error})", hint="fetch it again") from error
-    columns = [name for name, kind in frame.schema.items() if kind == pl.String]
-    if len(columns) != 1 or frame[columns[0]].null_count():
-        raise FormatError(f"{path}: expected one column of words without nulls, found {columns}", hint="fetch it again")
-    return Parsed(frame[columns[0]].to_list(), read_matrix(matrices[0]))
+        for block in request.parquet(path):
+            for place, kind in block.others.items():
+                raise _not_words(path, f"{kind or 'too long a text'} in row {len(words) + place + 1}")
+            words += [text for text in block.texts if text is not None]
+    except MissingColumnError as error:
+        texts = [name for name, kind in error.columns.items() if kind == "String"]
+        raise _not_words(path, str(texts)) from None
+    return Parsed(words, read_matrix(matrices[0]))
+
+
+def _not_words(path: Path, found: str) -> FormatError:
+    return FormatError(f"{path}: expected one column of words without nulls, found {found}", hint="fetch it again")
 
 
 register_format(Format("npy", "numpy matrix + vocabulary", (".npy",), read, write, is_npy, cached=False))

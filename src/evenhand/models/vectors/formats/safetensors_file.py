@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -128,8 +128,15 @@ def write(vectors: Vectors, path: Path, *, dtype: str = "F32") -> None:
         )
 
 
+class ByteSink(Protocol):
+    """What a file is written to."""
+
+    def write(self, data: bytes | memoryview, /) -> object:
+        """Take the next bytes."""
+
+
 def write_stream(
-    out: IO[bytes],
+    out: ByteSink,
     words: Sequence[str],
     blocks: Iterable[Matrix],
     dim: int,

@@ -77,7 +77,7 @@ def _notes(path: Path, about: dict[str, int]) -> tuple[str, ...]:
 
 
 def _bounded(path: Path) -> bytes:
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise FormatError(f"{path}: larger than {MAX_BYTES >> 20:,} MB", hint="fetch it again")

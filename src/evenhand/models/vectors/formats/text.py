@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats import rows as blocks
@@ -24,6 +26,7 @@ from evenhand.models.vectors.formats.rows import (
     GrowingMatrix,
     Header,
     Layout,
+    WordRows,
     has_more_numbers,
     infer,
     parse_block,
@@ -34,11 +37,12 @@ from evenhand.record_limit import record_too_long
 
 START_BYTES = 1 << 20
 WRITE_ROWS = 20_000
+PARSERS = 3
 
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read any of the three layouts, detected from the first lines."""
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         header, body = split_header(_first_lines(stream, path, options.max_record))
         layout = infer(path, body, header, options.encoding_errors)
         words, matrix = _read_rows(stream, body, layout, options, 2 if header else 1)
@@ -66,22 +70,42 @@ def _first_lines(stream: IO[bytes], path: Path, max_record: int = MAX_RECORD) ->
     return start[3:] if marked else start
 
 
-def _read_rows(
-    stream: IO[bytes], body: bytes, layout: Layout, options: ReadOptions, line: int
-) -> tuple[list[str], Matrix]:
-    limit = options.limit
+def _read_rows(stream: IO[bytes], body: bytes, layout: Layout, options: ReadOptions, line: int) -> WordRows:
+    """Parse blocks of lines side by side, and collect them in their order."""
     words: list[str] = []
     matrix = GrowingMatrix(layout.dim)
+    # Polars parses a block on all cores, but counting separators, transposing and copying take one core each.
+    with ThreadPoolExecutor(PARSERS) as pool:
+        pending: deque[Future[WordRows]] = deque()
+        for first_line, block in _numbered_blocks(stream, body, layout, options, line):
+            if first_line == line:
+                matrix.expect(_rows_by_size(layout, block))
+            pending.append(pool.submit(parse_block, block, layout, first_line))
+            if len(pending) > PARSERS:
+                _collect(pending.popleft().result(), words, matrix)
+        while pending:
+            _collect(pending.popleft().result(), words, matrix)
+    return words, matrix.finish()
+
+
+def _collect(parsed: WordRows, words: list[str], matrix: GrowingMatrix) -> None:
+    matrix.reserve(len(parsed[0]))[:] = parsed[1]
+    words += parsed[0]
+
+
+def _numbered_blocks(
+    stream: IO[bytes], body: bytes, layout: Layout, options: ReadOptions, line: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of lines, each with the number of its first line, up to the row limit."""
+    limit, first_line = options.limit, line
     size = blocks.BLOCK_BYTES if limit is None else min(blocks.BLOCK_BYTES, START_BYTES)
     reader = blocks.line_blocks(stream, layout.path, body, size, first_line=line, max_record=options.max_record)
     for raw in reader:
-        block = _plain(raw, layout) if limit is None else _first(_plain(raw, layout), limit - len(words))
-        if not matrix.rows:
-            matrix.expect(_rows_by_size(layout, block))
-        words += parse_block(block, layout, matrix, line + len(words))
-        if limit is not None and len(words) >= limit:
+        block = _plain(raw, layout) if limit is None else _first(_plain(raw, layout), line + limit - first_line)
+        yield first_line, block
+        first_line += block.count(b"\n")
+        if limit is not None and first_line >= line + limit:
             break
-    return words, matrix.finish()
 
 
 def _plain(block: bytes, layout: Layout) -> bytes:

@@ -56,7 +56,7 @@ def beside(path: Path) -> Path:
 def read_vocabulary(path: Path, options: ReadOptions) -> Sequence[str]:
     """Read the words of the matrix file `path`."""
     source = options.vocabulary or beside(path)
-    with open_bytes(source) as stream:
+    with open_bytes(source, kept=True) as stream:
         # Read by lines, so that a compressed file without line ends does not fill the memory.
         raw = b"".join(line_blocks(stream, source, max_record=options.max_record))
     return words_of_file(raw, source, options.encoding_errors)

@@ -29,13 +29,13 @@ EXTRA = 2  # each entry ends with its norm and its rank
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the vectors in file order."""
     words: list[str] = []
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         layout, start = _layout(stream, path, options)
         matrix = GrowingMatrix(layout.dim)
         for entries in _entries(stream, start, path, options.max_record):
             if entries:
                 numbers = b"".join(b"x," + _numbers(row, layout.dim) + b"\n" for _, row in entries)
-                parse_block(numbers, layout, matrix, len(words) + 1)
+                matrix.reserve(len(entries))[:] = parse_block(numbers, layout, len(words) + 1)[1]
             words += [_word(key, layout, row) for row, (key, _) in enumerate(entries, len(words) + 1)]
             if options.limit is not None and len(words) >= options.limit:
                 break

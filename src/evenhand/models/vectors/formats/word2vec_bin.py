@@ -30,7 +30,7 @@ def is_word2vec_binary(start: bytes) -> bool:
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the file in order; a truncated file raises an error with the position."""
-    with open_bytes(path) as stream:
+    with open_bytes(path, kept=True) as stream:
         count, dim = _header(stream, path)
         if not compression_of(path) and count * (4 * dim + 2) > path.stat().st_size:
             raise FormatError(
