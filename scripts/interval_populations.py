@@ -132,7 +132,7 @@ def set_sums() -> Iterator[Cell]:
 
 
 def interactions() -> Iterator[Cell]:
-    """Effects of a two-way table: weat-interaction."""
+    """Effects of a two-way table: interaction, sentence-interaction."""
     for name in ("normal", "absolute values"):
         for n in (8, 20):
             for effect in (0.0, 1.0):
@@ -306,7 +306,7 @@ def stereoset_scores() -> Iterator[Cell]:
 
 
 def perplexities() -> Iterator[Cell]:
-    """Perplexity of lines."""
+    """Perplexity of lines: perplexity."""
     for n in (8, 20, 50, 300):
 
         def case(rng: Generator, n: int = n) -> tuple[Bounds, float]:
