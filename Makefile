@@ -36,8 +36,9 @@ slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
 # Commands that write, killed 100 times each, on full and read-only disks, side by side; FAULT_TRIALS changes the number.
+# Results: tests/faults/RESULTS.md.
 faults: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/faults
+	OMP_NUM_THREADS=1 FAULT_RECORD=1 $(BIN)/python -m pytest -m faults tests/faults
 
 # Fuzz every reader for TIME seconds each; TARGET=gguf for one. Results: tests/fuzz/results.json and tests/fuzz/found.
 TIME ?= 60

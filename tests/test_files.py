@@ -289,6 +289,35 @@ def test_standard_input_may_be_a_pipe() -> None:
     os.close(reader)
 
 
+def test_an_interruption_while_the_temporary_file_is_created_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    created: list[object] = []
+
+    def create(path: Any, *more: int) -> int:
+        created.append(path)
+        Path(path).write_bytes(b"")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.os, "open", create)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "x.txt", b"new")
+    assert created
+    assert leftovers(tmp_path) == []
+
+
+def test_a_file_that_is_written_removes_what_killed_processes_left_a_day_ago(tmp_path: Path) -> None:
+    old, recent, other = (tmp_path / f".{name}.partial" for name in ("a.0123456789ab", "b.0123456789ab", "a"))
+    for path in (old, recent, other):
+        path.write_text("half")
+    for path in (old, other):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    write(tmp_path / "x.txt", b"new")
+    assert not old.exists()
+    assert recent.exists()
+    assert other.exists()  # the name is not one of ours
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2", ".xz"])
 def test_a_compressed_file_that_is_kept_in_memory_expands_by_a_factor_only(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -44,7 +44,7 @@ def test_other_entries_of_the_old_folder_are_kept_if_asked(tmp_path: Path) -> No
     (target / "link").symlink_to("note")
     (target / "more").mkdir()
     (target / "more" / "deep").write_text("deep")
-    (target / ".x.0123.partial").write_text("half")
+    (target / ".x.0123456789ab.partial").write_text("half")
     write(target, "new", keep_others=True)
     assert content(target) == {"sub/a": "new", "note": "mine", "link": "mine", "more/deep": "deep"}
     assert (target / "link").is_symlink()

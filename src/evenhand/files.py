@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import functools
 import glob
 import gzip
 import io
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 STALE_SECONDS = 86_400.0  # after which a temporary file counts as left behind
+PARTIAL_DIGITS = 12  # random hexadecimal digits in the name of a temporary file
 SKIPPABLE_FRAME = 0x184D2A5  # a zstd magic number without its last four bits
 MAX_EXPANSION, LEAST_EXPANSION = 200, 32 << 20  # of a compressed file kept in memory: a factor, or bytes if more
 OPEN_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # standard input and process substitution
@@ -236,27 +238,41 @@ def replacing(path: Path) -> Iterator[Path]:
     file starts with a dot and ends with `.partial`. Symbolic links are followed.
     """
     target = Path(os.path.realpath(path))
-    with output_errors(path):
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(partial_name(target))
-        # Not mkstemp, which creates private files: here the umask applies.
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
+    partial = target.with_name(partial_name(target))
+    try:  # also around its creation, during which Ctrl-C may arrive
+        with output_errors(path):
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            if target.exists() and not target.is_file():  # renaming would replace a device or a pipe
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _sweep_once(target.parent)
+            # Not mkstemp, which creates private files: here the umask applies.
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield partial
         with output_errors(path):
             keep_mode(target, partial)
             partial.replace(target)
     finally:
+        _remove(partial)
+
+
+def _remove(partial: Path) -> None:
+    # What prevents the removal, such as a read-only disk, also prevented the writing, which raised the better error.
+    with contextlib.suppress(OSError):
         partial.unlink(missing_ok=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _sweep_once(folder: Path) -> None:
+    """Remove leftover temporary files of a folder, once in a process: an audit writes thousands of files."""
+    sweep_partials(folder)
 
 
 def sweep_partials(folder: Path, target: Path | None = None) -> None:
     """Remove temporary files and folders that killed processes left behind: older than a day, of this target or any."""
-    pattern = f".{glob.escape(target.name[:40])}.*.partial" if target else ".*.partial"
+    hexadecimal = "[0-9a-f]" * PARTIAL_DIGITS  # of `partial_name`: other programs use the same ending
+    pattern = f".{glob.escape(target.name[:40]) if target else '*'}.{hexadecimal}.partial"
     with contextlib.suppress(OSError):
         for leftover in folder.glob(pattern):
             if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
@@ -268,7 +284,7 @@ def sweep_partials(folder: Path, target: Path | None = None) -> None:
 
 def partial_name(path: Path) -> str:
     """Return a hidden temporary name; long names are cut because file systems allow 255 bytes."""
-    return f".{path.name[:40]}.{secrets.token_hex(6)}.partial"
+    return f".{path.name[:40]}.{secrets.token_hex(PARTIAL_DIGITS // 2)}.partial"
 
 
 def keep_mode(old: Path, new: Path) -> None:

@@ -27,15 +27,14 @@ def replacing_folder(folder: Path, *, keep_others: bool = False) -> Iterator[Pat
         keep_others: keep what the old folder holds under names that the new one does not have, such as checkpoints.
     """
     target = Path(os.path.realpath(folder))
-    with output_errors(folder):
-        if target.exists() and not target.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "it is a file, not a folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        sweep_partials(target.parent, target)
-        partial = target.with_name(partial_name(target))
-        partial.mkdir()
-    try:
+    partial = target.with_name(partial_name(target))
+    try:  # also around its creation, during which Ctrl-C may arrive
         with output_errors(folder):
+            if target.exists() and not target.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "it is a file, not a folder")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            sweep_partials(target.parent, target)
+            partial.mkdir()
             yield partial
             if keep_others and target.is_dir():
                 _link_others(target, partial)

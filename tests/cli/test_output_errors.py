@@ -1,8 +1,12 @@
 """Output that cannot be written: our error with exit code 1, and nothing half written."""
 
 import errno
+import importlib
+import io
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -11,8 +15,12 @@ from typer.testing import CliRunner, Result
 import evenhand as eh
 from evenhand import files
 from evenhand.cli import app
+from evenhand.cli.screens import terminal
+from evenhand.cli.verbs import corpus
 from evenhand.errors import OutputError
 
+cli_app = importlib.import_module("evenhand.cli.app")  # the module, not the app of the same name
+probe = importlib.import_module("evenhand.cli.verbs.probe")
 AUDIT = ("audit", "--no-methods", "--measure", "direct-bias", "-q", "bolukbasi2016-professions", "-o")
 PROBE = ("probe", "embedded", "--probe", "mab-explicit", "--sample", "60", "-o")
 
@@ -119,3 +127,52 @@ def test_a_full_disk_keeps_the_earlier_record(saved: Path, monkeypatch: pytest.M
 def test_the_folder_is_checked_before_the_work(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenhand.corpus.score_corpus", lambda *a, **k: pytest.fail("the corpus was read"))
     assert run("corpus", "bias", text, "-o", text / "inside").exit_code == 1
+
+
+class _Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_tables_for_a_reader_that_went_away_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", _Closed())
+    with pytest.raises(BrokenPipeError):  # which ends a verb with 0; rich alone would exit with 1
+        terminal.show("a table")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        (corpus, ("corpus", "bias", "text.txt", "--bootstrap", "0", "--permutations", "0", "--json", "-o", "run")),
+        (probe, ("probe", "embedded", "--probe", "gender-occupation", "--sample", "20", "--json", "-o", "run")),
+    ],
+)
+def test_a_record_is_written_before_the_output_whose_reader_may_go_away(
+    module: ModuleType, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def show(document: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("she is a nurse and he is a doctor\n" * 5)
+    monkeypatch.setattr(module, "show_json", show)
+    monkeypatch.setattr(cli_app, "_discard_stdout", lambda: None)
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    assert Path("run/audit.json").exists()
+
+
+@pytest.mark.parametrize(("terminated", "code"), [(True, 143), (False, 130)])
+def test_an_interruption_outside_of_a_verb_has_the_exit_code_of_its_signal(
+    terminated: bool, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop() -> None:
+        raise SystemExit(130)  # what typer does
+
+    monkeypatch.setattr(cli_app, "app", stop)
+    monkeypatch.setattr(cli_app, "_is_terminated", terminated)
+    monkeypatch.setattr(cli_app, "_is_whole_process", False)
+    monkeypatch.setattr(cli_app.signal, "signal", lambda number, handler: None)
+    with pytest.raises(SystemExit) as stopped:
+        cli_app.main()
+    assert stopped.value.code == code

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.data import File
+from evenhand.data import File, http
 from evenhand.data.http import default_timeout, download
 from evenhand.errors import FetchError, UsageError
 
@@ -274,3 +274,19 @@ def test_a_timeout_that_makes_no_sense(monkeypatch: pytest.MonkeyPatch, value: s
     monkeypatch.setenv("EVENHAND_TIMEOUT", value)
     with pytest.raises(UsageError, match="EVENHAND_TIMEOUT"):
         default_timeout()
+
+
+def test_a_process_that_stops_before_the_first_byte_of_a_new_version_does_not_mix_it_with_the_old_one(
+    web: Any, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    web.serve_ranges("/a.bin", BODY, tag='"v2"')
+    leave_partial(target, b"the old version", tag='"v1"')
+    with monkeypatch.context() as patched:
+        patched.setattr(http, "_receive", stop)
+        with pytest.raises(KeyboardInterrupt):
+            download(web.url("/a.bin"), target, expected=File("a.bin"))
+    download(web.url("/a.bin"), target, expected=File("a.bin"))
+    assert target.read_bytes() == BODY

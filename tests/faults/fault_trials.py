@@ -1,146 +1,177 @@
-"""Run scenarios under faults: `python tests/faults/fault_trials.py FOLDER TRIALS [SCENARIO]...`; prints JSON lines.
+"""Run scenarios under faults: `python tests/faults/fault_trials.py FOLDER KILLS [SCENARIO]...`; prints JSON lines.
 
 One interpreter imports everything and forks a process for each trial, because starting Python costs more than most
-commands here. The parent never computes: libraries with threads must not be used before a fork.
-
-Faults: `event` kills the process before its n-th change of a file or folder, `moment` after some processor time,
-`full` makes every such change from the n-th on fail as on a full disk, `large` limits the size of files, and
-`read-only` makes all of them fail.
+commands here. The parent never computes: libraries with threads must not be used before a fork. What does not touch
+files (the pictures of a page, the options of the command) is computed once and kept. A few trials start Python anew.
 """
 
 from __future__ import annotations
 
-import errno
+import functools
 import hashlib
 import importlib
 import importlib.util
 import json
+import math
 import os
 import random
-import resource
+import select
 import shutil
 import signal
+import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-from fault_scenarios import BODY, SCENARIOS, Scenario
+import fault_injection
+from cache_scenarios import serve
+from fault_injection import EVENTS, QUIET, Fault
+from fault_scenario import Scenario
+from fault_scenarios import SCENARIOS
 
-CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-FAULTS = ("event", "event", "event", "moment", "moment", "full", "large", "read-only")
 NOTHING = "nothing"  # what is read where there is no result
-
-
-class Fault(NamedTuple):
-    """A kind of fault, and at which event, moment or size it happens."""
-
-    kind: str
-    place: float = 0
-
-
-QUIET = Fault("none")
+SECONDS = 600  # after which a process counts as hanging; background work may be frozen for a minute
+NOT_KEPT = ("ray", "vl_convert")  # they start threads when they are imported
+SIGNALS = {"SIGINT": (signal.SIGINT, 130), "SIGTERM": (signal.SIGTERM, 143)}
+OTHERS = {"full-from": 5, "full-bytes": 5, "disk": 3, "large": 2, "read-only": 2, "read-only mount": 1,
+          "SIGINT event": 4, "SIGINT moment": 3, "SIGTERM event": 4, "SIGTERM moment": 3, "pipe": 1, "cache disk": 1,
+          "shared": 2, "start": 1}  # fmt: skip
+"""Trials beside every 100 kills. `disk`, `read-only mount` and `cache disk` mount file systems, where that is allowed."""
+MOUNTS = ("disk", "read-only mount", "cache disk")
+DRAWN: dict[str, str] = {}  # pictures by their description
 
 
 class Outcome(NamedTuple):
-    """What a forked process returned: exit code or negative signal, its answer, events and processor seconds."""
+    """What a process returned: exit code or negative signal, its answer, events and processor seconds."""
 
     code: int
-    answer: object
-    events: int
-    seconds: float
+    answer: object = None
+    events: str = ""
+    seconds: float = 0.0
+
+    @property
+    def killed(self) -> bool:
+        """Whether SIGKILL ended it."""
+        return self.code == -signal.SIGKILL
 
 
-def install(fault: Fault, folder: Path, count: list[int]) -> None:
-    """Count changes below the folder in this process, and bring about the fault."""
-    root = str(folder)
-    if fault.kind == "large":
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(fault.place), resource.RLIM_INFINITY))
-    elif fault.kind == "moment":
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process at once, as SIGKILL does
-        signal.setitimer(signal.ITIMER_PROF, max(fault.place, 1e-3))
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open":
-            path, _, flags = arguments
-            if not isinstance(flags, int) or not flags & WRITING:
-                return
-        elif event in CHANGES:
-            path = arguments[0]
-        else:
-            return
-        if not isinstance(path, (str, bytes, os.PathLike)) or not str(folder / os.fsdecode(path)).startswith(root):
-            return
-        count[0] += 1
-        if fault.kind == "event" and count[0] == fault.place:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if fault.kind == "read-only" or (
-            fault.kind == "full" and count[0] >= fault.place and event not in ("os.remove", "os.rmdir")
-        ):
-            code = errno.EROFS if fault.kind == "read-only" else errno.ENOSPC
-            raise OSError(code, os.strerror(code))
-
-    sys.addaudithook(hook)
-
-
-def forked(work: Callable[[], object], folder: Path, fault: Fault = QUIET) -> Outcome:
-    """Call a function in a process of its own, in a folder, with a fault."""
+def begin(work: Callable[[], object], folder: Path, fault: Fault = QUIET) -> tuple[int, int]:
+    """Start a function in a process of its own, in a folder, with a fault; return its id and where it answers."""
     receive, send = os.pipe()
     sys.stdout.flush()
     pid = os.fork()
-    if pid == 0:
-        os.close(receive)
-        code = 70
+    if pid:
+        os.close(send)
+        return pid, receive
+    os.close(receive)
+    code, known = 70, len(DRAWN)
+    try:
+        os.chdir(folder)
+        os.environ["EVENHAND_CACHE"] = str(folder / "cache")
+        quiet = fault.kind in ("none", "large")  # a limit on the size of files also limits the log
+        log = os.open(os.devnull if quiet else f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        started = time.process_time()
+        fault_injection.arm(fault, folder)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")  # not what the parent opened
+        answer: object = None
         try:
-            os.chdir(folder)
-            os.environ["EVENHAND_CACHE"] = str(folder / "cache")
-            quiet = fault.kind in ("none", "large")  # a limit on the size of files also limits the log
-            log = os.open(os.devnull if quiet else f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            count = [0]
-            started = time.process_time()
-            install(fault, folder, count)
-            answer: object = None
-            try:
-                answer = work()
-                code = answer if type(answer) is int else 0
-            except BaseException as error:
-                answer, code = f"{type(error).__name__}: {error}", 71
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            report = [
-                answer,
-                count[0],
-                time.process_time() - started,
-                sorted(sys.modules) if fault.kind == "none" else [],
-            ]
-            os.write(send, json.dumps(report).encode() + b"\n")
-        finally:
-            os._exit(code if code < 128 else 1)
-    os.close(send)
-    with os.fdopen(receive, "rb") as stream:
-        text = stream.read()
+            answer = work()
+            code = answer if type(answer) is int else 0
+        except KeyboardInterrupt:  # after the command was done
+            code = 130 if fault.number == signal.SIGINT else 143
+        except BaseException as error:
+            answer, code = f"{type(error).__name__}: {error}", 71
+        fault_injection.disarm()
+        modules = sorted(sys.modules) if fault.kind in ("none", "count") else []
+        drawn = dict(list(DRAWN.items())[known:])
+        report = [answer, fault_injection.seen(), time.process_time() - started, modules, drawn]
+        with os.fdopen(send, "wb") as stream:
+            stream.write(json.dumps(report).encode())
+    finally:
+        os._exit(code)
+
+
+def end(pid: int, receive: int) -> Outcome:
+    """Wait for a process, and keep in this one what later processes need again."""
+    deadline, text = time.monotonic() + SECONDS, b""
+    with os.fdopen(receive, "rb", buffering=0) as stream:
+        while time.monotonic() < deadline:
+            if select.select([stream], [], [], 1)[0]:
+                part = stream.read(1 << 16)
+                if not part:
+                    break
+                text += part
+        else:
+            os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
+    if time.monotonic() >= deadline:
+        return Outcome(72, f"still running after {SECONDS} s")
     code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    answer, events, seconds, modules = json.loads(text) if text else (None, 0, 0.0, [])
-    for name in modules:  # later processes have them already
-        if name not in sys.modules and name.partition(".")[0] in (
-            "evenhand",
-            "polars",
-            "scipy",
-            "sklearn",
-            "rich",
-            "typer",
-        ):
+    answer, events, seconds, modules, drawn = json.loads(text) if text else (None, "", 0.0, [], {})
+    DRAWN.update(drawn)
+    for name in modules:
+        if name not in sys.modules and name.partition(".")[0] not in NOT_KEPT:
             try:
                 importlib.import_module(name)
             except Exception:
                 continue
     return Outcome(code, answer, events, seconds)
+
+
+def forked(work: Callable[[], object], folder: Path, fault: Fault = QUIET) -> Outcome:
+    """Call a function in a process of its own, in a folder, with a fault."""
+    return end(*begin(work, folder, fault))
+
+
+def started(scenario: Scenario, folder: Path, fault: Fault) -> Outcome:
+    """Run the command of a scenario in a new interpreter."""
+    variables = {**os.environ, "EVENHAND_CACHE": str(folder / "cache"), **fault_injection.environment(fault, folder)}
+    command = [sys.executable, "-m", "evenhand", *scenario.arguments]
+    with Path(f"{folder}.log").open("wb") as log:
+        done = subprocess.run(command, cwd=folder, env=variables, stdout=log, stderr=log, check=False)
+    return Outcome(done.returncode)
+
+
+def keep_what_is_not_written() -> None:
+    """Compute pictures, templates and the options of the command once for all processes."""
+    import typer.main
+
+    from evenhand.report import html
+    from evenhand.report.charts import style
+
+    draw = style._svg.__wrapped__
+
+    def drawn(document: str) -> str:
+        if document not in DRAWN:
+            DRAWN[document] = draw(document)
+        return DRAWN[document]
+
+    style._svg = drawn  # type: ignore[assignment]
+    typer.main.get_command = functools.cache(typer.main.get_command)  # type: ignore[assignment]
+    html.page_environment = functools.cache(html.page_environment)
+    from evenhand.cli.app import app
+
+    typer.main.get_command(app)
+    html.page_environment().filters.update(
+        dict.fromkeys(("number", "interval", "p_value", "words", "mark", "anchor"), str)
+    )
+    for name in html.page_environment().list_templates():
+        html.page_environment().get_template(name)
+    from evenhand import concept, data, measures, mitigations
+    from evenhand import registry as plug_ins
+    from evenhand.models.vectors import formats
+
+    plug_ins.entry_points = functools.cache(plug_ins.entry_points)  # type: ignore[assignment]
+    data.catalog()
+    concept("gender")
+    formats.format_for_writing(Path("name.vec"))
+    for registry in (measures, mitigations):
+        registry.ids()
 
 
 def visible(folder: Path) -> dict[str, str]:
@@ -165,75 +196,172 @@ def read(scenario: Scenario, folder: Path) -> object:
         except (InputMissingError, FileNotFoundError, FetchError):
             return NOTHING
 
-    outcome = forked(work, folder)
-    return outcome.answer
+    return forked(work, folder).answer
 
 
-def trials(scenario: Scenario, folder: Path, number: int, seed: int) -> dict[str, object]:
-    """Run a scenario undisturbed, then under faults; return counts and problems."""
-    for module in ("evenhand.cli", "evenhand.audit", *scenario.modules):
-        importlib.import_module(module)
-    template, whole = folder / "template", folder / "whole"
-    template.mkdir(parents=True)
-    prepared = forked(lambda: scenario.prepare(template), template)
-    if prepared.code:
-        return {"scenario": scenario.name, "problems": [f"prepare: {prepared.answer}"]}
-    shutil.copytree(template, whole)
-    undisturbed = forked(lambda: scenario.run(whole), whole, Fault("count"))
-    old, new = read(scenario, template), read(scenario, whole)
-    problems = [] if undisturbed.code == 0 else [f"undisturbed: exit {undisturbed.code}, {_log(whole)}"]
-    if isinstance(new, str) or (scenario.kept and isinstance(old, str)):
-        problems.append(f"read: before {old}, after {new}")
-    choose, done = random.Random(f"{scenario.name} {seed}"), dict.fromkeys(FAULTS, 0)
-    for trial in range(number if not problems else 0):
-        kind = FAULTS[trial % len(FAULTS)]
-        place = {
-            "event": 1 + choose.randrange(max(undisturbed.events, 1)),
-            "full": 1 + choose.randrange(max(undisturbed.events, 1)),
-            "moment": choose.random() * undisturbed.seconds,
-            "large": choose.choice((0, 1, 100, 1000, 5000)),
-            "read-only": 0,
-        }[kind]
-        done[kind] += 1
-        problem = one_trial(scenario, folder / str(trial), template, Fault(kind, place), old, new, visible(whole))
-        if problem:
-            problems.append(f"{kind} {place}: {problem}")
-    return {"scenario": scenario.name, "trials": done, "events": undisturbed.events, "problems": problems}
+class Trials:
+    """A scenario, its undisturbed result, and what was found in its trials."""
+
+    def __init__(self, scenario: Scenario, folder: Path, *, mounts: bool, seed: int) -> None:
+        for module in ("evenhand.cli", "evenhand.audit", *scenario.modules):
+            importlib.import_module(module)
+        if scenario.warm:
+            scenario.warm()
+        self.scenario, self.folder, self.mounts = scenario, folder, mounts
+        self.template, whole = folder / "template", folder / "whole"
+        self.choose = random.Random(f"{scenario.name} {seed}")
+        self.template.mkdir(parents=True)
+        self.done: Counter[str] = Counter()
+        self.killed: Counter[str] = Counter()
+        self.problems: list[str] = []
+        prepared = forked(lambda: scenario.prepare(self.template), self.template)
+        shutil.copytree(self.template, whole, symlinks=True)
+        self.undisturbed = forked(lambda: scenario.run(whole), whole, Fault("count"))
+        self.old, self.new, self.files = read(scenario, self.template), read(scenario, whole), visible(whole)
+        if prepared.code or self.undisturbed.code:
+            self.problems.append(f"undisturbed: {prepared.answer}, {self.undisturbed.answer} {_log(whole)}")
+        elif isinstance(self.new, str) or isinstance(self.old, str) == scenario.kept:
+            self.problems.append(f"read: before {self.old}, after {self.new}")
+        elif self.old == self.new and not scenario.repeats:
+            self.problems.append("the command changes nothing")
+        self.bytes = _size(whole) - _size(self.template) + (1 << 16)
+
+    def faults(self, kills: int) -> list[tuple[str, Fault]]:
+        """Return the faults of all trials: each event if there are few, and random moments."""
+        events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.undisturbed.seconds
+        at_events = [("kill", Fault(kind, place)) for place in events for kind in ("kill-before", "kill-after")]
+        self.choose.shuffle(at_events)
+        chosen = at_events[: math.ceil(0.7 * kills)]
+        chosen += [("kill", Fault("moment", self.choose.random() * seconds)) for _ in range(kills - len(chosen))]
+        for name, number in OTHERS.items():
+            if (
+                (name in MOUNTS and not self.mounts)
+                or (name == "start" and not self.scenario.arguments)
+                or (name.startswith("SIG") and not self.scenario.catches_signals)
+            ):
+                continue
+            for _ in range(math.ceil(number * kills / 100)):
+                chosen.append((name, self._other(name, self.choose.choice(events), self.choose.random() * seconds)))
+        return chosen
+
+    def _other(self, name: str, event: int, moment: float) -> Fault:
+        if name.startswith("SIG"):
+            number, at = SIGNALS[name.split()[0]][0], name.split()[1]
+            return Fault("signal", event, number) if at == "event" else Fault("moment", moment, number)
+        return {
+            "full-from": Fault("full-from", event),
+            "full-bytes": Fault("full-bytes", self.choose.randrange(self.bytes)),
+            "disk": Fault("count", 4096 * self.choose.randrange(math.ceil(self.bytes / 4096))),
+            "large": Fault("large", self.choose.choice((0, 1, 100, 1000, 5000))),
+            "read-only": Fault("read-only", self.choose.choice((0, 13))),
+            "pipe": Fault("pipe"),
+            "start": Fault(self.choose.choice(("kill-before", "kill-after")), event),
+        }.get(name, Fault("count"))
+
+    def run(self, kills: int) -> dict[str, object]:
+        """Run all trials; return counts and problems."""
+        for number, (name, fault) in enumerate(self.faults(kills) if not self.problems else ()):
+            folder = self.folder / str(number)
+            problem = self.one(name, fault, folder)
+            self.done[name] += 1
+            if problem:
+                self.problems.append(f"{name}, {fault.kind} {fault.place}: {problem}")
+            else:
+                shutil.rmtree(folder)
+        events = Counter(EVENTS[letter] for letter in self.undisturbed.events)
+        return {"scenario": self.scenario.name, "trials": dict(self.done), "killed": dict(self.killed),
+                "events": dict(events), "problems": self.problems}  # fmt: skip
+
+    def one(self, name: str, fault: Fault, folder: Path) -> str:
+        """Run once under a fault, look at what is there, run again; return the first problem or an empty text."""
+        scenario = self.scenario
+        mounted = self._set_up(name, fault, folder)
+        try:
+            if name == "shared":
+                running = [begin(lambda: scenario.run(folder), folder, fault) for _ in range(3)]
+                codes = [end(*process).code for process in running]
+                outcome = Outcome(max(codes))
+            elif name == "start":
+                outcome = started(scenario, folder, fault)
+            else:
+                outcome = forked(lambda: scenario.run(folder), folder, fault)
+            if name == "disk":
+                fault_injection.mount("-o", "remount,size=1g", str(folder))
+            elif mounted:
+                fault_injection.unmount(mounted)
+                mounted = None
+            return self._wrong(name, outcome, folder) or self._wrong_again(folder)
+        finally:
+            if mounted:
+                fault_injection.unmount(mounted)
+
+    def _set_up(self, name: str, fault: Fault, folder: Path) -> Path | None:
+        """Copy inputs and earlier result into the folder of a trial; return what was mounted."""
+        if name == "disk":
+            folder.mkdir()
+            room = 4096 * sum(1 + path.lstat().st_size // 4096 for path in self.template.rglob("*"))
+            fault_injection.mount("-t", "tmpfs", "-o", f"size={room + int(fault.place) + 8192}", "none", str(folder))
+        shutil.copytree(self.template, folder, symlinks=True, dirs_exist_ok=True)
+        if name == "read-only mount":
+            fault_injection.mount("--bind", str(folder), str(folder))
+            fault_injection.mount("-o", "remount,ro,bind", str(folder))
+        elif name == "cache disk":
+            (folder / "cache").mkdir(exist_ok=True)
+            fault_injection.mount("-t", "tmpfs", "-o", "size=4k", "none", str(folder / "cache"))
+            (folder / "cache" / "filled").write_bytes(bytes(4096))
+            return folder / "cache"
+        return folder if name in MOUNTS else None
+
+    def _wrong(self, name: str, outcome: Outcome, folder: Path) -> str:
+        """Return what is wrong after a fault."""
+        scenario, code = self.scenario, outcome.code
+        done = code == 0
+        allowed = {0, 1, 4}
+        if (
+            name == "pipe"
+            or (name == "cache disk" and not scenario.keeps_in_cache)
+            or (name == "shared" and scenario.shares)
+        ):
+            allowed = {0}
+        elif name.startswith("SIG"):
+            allowed = {0, SIGNALS[name.split()[0]][1]}
+        elif scenario.ignores_errors:
+            allowed = {0}
+        if not outcome.killed and code not in allowed:
+            return f"exit {code}: {outcome.answer} {_log(folder)}"
+        if not outcome.killed and "Traceback" in _log(folder) and "Exception ignored in" not in _log(folder):
+            return f"exit {code}: {_log(folder)}"
+        seen = read(scenario, folder)
+        if seen not in ([self.new] if done else [self.old if scenario.kept else NOTHING, self.new]):
+            return f"after exit {code} the result is {str(seen)[:300]} {_log(folder)}"
+        if outcome.killed:
+            self.killed["after" if seen == self.new and seen != self.old else "before"] += 1
+        elif name not in ("read-only", "shared") and (left := _partials(folder)):
+            return f"exit {code} left {left}"
+        return ""
+
+    def _wrong_again(self, folder: Path) -> str:
+        """Return what is wrong after the same command was run again, undisturbed."""
+        again = forked(lambda: self.scenario.run(folder), folder, Fault("count"))
+        if again.code and not (self.scenario.refuses_again and read(self.scenario, folder) == self.new):
+            return f"the second run: exit {again.code}: {again.answer} {_log(folder)}"
+        if (last := read(self.scenario, folder)) != self.new:
+            return f"the second run gives {str(last)[:300]}"
+        now = visible(folder)
+        if now.keys() != self.files.keys():
+            return f"other files: {sorted(now.keys() ^ self.files.keys())}"
+        if self.scenario.same_bytes and now != self.files:
+            return f"other bytes: {[name for name in now if now[name] != self.files[name]]}"
+        return ""
 
 
-def one_trial(
-    scenario: Scenario, folder: Path, template: Path, fault: Fault, old: object, new: object, files: dict[str, str]
-) -> str:
-    """Run once under a fault, look at what is there, run again; return the first problem or an empty text."""
-    shutil.copytree(template, folder)
-    outcome = forked(lambda: scenario.run(folder), folder, fault)
-    killed = outcome.code in (-signal.SIGKILL, -signal.SIGPROF)
-    if not killed and outcome.code not in ((0,) if scenario.ignores_errors else (0, 1, 4)):
-        return f"exit {outcome.code}: {outcome.answer} {_log(folder)}"
-    seen = read(scenario, folder)
-    allowed = [old, new] if scenario.kept else [NOTHING, new]
-    if outcome.code == 0 and not killed:
-        allowed = [new]
-    if seen not in allowed:
-        return f"after exit {outcome.code} the result is {str(seen)[:300]}"
-    if (
-        not killed
-        and (left := [path.name for path in folder.rglob("*.partial") if "cache" not in str(path)])
-        and fault.kind != "read-only"
-    ):
-        return f"exit {outcome.code} left {left}"
-    again = forked(lambda: scenario.run(folder), folder, Fault("count"))
-    if again.code:
-        return f"the second run: exit {again.code}: {again.answer} {_log(folder)}"
-    if (last := read(scenario, folder)) != new:
-        return f"the second run gives {str(last)[:300]}"
-    now = visible(folder)
-    if now.keys() != files.keys():
-        return f"other files: {sorted(now.keys() ^ files.keys())}"
-    if scenario.same_bytes and now != files:
-        return f"other bytes: {[name for name in now if now[name] != files[name]]}"
-    shutil.rmtree(folder)
-    return ""
+def _partials(folder: Path) -> list[str]:
+    paths = [path.relative_to(folder) for path in folder.rglob("*.partial")]
+    return [str(path) for path in paths if path.parts[0] != "cache"]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
 def _log(folder: Path) -> str:
@@ -241,53 +369,28 @@ def _log(folder: Path) -> str:
     return path.read_text(errors="replace")[-600:] if path.exists() else ""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Answers with the same bytes, also from the middle on."""
-
-    def do_GET(self) -> None:
-        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
-        self.send_response(206 if start else 200)
-        self.send_header("ETag", '"v1"')
-        self.send_header("Content-Length", str(len(BODY) - start))
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
-        self.end_headers()
-        try:
-            self.wfile.write(BODY[start:])
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-def serve() -> int:
-    """Start a web server in a process of its own; return its id."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    os.environ["FAULT_SERVER"] = f"http://127.0.0.1:{server.server_port}/set.txt"
-    pid = os.fork()
-    if pid == 0:
-        server.serve_forever()
-    server.server_close()
-    return pid
-
-
 def main() -> None:
     """Run the named scenarios, or all."""
-    folder, number, names = Path(sys.argv[1]).resolve(), int(sys.argv[2]), sys.argv[3:] or list(SCENARIOS)
-    os.environ["EVENHAND_OFFLINE"] = "1"
+    folder, kills, names = Path(sys.argv[1]).resolve(), int(sys.argv[2]), sys.argv[3:] or list(SCENARIOS)
+    if "FAULT_LIBRARY" not in os.environ:
+        folder.mkdir(parents=True, exist_ok=True)
+        library = str(fault_injection.compile_library(folder))
+        more = {"FAULT_LIBRARY": library, "LD_PRELOAD": library, "EVENHAND_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **more})
+    mounts = fault_injection.own_mounts()
     server = serve()
+    keep_what_is_not_written()
     try:
         for name in names:
-            scenario = SCENARIOS[name]
-            if scenario.needs and importlib.util.find_spec(scenario.needs) is None:
-                result: dict[str, object] = {
-                    "scenario": name,
-                    "skipped": f"{scenario.needs} is not installed",
-                    "problems": [],
-                }
+            scenario, begun = SCENARIOS[name], time.monotonic()
+            if missing := [package for package in scenario.needs if importlib.util.find_spec(package) is None]:
+                result: dict[str, object] = {"scenario": name, "skipped": f"{missing} not installed", "problems": []}
             else:
-                result = trials(scenario, folder / name, number, int(os.environ.get("FAULT_SEED", "0")))
+                seed = int(os.environ.get("FAULT_SEED", "0"))
+                result = Trials(scenario, folder / name, mounts=mounts, seed=seed).run(kills)
+                result["seconds"] = round(time.monotonic() - begun)
+                if not result["problems"]:
+                    shutil.rmtree(folder / name)
             sys.stdout.write(json.dumps(result) + "\n")
             sys.stdout.flush()
     finally:

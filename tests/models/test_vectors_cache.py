@@ -268,7 +268,7 @@ def test_a_load_while_the_entry_is_being_written_does_not_parse_or_wait(
 
 def test_old_leftovers_in_the_cache_are_removed(path: Path, own_cache: Path) -> None:
     (own_cache / "vectors").mkdir()
-    old, recent = (own_cache / "vectors" / f".{name}.0123.partial" for name in ("a", "b"))
+    old, recent = (own_cache / "vectors" / f".{name}.0123456789ab.partial" for name in ("a", "b"))
     for file in (old, recent):
         file.write_bytes(b"half")
     os.utime(old, (LONG_AGO, LONG_AGO))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from evenhand import Vectors
+from evenhand.errors import OutputError
 from evenhand.models.vectors import saving
 
 SIZE, DIM = 20_000, 50
@@ -188,7 +189,7 @@ def test_a_second_save_completes_the_interrupted_one_first(
 
 
 def test_old_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
-    old, recent, other = (tmp_path / f".{name}.0123.partial" for name in ("x.npy", "x.npy.1", "y.npy"))
+    old, recent, other = (tmp_path / f".{name}.0123456789ab.partial" for name in ("x.npy", "x.npy.1", "y.npy"))
     for folder in (old, recent, other):
         folder.mkdir()
         (folder / "x.npy").write_bytes(b"half")
@@ -198,3 +199,18 @@ def test_old_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
     assert not old.exists()
     assert recent.exists()
     assert other.exists()
+
+
+def test_a_matrix_that_does_not_fit_on_the_disk_is_an_error(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")  # limits the size of files as a full disk does
+    few = OLD.head(10)
+    few.save(tmp_path / "x.npy")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"x\.npy: could not be written"):
+            OLD.head(8).save(tmp_path / "x.npy")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert Vectors.load(tmp_path / "x.npy") == few

@@ -174,4 +174,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
-    app()
+    try:
+        app()
+    except SystemExit as stop:  # typer takes an interruption outside of a verb for Ctrl-C
+        if _is_terminated and stop.code == INTERRUPTED:
+            raise SystemExit(TERMINATED) from None
+        raise

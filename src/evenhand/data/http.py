@@ -84,6 +84,8 @@ def _fill(partial: Path, address: str, *, expected: File, timeout: float, progre
         if expected.size and total is not None and total != expected.size:
             discard(partial)
             raise FetchError(f"the server offers {total:,} bytes, expected {expected.size:,}")
+        if not start:
+            discard(partial)  # before its tag is replaced: the parts of two versions must not be joined later
         _note_tag(response.headers, partial)
         _receive(response, partial, start=start, total=total, progress=progress)
 

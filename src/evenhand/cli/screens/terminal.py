@@ -15,7 +15,7 @@ import typer
 from evenhand.printable import escape_markup, printable
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from evenhand.audit import Audit
     from evenhand.progress import Progress
@@ -30,11 +30,20 @@ def show_json(document: Any) -> None:
 
 def show(*parts: RenderableType) -> None:
     """Write rich text and tables to stdout."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = _stdout_console()
     for part in parts:
         console.print(part)
+
+
+def _stdout_console() -> Console:
+    from rich.console import Console
+
+    class StdoutConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would exit with 1, but a reader that goes away, as `| head` does, is no failure of the command.
+            raise BrokenPipeError
+
+    return StdoutConsole(highlight=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -42,10 +51,9 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
     Cells break between words only.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = _stdout_console()
     lines = [tuple(columns), *(tuple(row) for row in rows)]
     least = [max((len(word) for line in lines for word in line[i].split()), default=0) for i in range(len(columns))]
     most = [max(len(line[i]) for line in lines) for i in range(len(columns))]

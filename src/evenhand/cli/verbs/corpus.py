@@ -105,12 +105,12 @@ def bias(
     ):
         result = score_corpus(source, options, engine=opened, progress=bar)
     note_skipped(result.read_log)
+    if out:  # before the output, whose reader may go away
+        _write_record(files, result, options, out)
     if as_json:
         show_json(result.to_dict())
     else:
         show_bias(result, top, least, cast("Order", order))
-    if out:
-        _write_record(files, result, options, out)
 
 
 def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path) -> None:

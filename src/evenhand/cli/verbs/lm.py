@@ -209,14 +209,14 @@ def measure(
         contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
         write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
         note(f"page: {html}")
+    if out:  # before the output, whose reader may go away
+        _write_record(model, comparisons, pairs, seed, out)
     if as_json:
         records = {name: c.to_dict(points=not name.endswith(CEILING)) for name, c in comparisons.items()}
         show_json({"model": model, "training": training, "perplexity": perplexity, **records, "seed": seed})
     else:
         _show(comparisons, perplexity)
         note(f"seed {seed}")
-    if out:
-        _write_record(model, comparisons, pairs, seed, out)
 
 
 def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, seed: int, out: Path) -> None:

@@ -130,6 +130,8 @@ def probe(
         subjects = [open_one(some, max_record=max_record * MEGABYTE) for some in addresses]
         results = [_run(where, subject, asked, options) for subject in subjects]
     comparison = compare_results(*results) if compare else None
+    if out:  # before the output, whose reader may go away
+        _write_record(subjects, results, asked, sample, seed, out)
     if as_json:
         difference = comparison.to_dict() if comparison else {}
         compared = {"compared": difference["after"], "differences": difference["differences"]} if comparison else {}
@@ -139,8 +141,6 @@ def probe(
     for subject in subjects:
         if subject.ensemble.note:
             note(f"note: {subject.ensemble.note}")
-    if out:
-        _write_record(subjects, results, asked, sample, seed, out)
     note(f"seed {seed}")
 
 

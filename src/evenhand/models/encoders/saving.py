@@ -87,13 +87,12 @@ def save_changed(
     """
     check_target(folder, transformer.source)
     changed, saved, kept = _fold_all(transformer, changes, folder, decoder=decoder, hook=hook)
-    with output_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        sweep_partials(folder.parent, folder)
-        partial = folder.with_name(partial_name(folder))
-        partial.mkdir()
-    try:
+    partial = folder.with_name(partial_name(folder))
+    try:  # also around its creation, during which Ctrl-C may arrive
         with output_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            sweep_partials(folder.parent, folder)
+            partial.mkdir()
             inner = partial / _inner(transformer.source)
             _copy_other_files(transformer.source, partial)
             _write_model(changed, inner)

@@ -59,13 +59,13 @@ def _staging(path: Path) -> Iterator[Path]:
     """Yield the file name inside a hidden folder beside the target; move its files into place on success."""
     target = Path(os.path.realpath(path))  # a link is kept
     folder = target.with_name(partial_name(target))
-    with output_errors(path):
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        folder.mkdir(parents=True)
-        sweep_partials(target.parent, target)
-        complete_interrupted(path)
-    try:
+    try:  # also around its creation, during which Ctrl-C may arrive
+        with output_errors(path):
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            folder.mkdir(parents=True)
+            sweep_partials(target.parent, target)
+            complete_interrupted(path)
         yield folder / path.name
         with output_errors(path):
             _publish(folder / path.name, target, path.parent)

@@ -6,6 +6,7 @@ import math
 import tokenize
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import numpy as np
@@ -107,7 +108,10 @@ def write(vectors: Vectors, path: Path) -> None:
     with writing(vocabulary) as out:
         out.write(raw)
     with writing(path) as out:
-        np.lib.format.write_array(out, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
+        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so that a
+        # full disk would leave half a matrix.
+        stream = SimpleNamespace(write=out.write)
+        np.lib.format.write_array(stream, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Parsed:
