@@ -124,6 +124,14 @@ class PartClock:
             if self._inner:
                 self._inner[-1] += taken
 
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, or method, with its calls on the account of a part."""
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return self.call(part, function, *arguments, **named)
+
+        return call
+
     def iterate(self, part: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Iterate over what a function returns, each step on the account of a part."""
         items, end = iter(function(*arguments, **named)), object()
@@ -152,11 +160,7 @@ def parts_of(path: str, how: str, repeats: int = 8) -> None:
         ("windows", windows.Decay, "feed"),
         ("sums", accumulators.Sums, "add"),
     ):
-
-        def timed(*given: Any, _part: str = part, _function: Any = getattr(owner, name), **named: Any) -> Any:
-            return clock.call(_part, _function, *given, **named)
-
-        setattr(owner, name, timed)
+        setattr(owner, name, clock.timed(part, getattr(owner, name)))
     count.cut = partial(clock.iterate, "read", count.cut)
     count.blocks = partial(clock.iterate, "hits", count.blocks)
     least: dict[str, float] = {}

@@ -4,7 +4,7 @@ The ids are those of `vocabulary.ids(tokeniser(piece))`, which is computed only 
 nearly all of a text repeats a few thousand words.
 
 A token of English text (5.3 bytes) takes about 75 ns on one core of an EPYC 7003 in a warm process with a window of 10
-(`benchmarks/corpus.py --parts`): reading and decoding 8, encoding 5, finding runs 9, their keys 12, looking these up 13,
+(`benchmarks/corpus.py --parts`): reading and decoding 8, encoding 5, finding runs 9, their keys 12, looking them up 13,
 new words 10 (33,000 words in 8 million tokens: 2.5 microseconds for each), windows and hits 8, sums 4, the rest 5.
 The text has to be looked up with some 40 array operations, each of which takes 0.3 to 5 ns for its pass over the
 tokens, so that the number of passes sets the time.
