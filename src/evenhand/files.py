@@ -300,11 +300,19 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except EvenhandError:
         raise
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not _is_failed_write(error):
+            raise
+        why = error.strerror or error if isinstance(error, OSError) else error
         raise OutputError(
-            f"{path}: could not be written ({error.strerror or error})",
+            f"{path}: could not be written ({why})",
             hint="check the folder, its permissions and the free space; the previous content is unchanged",
         ) from error
+
+
+def _is_failed_write(error: Exception) -> bool:
+    """Return True for what safetensors raises in place of an `OSError` when a disk is full."""
+    return type(error).__name__ == "SafetensorError" and str(error).startswith("Error while serializing: I/O error")
 
 
 def require_folder(path: Path) -> None:
