@@ -254,13 +254,28 @@ def replacing(path: Path) -> Iterator[Path]:
             keep_mode(target, partial)
             partial.replace(target)
     finally:
+        remove_partial(partial)
+
+
+def remove_partial(partial: Path) -> None:
+    """Remove a temporary file or folder, also when a signal arrives meanwhile.
+
+    What cannot be removed is left: the reason, such as a read-only disk, prevented the writing too, and that error
+    says more.
+    """
+    try:
         _remove(partial)
+    except KeyboardInterrupt:
+        _remove(partial)
+        raise
 
 
-def _remove(partial: Path) -> None:
-    # What prevents the removal, such as a read-only disk, also prevented the writing, which raised the better error.
-    with contextlib.suppress(OSError):
-        partial.unlink(missing_ok=True)
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 @functools.lru_cache(maxsize=64)
@@ -276,10 +291,7 @@ def sweep_partials(folder: Path, target: Path | None = None) -> None:
     with contextlib.suppress(OSError):
         for leftover in folder.glob(pattern):
             if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
-                if leftover.is_dir() and not leftover.is_symlink():
-                    shutil.rmtree(leftover, ignore_errors=True)
-                else:
-                    leftover.unlink(missing_ok=True)
+                _remove(leftover)
 
 
 def partial_name(path: Path) -> str:
