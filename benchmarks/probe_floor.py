@@ -1,8 +1,8 @@
 """The arithmetic of the factorised evaluation of a probe, and the rate at which this machine multiplies matrices.
 
 The floor that benchmarks/probes.py prints is the one divided by the other. It counts the products that no exact
-rearrangement avoids: what depends on a phrase and both subjects, on a phrase and one subject, and on a distinct prefix or
-suffix of a sentence. Additions, maxima, exponentials and the products of words (a few hundred rows) are left out.
+rearrangement avoids: what depends on a phrase and both subjects, on a phrase and one subject, and on a distinct prefix
+or suffix of a sentence. Additions, maxima, exponentials and the products of words (a few hundred rows) are left out.
 """
 
 import time

@@ -1,14 +1,16 @@
 """The whole gender probe through both models over word vectors: factorised against a torch loop over the pairs.
 
-    python benchmarks/probes.py [--pairs 60000] [--models decomposable bilstm] [--device cpu|cuda]
+    python benchmarks/probes.py [--pairs 60000] [--models decomposable bilstm] [--verbs N] [--repeats 3]
+                                [--device cpu|cuda]
 
 On a processor, in one run with the same weights: all 1,936,512 pairs by the factorised evaluators (decomposable
 attention over numpy and over torch, the BiLSTM over torch), and a well-batched torch loop (benchmarks/probe_loops.py)
 over --pairs of them, every so many-th pair; the loop's time is scaled up to all pairs, which its constant rate allows.
 Wall time and processor time, the largest difference of any probability on the loop's pairs, and the peak memory before
-torch is loaded. The floor is the arithmetic of the factorised evaluation at the rate of matrix products, which is measured
-before and after each evaluation (benchmarks/probe_floor.py); the share is the floor divided by the time. On a GPU: the same evaluators, after a warm-up, median of three, against the plain forward pass there.
-Weights are random: times do not depend on them. Prints one JSON line.
+torch is loaded. The evaluation is repeated, and the median counts. The floor is its arithmetic at the rate of matrix
+products, which is measured before and after each repeat (benchmarks/probe_floor.py). On a GPU: the same evaluators,
+after a warm-up, against the plain forward pass there. Weights are random: times do not depend on them. Prints one JSON
+line.
 """
 
 import argparse
@@ -18,7 +20,8 @@ import platform
 import resource
 import statistics
 import time
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +34,6 @@ from evenhand.words.probes import Points, Probe, probe
 from probe_floor import flops, product_rate
 
 MODELS = ("decomposable", "bilstm")
-REPEATS = 3
 HIDDEN = 200
 
 
@@ -55,51 +57,77 @@ def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
     return DecomposableAttention(Weights.random(vectors.dim, HIDDEN), vectors, backend_name=backend)
 
 
-def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[str, Any]:
+def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points, repeats: int) -> dict[str, Any]:
     """One model: ours over all pairs, the loop over some."""
-    ours: dict[str, tuple[np.ndarray, float, float]] = {}
+    ours: dict[str, Timed] = {}
     peak: dict[str, int] = {}
-    rates: dict[str, float] = {}
     for backend in ("numpy", "torch") if kind == "decomposable" else ("torch",):
         model = model_over(backend, vectors, kind)
-        before = product_rate(HIDDEN)
-        wall, processor = time.perf_counter(), time.process_time()
-        found = factorised(model, asked)
-        ours[backend] = found, time.perf_counter() - wall, time.process_time() - processor
-        rates[backend] = max(before, product_rate(HIDDEN))
+        ours[backend] = timed_evaluations(model, asked, repeats)
         peak[backend] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    needed = flops(model, asked)
-    floor = {name: sum(needed.values()) / rate for name, rate in rates.items()}
     from probe_loops import timed_loop  # here, because the memory of numpy alone is measured before torch is loaded
 
     reference, loop = timed_loop(model, asked, points)
     return {
         "loop": loop,
-        "seconds": {name: round(wall, 2) for name, (_, wall, _) in ours.items()},
-        "processor_seconds": {name: round(used, 2) for name, (_, _, used) in ours.items()},
-        "ratio": {name: round(loop["seconds_for_all"] / wall, 1) for name, (_, wall, _) in ours.items()},
+        "seconds": {name: round(timed.seconds, 2) for name, timed in ours.items()},
+        "seconds_each": {name: [round(value, 2) for value in timed.walls] for name, timed in ours.items()},
+        "processor_seconds": {name: round(timed.processor, 2) for name, timed in ours.items()},
+        "ratio": {name: round(loop["seconds_for_all"] / timed.seconds, 1) for name, timed in ours.items()},
         "processor_ratio": {
-            name: round(loop["processor_seconds_for_all"] / used, 1) for name, (_, _, used) in ours.items()
+            name: round(loop["processor_seconds_for_all"] / timed.processor, 1) for name, timed in ours.items()
         },
         "largest_difference": {
-            name: float(np.abs(found[tuple(points)] - reference).max()) for name, (found, _, _) in ours.items()
+            name: float(np.abs(timed.found[tuple(points)] - reference).max()) for name, timed in ours.items()
         },
         "peak_mb_so_far": peak,
-        "gflop": {name: round(count / 1e9, 1) for name, count in needed.items()},
-        "gflop_per_s_of_products": {name: round(rate / 1e9, 1) for name, rate in rates.items()},
-        "floor_seconds": {name: round(seconds, 2) for name, seconds in floor.items()},
-        "times_the_floor": {name: round(wall / floor[name], 2) for name, (_, wall, _) in ours.items()},
-        "share_of_the_limit": {name: round(floor[name] / wall, 2) for name, (_, wall, _) in ours.items()},
+        "floor": {name: timed.floor for name, timed in ours.items()},
     }
 
 
-def on_gpu(kind: str, vectors: Vectors, asked: Probe, points: Points) -> dict[str, Any]:
+class Timed(NamedTuple):
+    """Repeated evaluations: all probabilities, times, and the floor."""
+
+    found: np.ndarray
+    walls: list[float]
+    processor: float
+    floor: dict[str, Any]
+
+    @property
+    def seconds(self) -> float:
+        """The median wall time."""
+        return statistics.median(self.walls)
+
+
+def timed_evaluations(model: Any, asked: Probe, repeats: int) -> Timed:
+    """All pairs, several times, with the rate of products before and after each."""
+    from probe_floor import flops, product_rate  # here, because it is not part of what others time
+
+    walls, used, rates = [], [], [product_rate(HIDDEN)]
+    for _ in range(repeats):
+        wall, processor = time.perf_counter(), time.process_time()
+        found = factorised(model, asked)
+        walls.append(time.perf_counter() - wall)
+        used.append(time.process_time() - processor)
+        rates.append(product_rate(HIDDEN))
+    needed = flops(model, asked)
+    floors = [2 * sum(needed.values()) / (one + other) for one, other in pairwise(rates)]
+    floor = {
+        "gflop": {name: round(count / 1e9, 1) for name, count in needed.items()},
+        "gflop_per_s_of_products": [round(rate / 1e9) for rate in rates],
+        "seconds": round(statistics.median(floors), 2),
+        "times_the_floor": [round(wall / floor, 2) for wall, floor in zip(walls, floors, strict=True)],
+    }
+    return Timed(found, walls, statistics.median(used), floor)
+
+
+def on_gpu(kind: str, vectors: Vectors, asked: Probe, points: Points, repeats: int) -> dict[str, Any]:
     """One model: ours over all pairs, and the plain forward pass on the GPU and on the processor over some."""
     import torch
 
     model = model_over("torch:cuda", vectors, kind)
     seconds = []
-    for _ in range(REPEATS + 1):
+    for _ in range(repeats + 1):
         torch.cuda.synchronize()
         start = time.perf_counter()
         found = factorised(model, asked)
@@ -135,13 +163,17 @@ def main() -> None:
     """Time what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=60_000, help="how many pairs the loop is timed on")
+    parser.add_argument("--verbs", type=int, help="ask with the first verbs of the probe only")
+    parser.add_argument("--repeats", type=int, default=3, help="how often all pairs are evaluated")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     asking = parser.parse_args()
     vectors, asked = Vectors.default(), probe("gender-occupation")
+    if asking.verbs:
+        asked = asked.restrict(verb=list(asked.templates[0].fillers["verb"].words)[: asking.verbs])
     points = evenly(asked, min(asking.pairs, asked.n_pairs))
     timed = on_gpu if asking.device == "cuda" else on_processor
-    found = {kind: timed(kind, vectors, asked, points) for kind in asking.models}
+    found = {kind: timed(kind, vectors, asked, points, asking.repeats) for kind in asking.models}
     print(json.dumps({"pairs": asked.n_pairs, "device": asking.device, **found, **machine(asking.device)}))
 
 

@@ -4,7 +4,7 @@
 
 FILE is a module of benchmarks/operations. It runs in the environment of the tool that is timed, which may lack
 everything but the standard library and numpy. The line FIRST marks the first result, up to which a user waits. With
-several folders, the operation is timed on each in turn, N times: the table of growth.
+several folders, the operation is timed on each in turn, at most N times: the table of growth.
 """
 
 import argparse
@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+
+LONG = 15.0  # seconds of growth after which nothing is repeated
 
 
 def peak_mib() -> float:
@@ -72,7 +75,8 @@ def main() -> None:
     else:
         setup(given.folders[0])()  # imports and first calls are not part of the growth
         seconds: list[list[float]] = []
-        for _ in range(given.times):
+        started = time.perf_counter()
+        while len(seconds) < given.times and (not seconds or time.perf_counter() - started < LONG):
             seconds.append([])
             for folder in given.folders:
                 call = setup(folder)

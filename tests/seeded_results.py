@@ -30,7 +30,7 @@ PARAMS: dict[str, dict[str, object]] = {
     "leace": {"per_class": 100, "neutral": 40},
     "ran": {"steps": 5},
     "rlace": {"steps": 25},
-    "hsr": {},
+    "misp": {"lists": "groups"},
 }
 COSTLY_METHODS = ("gp", "double-hard", "ran", "rlace", "hsr", "inlp")
 FEW_MEASURES = ("weat", "ripa", "ect", "generalised-weat")

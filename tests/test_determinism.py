@@ -45,7 +45,7 @@ def differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
 
 def test_seeded_functions_agree_between_processes() -> None:
     first, second = results(QUICK), in_another_process("4242", QUICK)  # this process has a random hash seed
-    assert len(first) > 40
+    assert len(first) > 30
     assert differing(first, second) == []
 
 

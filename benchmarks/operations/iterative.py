@@ -165,7 +165,7 @@ OPERATIONS = {
         peer_name="torch's Adam, one word at a time",
         share=lambda sizes: TIMED / sizes["words"],
         extrapolated=f"{TIMED} words timed",
-        tolerance=1e-4,
+        tolerance=2e-3,  # the objective has kinks: the last steps of a word may go either way
         growth=("words",),
     ),
 }

@@ -21,7 +21,11 @@ UNLIMITED: Limits = (-np.inf, np.inf)
 # Maps (draws, columns) sums to one value per draw; NaN where the statistic is undefined.
 SumStatistic: TypeAlias = Callable[[Matrix64], Vector64]
 Scale: TypeAlias = Literal["plain", "log", "correlation"]
-SCALES = {"plain": (np.array, np.array), "log": (np.log, np.exp), "correlation": (np.arctanh, np.tanh)}
+SCALES: dict[Scale, tuple[np.ufunc, np.ufunc]] = {
+    "plain": (np.positive, np.positive),
+    "log": (np.log, np.exp),
+    "correlation": (np.arctanh, np.tanh),
+}
 
 
 class Moments(NamedTuple):

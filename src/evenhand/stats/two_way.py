@@ -122,7 +122,7 @@ def _intervals(cells: Sequence[Vector64], shape: tuple[int, int]) -> tuple[tuple
     def effects(sums: Matrix64) -> Matrix64:
         counts, totals, squares = np.split(sums, 3, axis=1)
         variance = (squares - totals**2 / counts).sum(axis=1) / (counts - 1).sum(axis=1)
-        return interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None]
+        return np.asarray(interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None])
 
     def bounds(row: int, column: int) -> Interval:
         return jackknife_interval(lambda sums: effects(sums)[:, row, column], columns, strata=codes)

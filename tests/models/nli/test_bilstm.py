@@ -9,6 +9,7 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
+from evenhand.models.nli.backend import backend
 from evenhand.models.nli.bilstm import random_arrays
 from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.factorised import bilstm as recurrent
@@ -126,6 +127,20 @@ def test_blocks_and_threads_make_no_difference(monkeypatch):
     for sizes in ((1, 2, 30, 50), (60, 3, 90, 200), (1000, 512, 1, 1)):
         monkeypatch.setattr(recurrent, "ON_CPU", recurrent.Sizes(*sizes))
         assert np.abs(factorised(model(workers=3), asked) - whole).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_pairs_by_torch_equal_pairs_by_numpy(monkeypatch, name):
+    """A GPU evaluates pairs by torch, a CPU by numpy."""
+    ours = factorised(model(workers=1), PROBES[name])
+    monkeypatch.setattr(recurrent, "backend", lambda _: backend("torch:cpu", workers=1))
+    assert np.abs(factorised(model(workers=1), PROBES[name]) - ours).max() < 1e-6
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    monkeypatch.setattr(recurrent, "ON_CPU", recurrent.Sizes(60, 3, 90, 200))
+    two, three = (factorised(model(workers=workers), PROBES["mixed lengths"]) for workers in (2, 3))
+    np.testing.assert_array_equal(two, three)
 
 
 def test_the_shipped_probes_on_the_embedded_vectors(glove):

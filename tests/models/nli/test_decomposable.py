@@ -131,14 +131,23 @@ def test_the_shipped_probes_on_the_embedded_vectors(glove):
         assert np.abs(factorised(asker, few) - plain(asker, few)).max() < 1e-5
 
 
-def test_blocks_and_threads_make_no_difference(monkeypatch):
-    asked = PROBES["mixed lengths"]
-    whole = factorised(model(workers=1), asked)
+@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize(("pairs", "fillers"), [(1, 2), (4, 512), (7, 2)])
+def test_block_sizes_make_no_difference(monkeypatch, name, pairs, fillers):
+    whole = factorised(model(workers=1), PROBES[name])
     monkeypatch.setattr("evenhand.models.nli.factorised.decomposable.PAIRS_IN_GRID", 1)
-    monkeypatch.setattr("evenhand.models.nli.factorised.layout.FILLERS_AT_ONCE", 2)
-    asker = model(workers=3)
-    object.__setattr__(asker.backend, "pairs_at_once", 4)
-    assert np.abs(factorised(asker, asked) - whole).max() < 1e-6
+    monkeypatch.setattr("evenhand.models.nli.factorised.layout.FILLERS_AT_ONCE", fillers)
+    asker = model(workers=1)
+    object.__setattr__(asker.backend, "pairs_at_once", pairs)
+    assert np.abs(factorised(asker, PROBES[name]) - whole).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["one word", "mixed lengths", "several words"])
+def test_the_number_of_threads_changes_no_bit(monkeypatch, name):
+    monkeypatch.setattr("evenhand.models.nli.factorised.decomposable.PAIRS_IN_GRID", 1)
+    one, *others = (factorised(model(workers=workers), PROBES[name]) for workers in (1, 2, 3, 2))
+    for other in others:
+        np.testing.assert_array_equal(other, one)
 
 
 def test_attention_by_hand():

@@ -143,5 +143,5 @@ def _keys_of(runs: Runs) -> tuple[Keys, Rows, Columns]:
         column &= _MASKS.take(lengths, mode="clip")
         mixed = (mixed ^ column) * _MULTIPLIER
         starts, lengths = starts + WIDTH, lengths - WIDTH
-    keys[long] = mixed | _LONG
+    keys[long] = (mixed >> np.uint64(8)) | _LONG  # the upper bits of a product depend on all bytes
     return keys, long, columns

@@ -172,7 +172,7 @@ class PairKernel:
         return EncodedSentences(*map(self._load, (sentences.states, sentences.own, sentences.other)))
 
     def _load(self, array: Array) -> Array:
-        return array if self.backend is self.source else self.source.get(array)
+        return array if self.backend is self.source else self.backend.put(self.source.get(array))
 
     def probabilities(self, premise: EncodedSentences, hypothesis: EncodedSentences) -> Array:
         """Return (labels, phrases, hypotheses, premises) probabilities."""
