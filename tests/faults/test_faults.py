@@ -21,7 +21,7 @@ from fault_scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 TRIALS = int(os.environ.get("FAULT_TRIALS", "100"))
-QUICK = ("convert-npy", "report-markdown")
+QUICK = ("convert-npy",)
 needs_library = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available")
 
 
