@@ -100,7 +100,7 @@ class Timed(NamedTuple):
 
 def timed_evaluations(model: Any, asked: Probe, repeats: int) -> Timed:
     """All pairs, several times, with the rate of products before and after each."""
-    from probe_floor import flops, product_rate  # here, because others import this module without it
+    from probe_floor import flops, product_rate  # here, because it is not part of what others time
 
     walls, used, rates = [], [], [product_rate(HIDDEN)]
     for _ in range(repeats):
