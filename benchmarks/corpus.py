@@ -1,6 +1,6 @@
 """Text to bias scores: speed, memory over more and more text, against genbit, and two workers on two engines.
 
-    [EVENHAND_DATA=folder] [EVENHAND_GENBIT_PYTHON=python] python benchmarks/corpus.py [FILE] [--large GB]
+    [EVENHAND_DATA=folder] [EVENHAND_GENBIT_PYTHON=python] python benchmarks/corpus.py [FILE] [--large GB | --parts]
 
 FILE is text with words between blanks; unless given, WikiText-2 of EVENHAND_DATA four times over, or else made-up words
 with Zipf's frequencies. Each run is a process of its own, bound to one core where the system allows it, with one thread
@@ -14,7 +14,9 @@ of each library; seconds are wall and processor time, for a machine may be share
   stopwordsiso; stanza, the lemmatiser, is not needed);
 - two_workers: 24 times the text by two local processes and by a Ray cluster of two cores, in turn. The start of the
   cluster is not counted, that of the processes is;
-- large: instead of all that, a text of so many GB (its file is made for the run and removed).
+- large: instead of all that, a text of so many GB (its file is made for the run and removed);
+- parts: instead of all that, the nanoseconds per token of each part, the least of several runs in one process, and the
+  million tokens a second of the best run.
 """
 
 import argparse
@@ -103,10 +105,81 @@ def one_run(path: str, how: str) -> None:
     print(json.dumps({"tokens": found.tokens, "wall_s": wall, "cpu_s": cpu, **speed, "peak_MB": peak_memory()}))
 
 
-def measured(path: Path, how: str) -> dict[str, float]:
+class PartClock:
+    """Seconds spent in each part, without the parts that it calls."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner: list[float] = []
+
+    def call(self, part: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call a function on the account of a part."""
+        self._inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            taken = time.perf_counter() - start
+            self.seconds[part] = self.seconds.get(part, 0.0) + taken - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += taken
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, or method, with its calls on the account of a part."""
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return self.call(part, function, *arguments, **named)
+
+        return call
+
+    def iterate(self, part: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Iterate over what a function returns, each step on the account of a part."""
+        items, end = iter(function(*arguments, **named)), object()
+        while (item := self.call(part, next, items, end)) is not end:
+            yield item
+
+
+def parts_of(path: str, how: str, repeats: int = 8) -> None:
+    """Score one file several times and print the nanoseconds per token of each part."""
+    import polars  # noqa: F401
+
+    from evenhand import corpus
+    from evenhand.corpus.counting import accumulators, count, run_table, token_reader, windows
+
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    clock = PartClock()
+    table, reader = run_table.RunTable, token_reader.TokenReader
+    for part, owner, name in (
+        ("find runs", token_reader, "find_runs"),
+        ("keys", run_table, "_keys_of"),
+        ("look up", table, "find"),
+        ("new words", reader, "_learn"),
+        ("encode", reader, "ids"),
+        ("windows", windows.FixedWindow, "feed"),
+        ("windows", windows.Decay, "feed"),
+        ("sums", accumulators.Sums, "add"),
+    ):
+        setattr(owner, name, clock.timed(part, getattr(owner, name)))
+    count.cut = partial(clock.iterate, "read", count.cut)
+    count.blocks = partial(clock.iterate, "hits", count.blocks)
+    least: dict[str, float] = {}
+    totals = []
+    for _ in range(repeats):
+        clock.seconds.clear()
+        start = time.perf_counter()
+        found = corpus.bias(path, lists="bordia2019-wt2", documents="line", **RUNS[how])
+        totals.append((time.perf_counter() - start) / found.tokens * 1e9)
+        parts = {part: seconds / found.tokens * 1e9 for part, seconds in clock.seconds.items()}
+        parts["rest"] = totals[-1] - sum(parts.values())
+        least = {part: min(taken, least.get(part, taken)) for part, taken in parts.items()}
+    print(json.dumps({**least, "total": min(totals), "Mtokens_per_s": 1e3 / min(totals)}))
+
+
+def measured(path: Path, how: str, what: str = "--run") -> dict[str, float]:
     """The numbers of a run in its own process, rounded."""
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--run", str(path), how]
+    command = [sys.executable, __file__, what, str(path), how]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return {name: round(value, 2) for name, value in json.loads(done.stdout).items()}
 
@@ -178,7 +251,7 @@ def two_workers(path: Path) -> dict[str, Any] | None:
     return {**found, "ray_to_local": round(best["ray"] / best["local"], 2), "MB": path.stat().st_size // 10**6}
 
 
-def main(given: str | None = None, large: float | None = None) -> None:
+def main(given: str | None = None, large: float | None = None, parts: bool = False) -> None:
     """Time every way on the text, the first on more and more of it, and what else can be compared."""
     text = sample(given)
     about = {"polars": version("polars"), "numpy": version("numpy"), "machine": platform.machine()}
@@ -190,6 +263,9 @@ def main(given: str | None = None, large: float | None = None) -> None:
             print(json.dumps({"large": run, **about}))
             return
         write(path, text, 1)
+        if parts:
+            print(json.dumps({"parts": {how: measured(path, how, "--parts-of") for how in RUNS}, **about}))
+            return
         speeds = {how: measured(path, how) for how in RUNS}
         against = genbit(path, speeds)
         growth = {str(times): measured(write(path, text, times), "window") for times in TIMES}
@@ -201,8 +277,11 @@ def main(given: str | None = None, large: float | None = None) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         one_run(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--parts-of"]:
+        parts_of(*sys.argv[2:])
     else:
         asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         asked.add_argument("file", nargs="?")
         asked.add_argument("--large", type=float, metavar="GB")
+        asked.add_argument("--parts", action="store_true")
         main(*vars(asked.parse_args()).values())

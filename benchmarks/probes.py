@@ -31,7 +31,6 @@ from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
-from probe_floor import flops, product_rate
 
 MODELS = ("decomposable", "bilstm")
 HIDDEN = 200
@@ -101,8 +100,6 @@ class Timed(NamedTuple):
 
 def timed_evaluations(model: Any, asked: Probe, repeats: int) -> Timed:
     """All pairs, several times, with the rate of products before and after each."""
-    from probe_floor import flops, product_rate  # here, because it is not part of what others time
-
     walls, used, rates = [], [], [product_rate(HIDDEN)]
     for _ in range(repeats):
         wall, processor = time.perf_counter(), time.process_time()
