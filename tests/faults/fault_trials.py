@@ -180,6 +180,9 @@ class Trials:
         prepared = forked(lambda: scenario.prepare(self.template), self.template)
         shutil.copytree(self.template, whole, symlinks=True)
         self.undisturbed = forked(lambda: scenario.run(whole), whole, Fault("count"))
+        warm = folder / "warm"  # the first run imports and draws, so that its time is not that of a trial
+        shutil.copytree(self.template, warm, symlinks=True)
+        self.seconds = forked(lambda: scenario.run(warm), warm, Fault("count")).seconds
         self.old, self.new, self.files = read(scenario, self.template), read(scenario, whole), visible(whole)
         if prepared.code or self.undisturbed.code:
             self.problems.append(f"undisturbed: {prepared.answer}, {self.undisturbed.answer} {_log(whole)}")
@@ -191,7 +194,7 @@ class Trials:
 
     def faults(self, kills: int) -> list[tuple[str, Fault]]:
         """Return the faults of all trials: each event if there are few, and random moments."""
-        events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.undisturbed.seconds
+        events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.seconds
         at_events = [("kill", Fault(kind, place)) for place in events for kind in ("kill-before", "kill-after")]
         self.choose.shuffle(at_events)
         chosen = at_events[: math.ceil(0.7 * kills)]
