@@ -70,10 +70,10 @@ def test_a_file_that_aborts_polars_is_an_error_without_output(
     damaged: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path / "a.parquet", text=TEXTS)
-    for _ in range(2):
-        with pytest.raises((FormatError, MissingColumnError)):
-            read(damaged, request_for(column=None))
-        assert read(good) == TEXTS
+    assert read(good) == TEXTS
+    with pytest.raises((FormatError, MissingColumnError)):
+        read(damaged, request_for(column=None))
+    assert read(good) == TEXTS
     assert capfd.readouterr() == ("", "")
 
 

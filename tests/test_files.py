@@ -9,12 +9,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
+from safetensors.numpy import save_file
 
 from evenhand import Vectors, files
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
-from evenhand.files import bare_name, cache_folder, compression_of, existing, open_bytes, replacing, write_text, writing
+from evenhand.files import (
+    bare_name,
+    cache_folder,
+    compression_of,
+    existing,
+    open_bytes,
+    output_errors,
+    replacing,
+    write_text,
+    writing,
+)
 
 SUFFIXES = ["", ".gz", ".zst", ".xz", ".bz2"]
 PACKED = SUFFIXES[1:]
@@ -331,3 +343,10 @@ def test_a_compressed_file_that_is_kept_in_memory_expands_by_a_factor_only(
         with pytest.raises(FormatError, match=f"expands to more than {allowed:,} bytes"):
             read_whole(path)
     assert len(read(path)) == 3_000_000  # a stream is not kept
+
+
+def test_a_full_disk_that_safetensors_reports_is_reported_like_any_other(tmp_path: Path) -> None:
+    target = tmp_path / "none" / "x.safetensors"
+    said = r"x\.safetensors: could not be written \(Error while serializing: I/O error"
+    with pytest.raises(OutputError, match=said), output_errors(target):
+        save_file({"a": np.zeros(3)}, target)  # the folder is missing, which it reports in the same way

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,23 @@ def test_a_file_in_the_way_is_reported(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("a file")
     with pytest.raises(OutputError, match="it is a file"), replacing_folder(tmp_path / "model"):
         pass
+
+
+def test_a_signal_during_the_removal_of_the_old_folder_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    signals = [KeyboardInterrupt()]
+
+    def remove(folder: Path, ignore_errors: bool) -> None:
+        if signals:
+            raise signals.pop()
+        whole(folder, ignore_errors=ignore_errors)
+
+    whole = shutil.rmtree
+    target = tmp_path / "model"
+    target.mkdir()
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    with pytest.raises(KeyboardInterrupt), replacing_folder(target) as partial:
+        (partial / "new").write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (target / "new").exists()

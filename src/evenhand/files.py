@@ -254,13 +254,28 @@ def replacing(path: Path) -> Iterator[Path]:
             keep_mode(target, partial)
             partial.replace(target)
     finally:
+        remove_partial(partial)
+
+
+def remove_partial(partial: Path) -> None:
+    """Remove a temporary file or folder, also when a signal arrives meanwhile.
+
+    What cannot be removed is left: the reason, such as a read-only disk, prevented the writing too, and that error
+    says more.
+    """
+    try:
         _remove(partial)
+    except KeyboardInterrupt:
+        _remove(partial)
+        raise
 
 
-def _remove(partial: Path) -> None:
-    # What prevents the removal, such as a read-only disk, also prevented the writing, which raised the better error.
-    with contextlib.suppress(OSError):
-        partial.unlink(missing_ok=True)
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 @functools.lru_cache(maxsize=64)
@@ -276,10 +291,7 @@ def sweep_partials(folder: Path, target: Path | None = None) -> None:
     with contextlib.suppress(OSError):
         for leftover in folder.glob(pattern):
             if time.time() - leftover.lstat().st_mtime > STALE_SECONDS:
-                if leftover.is_dir() and not leftover.is_symlink():
-                    shutil.rmtree(leftover, ignore_errors=True)
-                else:
-                    leftover.unlink(missing_ok=True)
+                _remove(leftover)
 
 
 def partial_name(path: Path) -> str:
@@ -300,11 +312,19 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except EvenhandError:
         raise
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not _is_failed_write(error):
+            raise
+        why = error.strerror or error if isinstance(error, OSError) else error
         raise OutputError(
-            f"{path}: could not be written ({error.strerror or error})",
+            f"{path}: could not be written ({why})",
             hint="check the folder, its permissions and the free space; the previous content is unchanged",
         ) from error
+
+
+def _is_failed_write(error: Exception) -> bool:
+    """Return True for what safetensors raises in place of an `OSError` when a disk is full."""
+    return type(error).__name__ == "SafetensorError" and str(error).startswith("Error while serializing: I/O error")
 
 
 def require_folder(path: Path) -> None:

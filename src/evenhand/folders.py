@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from evenhand.files import output_errors, partial_name, sweep_partials
+from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # <fcntl.h>, <linux/fs.h>
 RENAME_SWAP = 2  # <sys/stdio.h> of macOS
@@ -40,7 +40,7 @@ def replacing_folder(folder: Path, *, keep_others: bool = False) -> Iterator[Pat
                 _link_others(target, partial)
             put_in_place(partial, target)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_partial(partial)
 
 
 def put_in_place(partial: Path, target: Path) -> None:

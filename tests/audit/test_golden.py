@@ -45,7 +45,7 @@ def test_quick_rows_are_as_recorded() -> None:
 
 def test_a_difference_above_the_tolerance_is_found() -> None:
     found = {name: list(values) for name, values in recorded().items()}
-    name = next(name for name, values in found.items() if name.startswith("weat:") and values[0])
+    name = next(name for name, values in found.items() if name.startswith("weat-") and values[0])
     found[name][0] *= 1 + 5e-6
     assert exceeding(found, recorded()) == []
     found[name][0] *= 1 + 5e-5

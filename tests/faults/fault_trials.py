@@ -7,7 +7,6 @@ files (the pictures of a page, the options of the command) is computed once and 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
 import importlib.util
@@ -31,6 +30,7 @@ from cache_scenarios import serve
 from fault_injection import EVENTS, QUIET, Fault
 from fault_scenario import Scenario
 from fault_scenarios import SCENARIOS
+from warm_process import DRAWN, keep_what_is_not_written
 
 NOTHING = "nothing"  # what is read where there is no result
 SECONDS = 600  # after which a process counts as hanging; background work may be frozen for a minute
@@ -40,8 +40,8 @@ OTHERS = {"full-from": 5, "full-bytes": 5, "disk": 3, "large": 2, "read-only": 2
           "SIGINT event": 4, "SIGINT moment": 3, "SIGTERM event": 4, "SIGTERM moment": 3, "pipe": 1, "cache disk": 1,
           "shared": 2, "start": 1}  # fmt: skip
 """Trials beside every 100 kills. `disk`, `read-only mount` and `cache disk` mount file systems, where that is allowed."""
+SHORT = ("full-bytes", "SIGTERM event", "pipe")  # once each where there are fewer than ten kills
 MOUNTS = ("disk", "read-only mount", "cache disk")
-DRAWN: dict[str, str] = {}  # pictures by their description
 
 
 class Outcome(NamedTuple):
@@ -137,43 +137,6 @@ def started(scenario: Scenario, folder: Path, fault: Fault) -> Outcome:
     return Outcome(done.returncode)
 
 
-def keep_what_is_not_written() -> None:
-    """Compute pictures, templates and the options of the command once for all processes."""
-    import typer.main
-
-    from evenhand.report import html
-    from evenhand.report.charts import style
-
-    draw = style._svg.__wrapped__
-
-    def drawn(document: str) -> str:
-        if document not in DRAWN:
-            DRAWN[document] = draw(document)
-        return DRAWN[document]
-
-    style._svg = drawn  # type: ignore[assignment]
-    typer.main.get_command = functools.cache(typer.main.get_command)  # type: ignore[assignment]
-    html.page_environment = functools.cache(html.page_environment)
-    from evenhand.cli.app import app
-
-    typer.main.get_command(app)
-    html.page_environment().filters.update(
-        dict.fromkeys(("number", "interval", "p_value", "words", "mark", "anchor"), str)
-    )
-    for name in html.page_environment().list_templates():
-        html.page_environment().get_template(name)
-    from evenhand import concept, data, measures, mitigations
-    from evenhand import registry as plug_ins
-    from evenhand.models.vectors import formats
-
-    plug_ins.entry_points = functools.cache(plug_ins.entry_points)  # type: ignore[assignment]
-    data.catalog()
-    concept("gender")
-    formats.format_for_writing(Path("name.vec"))
-    for registry in (measures, mitigations):
-        registry.ids()
-
-
 def visible(folder: Path) -> dict[str, str]:
     """Return the digest of each file but hidden ones and those of the cache."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
@@ -217,6 +180,9 @@ class Trials:
         prepared = forked(lambda: scenario.prepare(self.template), self.template)
         shutil.copytree(self.template, whole, symlinks=True)
         self.undisturbed = forked(lambda: scenario.run(whole), whole, Fault("count"))
+        warm = folder / "warm"  # the first run imports and draws, so that its time is not that of a trial
+        shutil.copytree(self.template, warm, symlinks=True)
+        self.seconds = forked(lambda: scenario.run(warm), warm, Fault("count")).seconds
         self.old, self.new, self.files = read(scenario, self.template), read(scenario, whole), visible(whole)
         if prepared.code or self.undisturbed.code:
             self.problems.append(f"undisturbed: {prepared.answer}, {self.undisturbed.answer} {_log(whole)}")
@@ -228,7 +194,7 @@ class Trials:
 
     def faults(self, kills: int) -> list[tuple[str, Fault]]:
         """Return the faults of all trials: each event if there are few, and random moments."""
-        events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.undisturbed.seconds
+        events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.seconds
         at_events = [("kill", Fault(kind, place)) for place in events for kind in ("kill-before", "kill-after")]
         self.choose.shuffle(at_events)
         chosen = at_events[: math.ceil(0.7 * kills)]
@@ -240,7 +206,7 @@ class Trials:
                 or (name.startswith("SIG") and not self.scenario.catches_signals)
             ):
                 continue
-            for _ in range(math.ceil(number * kills / 100)):
+            for _ in range(math.ceil(number * kills / 100) if kills >= 10 else int(name in SHORT)):
                 chosen.append((name, self._other(name, self.choose.choice(events), self.choose.random() * seconds)))
         return chosen
 

@@ -24,8 +24,6 @@ TRANSFORMERS: dict[str, object] = {
 SMALL = ("--set", "hidden=8", "--set", "embedding=8", "--set", "layers=1", "--set", "batch=4", "--set", "bptt=8",
          "--device", "cpu", "--seed", "1")  # fmt: skip
 LM = ("lm", "train", "texts", "-o", "lm", "--epochs", "2", *SMALL)
-SWEEP = ("lm", "train", "texts", "-o", "sweep", "--epochs", "1", "--sweep-lambda", "0,1", "--samples", "2", "--tokens", "20",
-         "--permutations", "2", *SMALL)  # fmt: skip
 NLI = ("nli", "train", "--train", "pairs.jsonl", "--dev", "pairs.jsonl", "--out", "nli", "--vectors", "in.txt", "--seeds", "2",
        "--epochs", "2", "--hidden", "4", "--batch", "4", "--device", "cpu")  # fmt: skip
 
@@ -62,12 +60,6 @@ MEASURE = ("lm", "measure", "lm", "--train", "texts/train.txt", "--samples", "3"
            "--device", "cpu", "--keep", "out.txt", "--html", "page.html", "-o", "run")  # fmt: skip
 add("lm-generate", _trained_lm, command(*GENERATE), digest("out.txt"), **{**TORCH, "shares": True})
 add("lm-measure", _trained_lm, command(*MEASURE), read_audit, kept=False, **{**TORCH, "shares": True})
-
-
-def _read_sweep(folder: Path) -> object:
-    record = json.loads((folder / "sweep" / "sweep.json").read_text())
-    cells = record["cells"] if "cells" in record else record["models"]
-    return json.loads(json.dumps([cell.get("perplexity", cell.get("ppl")) for cell in cells]))
 
 
 def nli_texts(folder: Path) -> None:

@@ -21,7 +21,7 @@ from fault_scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 TRIALS = int(os.environ.get("FAULT_TRIALS", "100"))
-QUICK = ("convert-npy", "report-markdown")
+QUICK = ("convert-npy",)
 needs_library = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available")
 
 
@@ -141,7 +141,7 @@ def test_a_cluster_that_loses_workers_and_itself(tmp_path: Path) -> None:
     for victim, several in (("ray::", False), ("raylet", True)):
         running = evenhand(tmp_path, *command, "--engine", "ray", "--workers", "2", start_new_session=True)
         killed = kill_descendants(running, victim, several=several)
-        out, told = running.communicate(timeout=240)
+        out, told = running.communicate(timeout=1200)
         assert "Traceback" not in told
         if running.returncode == 0:
             assert json.loads(out)["scores"] == expected["scores"]
@@ -153,7 +153,7 @@ def test_a_cluster_that_loses_workers_and_itself(tmp_path: Path) -> None:
 
 def kill_descendants(running: subprocess.Popen[str], name: str, *, several: bool) -> bool:
     """Kill processes of this name below a process, once they are there; only those, by their ids."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while running.poll() is None and time.monotonic() < deadline:
         found = [pid for pid in _descendants(running.pid) if name in _title(pid)]
         if found:

@@ -11,7 +11,6 @@ import numpy as np
 from fault_scenario import WORDS, add, command, done, write_vectors
 
 DEBIAS = ("debias", "in.txt", "--method", "linear", "-o", "out.vec", "--save-map", "map.safetensors")
-SWEEP = ("debias", "in.txt", "--sweep", "--measure", "direct-bias", "-o", "sweep")
 
 
 def read_vectors(name: str, folder: Path) -> object:

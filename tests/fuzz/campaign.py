@@ -136,11 +136,12 @@ def page(record: dict[str, dict[str, int]]) -> str:
         f"so far.{goal} `make fuzz TIME=60` continues; the corpus of inputs is kept in `.fuzz`.",
         "",
         "Inputs that made a reader fail are in [found](found), by reader; the default test run reads all of them, and "
-        "structured mutations of every valid file besides. No failure is open.",
+        "structured mutations of every valid file besides.",
         "",
-        "Parquet files are decoded in a child process, which the fuzzer does not see into: their executions are guided by "
-        "the code around it. The pages answer requests in process, without a socket; a request must not lead to an error of "
-        "the server, to markup that is not of the templates, to an answer without its security headers, or to a written file.",
+        "Arrow and Parquet files are decoded in a child process, which the fuzzer does not see into; before that was so, "
+        "the executions of Parquet files ran in process. The pages answer requests in process, without a socket: a request "
+        "must not lead to an error of the server, to markup that is not of the templates, to an answer without its security "
+        "headers, or to a written file.",
         "",
         "| reader | executions | seconds | inputs that reach new code | kept failures |",
         "|---|--:|--:|--:|--:|",

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evenhand.arrays import Rows, Vector64, unit_rows
+from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.measures.association.located_query import same_direction
 from evenhand.measures.association.weat import association
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields, word_interval
+from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import mean_interval
+from evenhand.stats import jackknife_interval, mean_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
@@ -85,7 +85,7 @@ def mweat(
         min_share: smallest share of the pairs that the vocabulary must have. The default asks for none, because small
             vocabularies lack most feminine forms; lost pairs are in `details`.
         reference: vectors before mitigation.
-        seed: seed of the bootstrap over occupations (of the difference) and of the sign flips.
+        seed: seed of the sign flips.
 
     Returns:
         The scores `difference`, `lean` and `imbalance`. All have an interval over occupations. The p-value of `lean` is
@@ -127,7 +127,7 @@ def mweat(
             difference,
             len(used),
             coverage,
-            interval=strength_interval(first, second, seed=seed),
+            interval=strength_interval(first, second),
             reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
             items=items,
             details={"sum": difference * len(used), **details},
@@ -154,13 +154,20 @@ def mweat(
     )
 
 
-def strength_interval(first: Vector64, second: Vector64, *, seed: int) -> Interval:
-    """Return the percentile interval of the difference in strength of the two forms, over pairs."""
+def strength_interval(first: Vector64, second: Vector64) -> Interval:
+    """Return the interval of the difference in strength of the two forms, over pairs.
 
-    def differences(rows: Rows) -> Vector64:
-        return np.asarray(np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1))))
+    It is that of the signed difference, folded at 0. A bootstrap of absolute values never contains 0.
+    """
 
-    return word_interval(differences, len(first), seed=seed)
+    def signed(sums: Matrix64) -> Vector64:
+        return np.asarray((np.abs(sums[:, 0]) - np.abs(sums[:, 1])) / sums[:, 2])
+
+    bounds = jackknife_interval(signed, np.stack([first, second, np.ones(len(first))], axis=1))
+    if bounds is None:
+        return None
+    sizes = sorted(map(abs, bounds))
+    return (0.0 if bounds[0] <= 0 <= bounds[1] else sizes[0]), sizes[1]
 
 
 def sign_flip_p(values: Vector64, *, seed: int = 0, draws: int = DRAWS) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import FormatError, OutputError, UsageError, require
-from evenhand.files import output_errors, partial_name, sweep_partials, write_text, writing
+from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text, writing
 from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
 from evenhand.models.encoders.hooks import SiteMap, check_fits, install
@@ -102,7 +102,7 @@ def save_changed(
             write_text(partial / RECORD, json.dumps(about | {"folder": ""}, indent=1, default=str) + "\n")
             put_in_place(partial, folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_partial(partial)
     return saved
 
 

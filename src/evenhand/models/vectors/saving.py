@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, FormatError, UsageError
-from evenhand.files import keep_mode, output_errors, partial_name, replacing, sweep_partials
+from evenhand.files import keep_mode, output_errors, partial_name, remove_partial, replacing, sweep_partials
 from evenhand.models.vectors import history
 from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.formats import format_for_writing, get
@@ -73,7 +73,7 @@ def _staging(path: Path) -> Iterator[Path]:
         message = error.message.replace(printable(str(folder)), str(path.parent))
         raise type(error)(message, hint=error.hint) from error.__cause__
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_partial(folder)
 
 
 def _publish(staged: Path, target: Path, beside: Path) -> None:
