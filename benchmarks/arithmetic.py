@@ -39,6 +39,7 @@ def floor(work: Work, machine: Mapping[str, float]) -> tuple[float, str]:
     amounts = asdict(work)
     parts = {name: amounts[name] / machine[rate] for name, rate in RATES.items()}
     parts["starts"] = work.starts * machine["start_seconds"]
+    parts["bare_starts"] = work.bare_starts * machine["bare_start_seconds"]
     slowest = max(parts, key=lambda name: parts[name])
     return parts[slowest], slowest
 

@@ -23,6 +23,7 @@ class Work:
         read: bytes read from a file in the page cache.
         lookups: random reads from a table of 8 MB.
         starts: starts of a process that imports numpy.
+        bare_starts: starts of a process that imports nothing.
         why: what is counted, in words.
     """
 
@@ -31,6 +32,7 @@ class Work:
     read: float = 0.0
     lookups: float = 0.0
     starts: float = 0.0
+    bare_starts: float = 0.0
     why: str = ""
 
 

@@ -31,7 +31,6 @@ from evenhand.models.nli.decomposable import Weights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
-from probe_floor import flops, product_rate
 
 MODELS = ("decomposable", "bilstm")
 HIDDEN = 200

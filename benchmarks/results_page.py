@@ -67,7 +67,7 @@ def _floor(row: Row) -> tuple[str, str]:
     if "floor" not in row:
         return "", ""
     floor = row["floor"]
-    return f"{seconds(floor['seconds'])} ({floor['why']})", f"{100 * floor['share']:.2g} %"
+    return f"{seconds(floor['seconds'])} ({floor['why']})", f"{_digits(100 * floor['share'])} %"
 
 
 def growth_table(rows: dict[str, Row]) -> list[str]:
@@ -99,7 +99,7 @@ def generated(results: Row) -> str:
         f"`make bench`, started {results['started']}: {repeats} repeats, ours and theirs in turn, each run a process "
         f"of its own. {machine['cores']} cores ({machine['processor']}, {machine['architecture']}), "
         f"{machine['memory_gib']} GiB, load average at the start {machine['load_average'][0]:.1f}. "
-        f"Ours: {ours}. Theirs: {theirs}.",
+        f"Ours: {ours}." + (f" Theirs: {theirs}." if theirs else ""),
         "",
         "Times are medians of the operation alone, without imports; the whole process is timed from its start to the "
         "result. A ratio is that of the medians; its spread is the smallest and largest ratio of neighbouring runs. "

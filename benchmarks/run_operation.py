@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-
 LONG = 15.0  # seconds of growth after which nothing is repeated
 
 

@@ -14,7 +14,6 @@ from evenhand.measures.inference.resampling import draw_weights
 from evenhand.measures.inference.seeds import spread_of
 from evenhand.measures.likelihood.scoring import clustered_interval as interval_by_cluster
 from evenhand.measures.likelihood.stereoset import TermTable
-from evenhand.measures.quality import sentence_retention
 from evenhand.measures.quality.similarity import rank_interval
 from evenhand.measures.sentences import layer_bias
 from evenhand.stats import (
@@ -396,33 +395,6 @@ def layer_means() -> Iterator[Cell]:
             yield Cell(f"d = {d:g}, 6 layers", f"{n} + {n}", case, d < 0.8 or (d < 1 and n == 8))
 
 
-def similarity_orders() -> Iterator[Cell]:
-    """Order of similarities of sentences: sentence-retention."""
-
-    def draw(rng: Generator, n: int) -> tuple[Array, Array]:
-        before = rng.standard_normal((n, 16))
-        after = before + 0.7 * rng.standard_normal((n, 16))
-        cosines = []
-        for rows in (after, before):
-            unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-            cosines.append(unit @ unit.T)
-        return cosines[0], cosines[1]
-
-    def truth(rng: Generator) -> float:
-        upper = np.triu_indices(2_000, 1)
-        now, before = (matrix[upper] for matrix in draw(rng, 2_000))
-        ranks = [np.argsort(np.argsort(values)) for values in (now, before)]
-        return float(np.corrcoef(*ranks)[0, 1])
-
-    for n in (20,):
-        yield Cell(
-            "rotated sentences", f"{n}",
-            lambda rng, n=n: (
-                sentence_retention._interval(*draw(rng, n), int(rng.integers(1 << 31))), _expected("order", truth),
-            ),
-        )  # fmt: skip
-
-
 KINDS: dict[str, tuple[str, Callable[[], Iterator[Cell]]]] = {
     "mean": ("skewness-corrected t of a mean", means),
     "share": ("Wilson with effective size", shares),
@@ -444,5 +416,4 @@ KINDS: dict[str, tuple[str, Callable[[], Iterator[Cell]]]] = {
     "agreement": ("percentile bootstrap", agreements),
     "form-difference": ("jackknife of the signed difference, folded", form_differences),
     "layers": ("jackknife within sets, Fisher's scale", layer_means),
-    "order": ("percentile bootstrap of sentences", similarity_orders),
 }

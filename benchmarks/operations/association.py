@@ -10,7 +10,7 @@ SIZES = {"permutations": 10_000}
 GROWTH = {"permutations": 20_000}
 QUICK = {"permutations": 1_000}
 CLASSIFIERS = 20
-WEFE_PERMUTATIONS = 50  # each takes the same time
+WEFE_PERMUTATIONS = 20  # each takes the same time
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:

@@ -29,6 +29,7 @@ def _process(*command: str):  # type: ignore[no-untyped-def]
 
 
 _START = Work(starts=1, why="start Python and numpy")
+_BARE = Work(bare_starts=1, why="start Python")
 _NUMPY = _process("-c", "import numpy")
 OPERATIONS = {
     "import": Operation(
@@ -36,7 +37,7 @@ OPERATIONS = {
         _process("-c", "import evenhand"),
         _NUMPY,
         peer_name="`import numpy`",
-        work=lambda _: _START,
+        work=lambda _: _BARE,
         warm=True,
     ),
     "import-vectors": Operation(
@@ -52,7 +53,7 @@ OPERATIONS = {
         _process("-m", "evenhand", "--help"),
         _NUMPY,
         peer_name="`import numpy`",
-        work=lambda _: _START,
+        work=lambda _: _BARE,
         warm=True,
     ),
     "audit": Operation(

@@ -23,6 +23,7 @@ MACHINE = {
     "read_bytes_per_s": 20.0,
     "lookups_per_s": 5.0,
     "start_seconds": 0.5,
+    "bare_start_seconds": 0.25,
 }
 
 
@@ -53,6 +54,7 @@ def test_the_floor_is_the_slowest_part_of_the_work() -> None:
     assert arithmetic.floor(Work(flop=400.0, copied=30.0), MACHINE) == (4.0, "flop")
     assert arithmetic.floor(Work(read=20.0, lookups=10.0), MACHINE) == (2.0, "lookups")
     assert arithmetic.floor(Work(starts=3.0), MACHINE) == (1.5, "starts")
+    assert arithmetic.floor(Work(bare_starts=2.0), MACHINE) == (0.5, "bare_starts")
 
 
 def test_results_are_compared_number_by_number() -> None:

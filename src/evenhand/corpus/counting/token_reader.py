@@ -80,7 +80,8 @@ class TokenReader:
             piece = self._tokeniser.fold(piece)
         encoded = piece.encode()
         runs = find_runs(encoded.lower() if lower else encoded, self._tokeniser.separators)
-        parts, first = [], 0
+        parts: list[Rows] = []
+        first = 0
         while first < len(runs.starts) or not parts:
             stop = first + self._at_a_time
             parts.append(self._ids_of(runs.chosen(slice(first, stop))))
