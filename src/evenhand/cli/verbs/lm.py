@@ -26,7 +26,6 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
-from evenhand.subjects.language_models import is_model, open_language_model
 
 if TYPE_CHECKING:
     from evenhand.corpus.comparison import Comparison
@@ -107,7 +106,7 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Sample texts; reproducible for a given seed."""
-    from evenhand.subjects.language_models import write_texts
+    from evenhand.subjects.language_models import open_language_model, write_texts
 
     with notes_on_stderr(), progress("samples") as bar:
         opened_model = open_language_model(model, device=device, precision=precision)
@@ -190,6 +189,7 @@ def measure(
     """Compare generated text with the training text: mean and standard deviation of |bias|, and their slope."""
     from evenhand.corpus import Corpus
     from evenhand.corpus.generated import against_training
+    from evenhand.subjects.language_models import is_model
 
     if test and not is_model(model):
         raise UsageError(f"{model} is a text, which has no perplexity", hint="name the model, or omit --test")
@@ -226,6 +226,7 @@ def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, se
     from evenhand.audit.runner import record_measured
     from evenhand.measures.text.corpus_bias import comparison_measurements
     from evenhand.subjects import open_subject
+    from evenhand.subjects.language_models import is_model
 
     subject = open_subject(model if is_model(model) else f"corpus:{model}")
     fields = {"query": "words", "model": subject.name, "seed": seed}
@@ -248,7 +249,7 @@ def _texts(
 ) -> tuple[list[list[str]], bool, dict[str, Any] | None]:  # fmt: skip
     """Return texts as words, whether they are tokenised, and the perplexity if a test text is given."""
     from evenhand.corpus.generated import read_samples
-    from evenhand.subjects.language_models import write_texts
+    from evenhand.subjects.language_models import is_model, open_language_model, write_texts
 
     if not is_model(model):
         return read_samples(model), True, None
