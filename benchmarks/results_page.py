@@ -23,6 +23,11 @@ def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def _mebibytes(side: Row) -> str:
+    """Return the peak memory; a dash where it was not measured."""
+    return "–" if side["peak_mib"] is None else f"{side['peak_mib']:.0f}"
+
+
 def comparison_table(rows: dict[str, Row]) -> list[str]:
     """Return the operations with the other side."""
     lines = [
@@ -35,14 +40,14 @@ def comparison_table(rows: dict[str, Row]) -> list[str]:
             continue
         ours, theirs = row["ours"], row.get("theirs")
         floor, floor_share = _floor(row)
-        whole, memory = seconds(ours["whole_seconds"]), f"{ours['peak_mib']:.0f}"
+        whole, memory = seconds(ours["whole_seconds"]), _mebibytes(ours)
         their, their_ratio, differ = "", "", ""
         if theirs:
             extrapolated = f" ({row['extrapolated']}, extrapolated)" if row["extrapolated"] else ""
             their = f"{seconds(theirs['seconds'])}, {row['peer']}{extrapolated}"
             their_ratio = spread(row["ratio"])
             whole += f", {spread(row['whole_ratio'])}"
-            memory += f" / {theirs['peak_mib']:.0f}"
+            memory += f" / {_mebibytes(theirs)}"
             if "bar" in row:
                 bar = f", {'meets' if row['bar_met'] else '**below**'} {row['bar']:g}x"
                 whole, their_ratio = (

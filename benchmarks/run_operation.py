@@ -21,14 +21,19 @@ LONG = 15.0  # seconds of growth after which nothing is repeated
 
 
 def peak_mib() -> float:
-    """Return the greatest memory of this process. Linux carries `ru_maxrss` over exec, so it is not used there."""
+    """Return the greatest memory of this process or of one that it started.
+
+    Linux carries `ru_maxrss` of a process over exec, so it is not used there for this one.
+    """
+    import resource
+
+    unit = 1 << (10 if sys.platform == "linux" else 20)  # kilobytes on Linux, bytes on macOS
+    started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / unit
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+        return max(started, int(line.split()[1]) / 1024)
+    return max(started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
 
 
 def load(file: str) -> Any:

@@ -30,7 +30,7 @@ ROWS = struct.Struct("<II")  # bytes of a JSON object and number of rows
 KEPT = 64 << 20  # bytes of answers after which a process is not used again
 
 
-class TableRows(NamedTuple):
+class ColumnRows(NamedTuple):
     """Rows of a column: texts, with None in place of other values."""
 
     texts: list[str | None]
@@ -38,7 +38,7 @@ class TableRows(NamedTuple):
     """What stands in place of a text, by its place in the list; empty for a text that is too long."""
 
     @classmethod
-    def unpack(cls, content: bytes) -> TableRows:
+    def unpack(cls, content: bytes) -> ColumnRows:
         """Read a message, see `columnar_worker.py`."""
         size, rows = ROWS.unpack_from(content)
         start = ROWS.size + size
@@ -83,13 +83,13 @@ class ColumnRequest:
     memory: int
     total: int | None = None
 
-    def arrow(self, batches: Iterable[bytes]) -> Iterator[TableRows]:
+    def arrow(self, batches: Iterable[bytes]) -> Iterator[ColumnRows]:
         """Yield the rows of record batches, each an Arrow stream of its own."""
         with _borrowed() as reader:
             for batch in batches:
                 yield from reader.answers(self, batch)
 
-    def parquet(self, path: Path) -> Iterator[TableRows]:
+    def parquet(self, path: Path) -> Iterator[ColumnRows]:
         """Yield the rows of a Parquet file."""
         with _borrowed() as reader:
             yield from reader.answers(self, path=path)
@@ -126,7 +126,7 @@ class _Reader:
         """Whether it waits for a request: it runs, did not panic, and holds little memory."""
         return self._waits and self._received < KEPT and self._process.poll() is None
 
-    def answers(self, request: ColumnRequest, data: bytes = b"", path: Path | None = None) -> Iterator[TableRows]:
+    def answers(self, request: ColumnRequest, data: bytes = b"", path: Path | None = None) -> Iterator[ColumnRows]:
         """Send a request and yield the rows."""
         blocks = 0
         try:
@@ -142,7 +142,7 @@ class _Reader:
         self._start()
         yield from self.answers(request, data, path)
 
-    def _ask(self, request: ColumnRequest, data: bytes, path: Path | None) -> Iterator[TableRows]:
+    def _ask(self, request: ColumnRequest, data: bytes, path: Path | None) -> Iterator[ColumnRows]:
         about = {"column": request.column, "longest": request.longest, "memory": request.memory, "total": request.total}
         if path is not None:
             about["path"] = os.path.abspath(path)  # noqa: PTH100 (the process has another working directory)
@@ -150,7 +150,7 @@ class _Reader:
         try:
             self._send(json.dumps(about).encode(), data)
             while (message := self._receive())[0] == b"R":
-                yield TableRows.unpack(message[1])
+                yield ColumnRows.unpack(message[1])
         except (BrokenPipeError, EOFError):
             raise _StoppedError(self._failure(request)) from None
         kind, content = message[0], json.loads(message[1])

@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 
 from evenhand.errors import UsageError
 from evenhand.stats import contrast_interval, jackknife_interval, mean_interval, share_interval, wilson
-from evenhand.stats.means import Moments, moments
+from evenhand.stats.means import EstimatorMoments, moments
 
 LISTS = st.lists(st.floats(-100, 100, allow_nan=False), min_size=3, max_size=12).filter(lambda x: np.ptp(x) > 1e-3)
 
@@ -37,7 +37,7 @@ def test_skewness_by_hand() -> None:
 
 def test_the_bounds_solve_the_equation_that_defines_them() -> None:
     for third in (0.3, -0.2, 1e-9):
-        found = Moments(1.0, third, 10)
+        found = EstimatorMoments(1.0, third, 10)
         t = scipy_stats.t.ppf(0.975, 10)
         for bound, end in zip(found.interval(5.0), (t, -t), strict=True):
             z = 5.0 - bound

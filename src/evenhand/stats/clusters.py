@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.arrays import Floats, Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
 from evenhand.stats.bootstrap import RESAMPLES, Interval
-from evenhand.stats.means import FEWEST, NO_SPREAD, UNLIMITED, Limits, Moments, combined, moments
+from evenhand.stats.means import FEWEST, NO_SPREAD, UNLIMITED, EstimatorMoments, Limits, combined, moments
 
 MAX_CELLS = 50_000_000  # of the table of cluster combinations: 400 MB
 CELLS_AT_ONCE = 4 << 20
@@ -56,7 +56,7 @@ def clustered_sums(
     return _contracted(_table(values, codes), cluster_weights(clusters, count, seed=seed))
 
 
-def cluster_moments(values: Floats, clusters: Sequence[Sequence[Hashable]]) -> Moments:
+def cluster_moments(values: Floats, clusters: Sequence[Sequence[Hashable]]) -> EstimatorMoments:
     """Return the moments of the mean of values that share one or two kinds of clusters.
 
     A cluster contributes the sum of its deviations from the mean. With two clusterings, the variance is the sum of both
@@ -97,7 +97,7 @@ def clustered_interval(
     return spread.share_interval(mean, units) if share else spread.interval(mean, limits=limits)
 
 
-def _one_way(values: Vector64, codes: Rows) -> Moments:
+def _one_way(values: Vector64, codes: Rows) -> EstimatorMoments:
     """Return the moments of the mean when whole clusters vary: those of the sums of deviations, times their number."""
     _, codes = np.unique(codes, return_inverse=True)
     away = values - values.mean()

@@ -28,7 +28,7 @@ SCALES: dict[Scale, tuple[np.ufunc, np.ufunc]] = {
 }
 
 
-class Moments(NamedTuple):
+class EstimatorMoments(NamedTuple):
     """Variance and third cumulant of an estimator, and the degrees of freedom of its variance."""
 
     variance: float
@@ -91,17 +91,17 @@ def _inverse(value: float, skewness: float) -> float:
     return float(3 / skewness * (np.cbrt(1 + skewness * (value - skewness / 6)) - 1))
 
 
-def moments(values: Floats) -> Moments:
+def moments(values: Floats) -> EstimatorMoments:
     """Return the moments of the mean of independent values; those of a constant are 0."""
     numbers = np.asarray(values, dtype=np.float64)
     n = len(numbers)
     away = numbers - numbers.mean()
     if np.abs(away).max() <= NO_SPREAD * np.abs(numbers).max():
-        return Moments(0.0, 0.0, n - 1)
+        return EstimatorMoments(0.0, 0.0, n - 1)
     # The plain skewness of a sample is too small on average, as it should be here: that of few values is mostly noise.
     skewness = float((away**3).mean() / (away**2).mean() ** 1.5)
     variance = float((away**2).sum()) / (n - 1) / n
-    return Moments(variance, skewness * variance**1.5 / n**0.5, n - 1)
+    return EstimatorMoments(variance, skewness * variance**1.5 / n**0.5, n - 1)
 
 
 def mean_interval(values: Floats, *, limits: Limits = UNLIMITED, level: float = LEVEL) -> Interval:
@@ -156,13 +156,13 @@ def contrast_interval(
     return combined(list(map(moments, samples)), factors).interval(value, level=level)
 
 
-def combined(parts: Sequence[Moments], weights: Sequence[float]) -> Moments:
+def combined(parts: Sequence[EstimatorMoments], weights: Sequence[float]) -> EstimatorMoments:
     """Return the moments of a weighted sum of independent estimates."""
     variances = [weight**2 * part.variance for part, weight in zip(parts, weights, strict=True)]
     third = sum(weight**3 * part.third for part, weight in zip(parts, weights, strict=True))
     doubt = sum(variance**2 / part.freedom for part, variance in zip(parts, variances, strict=True))
     total = sum(variances)
-    return Moments(total, third, total**2 / doubt if doubt > 0 else min(part.freedom for part in parts))
+    return EstimatorMoments(total, third, total**2 / doubt if doubt > 0 else min(part.freedom for part in parts))
 
 
 def jackknife_interval(

@@ -10,9 +10,8 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.means import jackknife_interval
+from evenhand.stats.means import NO_SPREAD, jackknife_interval
 
-NO_SPREAD = 1e-12  # of the largest value: what varies less varies by rounding
 CELLS_AT_ONCE = 4 << 20
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from evenhand.columnar import ColumnRequest, MissingColumnError, TableRows
+from evenhand.columnar import ColumnRequest, ColumnRows, MissingColumnError
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.arrow_batches import BATCH, CHUNK, ArrowBatches
 from evenhand.corpus.readers.read_log import ReadLog
@@ -39,7 +39,7 @@ def _request(name: str, options: TextOptions) -> ColumnRequest:
     return ColumnRequest(name, options.field, options.max_record, memory=2 * BATCH * options.max_record)
 
 
-def _documents(blocks: Iterator[TableRows], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
+def _documents(blocks: Iterator[ColumnRows], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
     """Yield the texts; log the other values."""
     row = 0
     try:

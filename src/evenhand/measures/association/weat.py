@@ -15,6 +15,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import LEVEL, Interval
+from evenhand.stats.means import NO_SPREAD
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
 from evenhand.words import Query
 
@@ -161,7 +162,6 @@ FEWEST = 3  # words a side: fewer say nothing about the spread
 INFLATION = 2.0
 PRIOR_WORDS = 15
 NARROWEST = 0.25  # the variance is never taken below this share of that of normal scores
-NO_SPREAD = 1e-12  # of the largest score: what varies less varies by rounding
 BISECTIONS = 40  # to a relative precision of 1e-12
 
 
