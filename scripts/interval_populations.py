@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import spearmanr
 
 from evenhand.measures.association import mweat, rnsb
 from evenhand.measures.geometry import clustering
@@ -14,6 +15,7 @@ from evenhand.measures.inference.resampling import draw_weights
 from evenhand.measures.inference.seeds import spread_of
 from evenhand.measures.likelihood.scoring import clustered_interval as interval_by_cluster
 from evenhand.measures.likelihood.stereoset import TermTable
+from evenhand.measures.quality import sentence_retention
 from evenhand.measures.quality.similarity import rank_interval
 from evenhand.measures.sentences import layer_bias
 from evenhand.stats import (
@@ -172,6 +174,36 @@ def rank_correlations() -> Iterator[Cell]:
                 return rank_interval(z[0], r * z[0] + (1 - r * r) ** 0.5 * z[1], seed=int(rng.integers(1 << 31))), truth
 
             yield Cell(f"rho = {truth:.2f}", f"{n}", case)
+
+
+def sentence_pairs() -> Iterator[Cell]:
+    """Rank correlation of the cosines of all pairs of sentences, before and after: sentence-retention."""
+    changes: dict[str, Callable[[Generator, Array], Array]] = {
+        "one of 20 dimensions removed": lambda _, x: x * (np.arange(x.shape[1]) > 0),
+        "six of 20 dimensions removed": lambda _, x: x * (np.arange(x.shape[1]) > 5),
+        "noise of the same size": lambda rng, x: x + rng.standard_normal(x.shape),
+    }
+
+    def both(change: Callable[[Generator, Array], Array], rng: Generator, count: int) -> list[Array]:
+        before = rng.standard_normal((count, 20)) * np.linspace(2, 0.5, 20)  # sentences vary more in some directions
+        units = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (change(rng, before), before))
+        return [unit @ unit.T for unit in units]
+
+    for name, change in changes.items():
+        truth = _expected(
+            f"sentence pairs, {name}", lambda rng, change=change: _rank_correlation(*both(change, rng, 2000))
+        )
+        for count in (20, 60):
+
+            def case(rng: Generator, change=change, count=count, truth=truth) -> tuple[Bounds, float]:
+                return sentence_retention.sentence_interval(*both(change, rng, count), seed=0), truth
+
+            yield Cell(name, str(count), case)
+
+
+def _rank_correlation(now: Array, before: Array) -> float:
+    upper = np.triu_indices(len(now), 1)
+    return float(spearmanr(now[upper], before[upper]).statistic)
 
 
 def slopes() -> Iterator[Cell]:
@@ -403,6 +435,7 @@ KINDS: dict[str, tuple[str, Callable[[], Iterator[Cell]]]] = {
     "interaction": ("jackknife within cells", interactions),
     "pearson": ("jackknife on Fisher's z", correlations),
     "spearman": ("percentile bootstrap", rank_correlations),
+    "sentence-pairs": ("percentile bootstrap over sentences", sentence_pairs),
     "slope": ("jackknife of a slope", slopes),
     "divergence": ("jackknife on the log scale", divergences),
     "crossed-share": ("Wilson, two-way clusters", crossed_shares),

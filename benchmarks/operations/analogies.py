@@ -8,7 +8,7 @@ ABOUT = "the embedded GloVe vectors and the Google analogy questions (EVENHAND_D
 SIZES = {"words": 30_000}
 GROWTH = {"words": 4_000}
 QUICK = {"words": 2_000}
-QUESTIONS, DIMENSIONS = 19_544, 100
+ASKED, DISTINCT, DIMENSIONS = 15_276, 791, 100  # questions whose words are among the 30,000, and their words
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:
@@ -46,8 +46,9 @@ def _gensim(folder: Path) -> Call:
     return lambda: float(keyed.evaluate_word_analogies(str(folder / "questions.txt"), restrict_vocab=len(matrix))[0])
 
 
-def _product(sizes: Sizes) -> Work:
-    return Work(flop=2.0 * QUESTIONS * DIMENSIONS * sizes["words"], why="one product of all questions and all words")
+def _work(sizes: Sizes) -> Work:
+    products = 2.0 * DISTINCT * DIMENSIONS * sizes["words"]
+    return Work(flop=products, copied=4.0 * ASKED * sizes["words"], why="all scores, written once")
 
 
 OPERATIONS = {
@@ -59,7 +60,7 @@ OPERATIONS = {
         "gensim 4.4.0",
         tolerance=1e-3,
         bar=10.0,
-        work=_product,
+        work=_work,
         growth=("words",),
     )
 }

@@ -41,6 +41,7 @@ OTHERS = {"full-from": 5, "full-bytes": 5, "disk": 3, "large": 2, "read-only": 2
           "shared": 2, "start": 1}  # fmt: skip
 """Trials beside every 100 kills. `disk`, `read-only mount` and `cache disk` mount file systems, where that is allowed."""
 SHORT = ("full-bytes", "SIGTERM event", "pipe")  # once each where there are fewer than ten kills
+MOST_ATTEMPTS = 3  # for each kill that is asked for
 MOUNTS = ("disk", "read-only mount", "cache disk")
 
 
@@ -225,15 +226,21 @@ class Trials:
         }.get(name, Fault("count"))
 
     def run(self, kills: int) -> dict[str, object]:
-        """Run all trials; return counts and problems."""
-        for number, (name, fault) in enumerate(self.faults(kills) if not self.problems else ()):
+        """Run all trials; return counts and problems. A kill that came too late is replaced by an earlier one."""
+        faults = self.faults(kills) if not self.problems else []
+        for number, (name, fault) in enumerate(faults):  # the list grows
             folder = self.folder / str(number)
+            killed = self.killed.total()
             problem = self.one(name, fault, folder)
             self.done[name] += 1
             if problem:
                 self.problems.append(f"{name}, {fault.kind} {fault.place}: {problem}")
-            else:
-                shutil.rmtree(folder)
+                continue
+            shutil.rmtree(folder)
+            if name == "kill" and self.killed.total() == killed and self.done["kill"] < MOST_ATTEMPTS * kills:
+                if fault.kind == "moment":  # the command took less time than this
+                    self.seconds = min(self.seconds, fault.place)
+                faults.append(("kill", Fault("moment", self.choose.random() * self.seconds)))
         events = Counter(EVENTS[letter] for letter in self.undisturbed.events)
         return {"scenario": self.scenario.name, "trials": dict(self.done), "killed": dict(self.killed),
                 "events": dict(events), "problems": self.problems}  # fmt: skip
@@ -300,9 +307,9 @@ class Trials:
         seen = read(scenario, folder)
         if seen not in ([self.new] if done else [self.old if scenario.kept else NOTHING, self.new]):
             return f"after exit {code} the result is {str(seen)[:300]} {_log(folder)}"
-        if outcome.killed:
+        if outcome.killed and name == "kill":
             self.killed["after" if seen == self.new and seen != self.old else "before"] += 1
-        elif name not in ("read-only", "shared") and (left := _partials(folder)):
+        elif not outcome.killed and name not in ("read-only", "shared") and (left := _partials(folder)):
             return f"exit {code} left {left}"
         return ""
 

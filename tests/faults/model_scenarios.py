@@ -12,7 +12,8 @@ import numpy as np
 from fault_scenario import WORDS, add, command, done, write_corpus, write_vectors
 from run_scenarios import digest, read_audit
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tiny_transformers
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS / "models"), str(TESTS / "models" / "lm")]  # they write tiny models
 
 PAIRS = [(f"a {x} works", f"a {y} works", ("entailment", "neutral", "contradiction")[n % 3])
          for n, (x, y) in enumerate(zip(WORDS, WORDS[1:] + WORDS[:1], strict=True))]  # fmt: skip
@@ -46,6 +47,22 @@ def _read_lm(folder: Path) -> object:
 
 
 add("lm-train", lm_texts, command(*LM), _read_lm, kept=False, **TORCH)
+LM_SWEEP = ("lm", "train", "texts", "-o", "sweep", "--epochs", "1", "--sweep-lambda", "0,0.1", "--samples", "2", "--tokens", "20",
+            "--permutations", "2", *SMALL)  # fmt: skip
+
+
+def _read_sweep(folder: Path) -> object:
+    """Return the perplexities of the cells; a sweep in which one is missing is resumed and counts as none."""
+    from evenhand.errors import InputMissingError
+
+    path = folder / "sweep" / "sweep.json"
+    cells = json.loads(path.read_text())["cells"] if path.exists() else []
+    if len(cells) < 2 or not (folder / "sweep" / "table.md").exists():
+        raise InputMissingError("the sweep is not complete")
+    return [[cell["strength"], cell["test_perplexity"]] for cell in cells]
+
+
+add("lm-sweep", lm_texts, command(*LM_SWEEP), _read_sweep, kept=False, **TORCH)
 
 
 def _trained_lm(folder: Path) -> None:
@@ -132,3 +149,27 @@ add(
     kept=False,
     **TRANSFORMERS,
 )
+
+
+def _onnx(folder: Path) -> None:
+    from safetensors.numpy import load_file
+    from test_onnx_import import beside, onnx_file
+
+    from tiny_transformers import save_tiny
+
+    save_tiny(folder / "model", "BertModel")
+    source = beside(folder / "model", folder / "source")
+    onnx_file(source / "model.onnx", load_file(folder / "model" / "model.safetensors"), heads=2)
+
+
+def _gguf(folder: Path) -> None:
+    from test_causal_lm import FACTS, arrays_of, small_model, write_gguf
+
+    write_gguf(folder / "model.gguf", FACTS, arrays_of(small_model()))
+
+
+for _name, _prepare, _source in (("convert-onnx", _onnx, "source"), ("convert-gguf", _gguf, "model.gguf")):
+    add(
+        _name, _prepare, command("convert", _source, "converted"), _read_folder("converted"), kept=False,
+        refuses_again=True, **TRANSFORMERS,
+    )  # fmt: skip

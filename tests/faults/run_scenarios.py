@@ -55,6 +55,8 @@ def _planned(folder: Path) -> None:
 
 
 add("audit-plan", _planned, command(*PLAN), digest("plan.toml"), shares=True)
+SWEEP = ("debias", "in.txt", "--sweep", "-o", "run")
+add("debias-sweep", prepared(*SWEEP), command(*SWEEP), read_audit, same_bytes=False, shares=True)
 PROBE = ("probe", "embedded", "--probe", "gender-occupation", "--sample", "20", "-o", "run")
 
 

@@ -29,9 +29,11 @@ def test_all_at_once_answers_as_one_by_one(method: search.Method, seed: int) -> 
 @pytest.mark.parametrize("method", ["3cosadd", "3cosmul"])
 def test_the_size_of_a_block_changes_nothing(method: search.Method, monkeypatch: pytest.MonkeyPatch) -> None:
     v, queries = world(5, words=100, queries=80)
+    shared = [(0, 1, c) for c in range(2, 60)]  # more questions with one pair than are scored at once
+    queries = np.concatenate([queries[:40], shared, queries[40:]])
     whole = search.answers(unit_float32(v), queries, method=method)
     monkeypatch.setattr(search, "CANDIDATES_AT_ONCE", 7)
-    monkeypatch.setattr(search, "SCORES_AT_ONCE", 21)
+    monkeypatch.setattr(search, "QUESTIONS_AT_ONCE", 3)
     assert search.answers(unit_float32(v), queries, method=method).tolist() == whole.tolist()
 
 

@@ -23,8 +23,8 @@ SETS = ("google-analogies", "msr-analogies")
 RESTRICT = 30_000  # as word2vec's own script demo-word-accuracy.sh; gensim's default is 300,000
 SYNTACTIC = "gram"  # how the names of Google's nine syntactic sections begin
 ABSENT = -1
-CANDIDATES_AT_ONCE = 2048
-SCORES_AT_ONCE = 1 << 20
+CANDIDATES_AT_ONCE = 16384
+QUESTIONS_AT_ONCE = 32
 Method = Literal["3cosadd", "3cosmul"]
 UnknownPolicy = Literal["skip", "wrong"]
 Flags = NDArray[np.bool_]
@@ -183,18 +183,24 @@ def answers(unit: Scores, queries: Rows, *, method: Method = "3cosadd") -> Rows:
     """
     used, inverse = np.unique(queries, return_inverse=True)
     indices = inverse.reshape(queries.shape)
+    pieces = _pieces(indices)
     best = np.full(len(queries), -np.inf, dtype=np.float32)
     answer = np.zeros(len(queries), dtype=np.int64)
     for start in range(0, len(unit), CANDIDATES_AT_ONCE):
         candidates = unit[start : start + CANDIDATES_AT_ONCE]
         factors = _factors(unit[used] @ candidates.T, method)
-        step = max(1, SCORES_AT_ONCE // len(candidates))
-        for first in range(0, len(queries), step):
-            block = slice(first, first + step)
-            scores = _scores(factors, indices[block], method)
-            _exclude(scores, queries[block] - start)
-            _keep_better(scores, start, best[block], answer[block])
+        top, value = _best(factors, indices, pieces, queries - start, method)
+        better = value > best
+        best[better], answer[better] = value[better], top[better] + start
     return answer
+
+
+def _pieces(indices: Rows) -> list[Rows]:
+    """Return which questions are scored together: some that share the pair a : b."""
+    order = np.lexsort((indices[:, 1], indices[:, 0]))
+    ordered = indices[order, :2]
+    groups = np.split(order, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
+    return [group[k : k + QUESTIONS_AT_ONCE] for group in groups for k in range(0, len(group), QUESTIONS_AT_ONCE)]
 
 
 def _factors(cosines: Scores, method: Method) -> Scores:
@@ -205,27 +211,27 @@ def _factors(cosines: Scores, method: Method) -> Scores:
     return shifted
 
 
-def _scores(factors: Scores, indices: Rows, method: Method) -> Scores:
-    """Return cos(d, b) - cos(d, a) + cos(d, c), or cos(d, b) cos(d, c) / (cos(d, a) + epsilon)."""
-    a, b, c = indices.T
-    scores: Scores = factors[b]
-    if method == "3cosadd":
-        scores -= factors[a]
-        scores += factors[c]
-    else:
-        scores *= factors[c]
-        scores /= factors[a] + np.float32(EPSILON)
-    return scores
+def _best(factors: Scores, indices: Rows, pieces: list[Rows], columns: Rows, method: Method) -> tuple[Rows, Scores]:
+    """Return the best candidate of a block for each question, and its score.
 
-
-def _exclude(scores: Scores, columns: Rows) -> None:
-    """Exclude the words of the question as answers; columns outside this block are ignored."""
-    question, word = np.nonzero((columns >= 0) & (columns < scores.shape[1]))
-    scores[question, columns[question, word]] = -np.inf
-
-
-def _keep_better(scores: Scores, start: int, best: Scores, answer: Rows) -> None:
-    top = scores.argmax(axis=1)
-    value = scores[np.arange(len(scores)), top]
-    better = value > best
-    best[better], answer[better] = value[better], top[better] + start
+    The score is cos(d, b) - cos(d, a) + cos(d, c), or cos(d, b) / (cos(d, a) + epsilon) * cos(d, c). The part of a : b
+    is computed once for the questions that share it.
+    """
+    width = factors.shape[1]
+    inside = (columns >= 0) & (columns < width)
+    excluded = np.where(inside, columns, width)  # a column that is never an answer
+    top = np.empty(len(columns), dtype=np.int64)
+    value = np.empty(len(columns), dtype=np.float32)
+    scores = np.full((QUESTIONS_AT_ONCE, width + 1), -np.inf, dtype=np.float32)
+    numbers = np.arange(QUESTIONS_AT_ONCE)
+    join = np.add if method == "3cosadd" else np.multiply
+    for piece in pieces:
+        a, b, _ = indices[piece[0]]
+        pair = factors[b] - factors[a] if method == "3cosadd" else factors[b] / (factors[a] + np.float32(EPSILON))
+        for row, c in zip(scores, indices[piece, 2].tolist(), strict=False):
+            join(pair, factors[c], out=row[:width])
+        used, rows = scores[: len(piece)], numbers[: len(piece)]
+        used[rows[:, None], excluded[piece]] = -np.inf
+        found = used.argmax(axis=1)
+        top[piece], value[piece] = found, used[rows, found]
+    return top, value

@@ -76,7 +76,7 @@ def sentence_retention(
         value,
         len(lines),
         Coverage(()),
-        interval=_interval(now, before, seed),
+        interval=sentence_interval(now, before, seed),
         reading=f"the order of similarities correlates with that before by {value:.3f}",
         details={"pairs": len(change), "mean_change": float(change.mean()), "largest_change": float(change.max())},
         **fields,
@@ -88,7 +88,7 @@ def _cosines(encoder: SentenceEncoder, lines: list[str], layer: int | None, pool
     return np.asarray(unit @ unit.T)
 
 
-def _interval(now: Matrix64, before: Matrix64, seed: int) -> Interval:
+def sentence_interval(now: Matrix64, before: Matrix64, seed: int) -> Interval:
     """Return the percentile interval over sentences; a pair of one sentence with itself does not count."""
 
     def rho(rows: Rows) -> float:
