@@ -29,14 +29,12 @@ def _labelled(folder: Path):  # type: ignore[no-untyped-def]
 
 
 def _leace(folder: Path) -> Call:
-    import numpy as np
-
     from evenhand.mitigations.erasure.leace import Statistics
 
     matrix, labels = _labelled(folder)
 
     def call() -> list[float]:
-        statistics = Statistics(matrix.shape[1], 2).update(matrix.astype(np.float64), labels)
+        statistics = Statistics(matrix.shape[1], 2).update(matrix, labels)
         return [float(value) for value in statistics.eraser()(matrix)[:3, :10].ravel()]
 
     return call

@@ -77,6 +77,8 @@ class Registry(Generic[T]):
         return [self.get(id) for id in self.ids()]
 
     def __contains__(self, id: object) -> bool:
+        if isinstance(id, str) and id not in self._objects:
+            self._import_module_of(id)  # one module instead of all
         return id in self._objects or id in self.ids()
 
     def _import_module_of(self, id: str) -> None:

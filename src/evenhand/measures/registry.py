@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
-from evenhand.subjects.subject import ViewName
 from evenhand.words import Concept, Query, concept_query
+
+if TYPE_CHECKING:
+    from evenhand.subjects.subject import ViewName  # importing it would import the readers of all models
 
 Better = Literal["zero", "lower", "higher", "one", "fifty"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1", "fifty": "→ 50"}

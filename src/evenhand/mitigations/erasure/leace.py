@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
+from evenhand.arrays import Floats, Matrix64, Rows, Vector64, as_float64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 from evenhand.mitigations.labelled_words import FromLabels
 from evenhand.mitigations.maps import LowRank, VectorMap
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evenhand.words import Concept
 
 RTOL = 1e-10  # of the strongest class direction; one-hot classes leave a spurious one at 1e-16
-ROWS_AT_ONCE = 8192
+ROWS_AT_ONCE = 2048
 FEW_WORDS = 2  # a dimension: with fewer, the sample covariance hardly determines the direction that is removed
 
 
@@ -38,27 +38,31 @@ class Statistics:
         self.n, self.mean, self.scatter = 0, np.zeros(dim), np.zeros((dim, dim))
         self.counts, self.sums = np.zeros(classes, dtype=np.int64), np.zeros((classes, dim))
 
-    def update(self, x: Matrix64, y: Rows) -> Statistics:
-        """Add a block of rows with their class numbers (the parallel formula of Chan, Golub & LeVeque 1979)."""
-        rows = as_float64(x)
-        if rows.ndim != 2 or rows.shape[1] != len(self.mean) or len(rows) != len(y):
+    def update(self, x: Floats, y: Rows) -> Statistics:
+        """Add rows with their class numbers."""
+        if x.ndim != 2 or x.shape[1] != len(self.mean) or len(x) != len(y):
             raise UsageError(
-                f"expected rows of {len(self.mean)} coordinates with one class each, got {rows.shape} and {len(y)}"
+                f"expected rows of {len(self.mean)} coordinates with one class each, got {x.shape} and {len(y)}"
             )
-        if not np.isfinite(rows).all():
-            raise DegenerateError("the rows hold NaN or infinity", hint="drop or repair them")
-        if not len(rows):
-            return self
-        if np.min(y) < 0 or np.max(y) >= len(self.counts):
+        if len(y) and (np.min(y) < 0 or np.max(y) >= len(self.counts)):
             raise UsageError(f"classes are numbered from 0 to {len(self.counts) - 1}, got {np.min(y)} to {np.max(y)}")
-        mean = rows.mean(axis=0)
+        for start in range(0, len(x), ROWS_AT_ONCE):
+            self._add(as_float64(x[start : start + ROWS_AT_ONCE]), y[start : start + ROWS_AT_ONCE])
+        return self
+
+    def _add(self, rows: Matrix64, y: Rows) -> None:
+        """Add a block in double precision (the parallel formula of Chan, Golub & LeVeque 1979)."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.eye(len(self.counts))[:, y] @ rows
+        if not np.isfinite(sums).all():  # one number that is not finite makes the sum so
+            raise DegenerateError("the rows hold NaN or infinity", hint="drop or repair them")
+        mean = sums.sum(axis=0) / len(rows)
         apart, total = mean - self.mean, self.n + len(rows)
         centred = rows - mean
         self.scatter += centred.T @ centred + np.outer(apart, apart) * (self.n * len(rows) / total)
         self.mean, self.n = self.mean + apart * (len(rows) / total), total
         self.counts += np.bincount(y, minlength=len(self.counts))
-        np.add.at(self.sums, y, rows)
-        return self
+        self.sums += sums
 
     def cross(self) -> Matrix64:
         """Return the covariance of the rows with each one-hot class, scaled to variance 1: (d, classes).
@@ -201,7 +205,4 @@ class LEACE(FromLabels):
         )
 
     def _erase(self, x: Matrix64, y: Rows) -> LowRank:
-        statistics = Statistics(x.shape[1], int(y.max()) + 1)
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            statistics.update(x[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
-        return statistics.eraser(shrinkage=self.shrinkage, orth=self.orth)
+        return Statistics(x.shape[1], int(y.max()) + 1).update(x, y).eraser(shrinkage=self.shrinkage, orth=self.orth)
