@@ -62,7 +62,13 @@ def test_the_default_audit_is_as_recorded(threads: str, options: tuple[str, ...]
     if "ray" in options:
         pytest.importorskip("ray")
     command = [sys.executable, "-m", "evenhand", "audit", *options, "--out", str(tmp_path / "run")]
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    more_data = ("EVENHAND_DATA", "EVENHAND_CACHE")  # data sets on this disk would add rows
+    environment = {name: value for name, value in os.environ.items() if name not in more_data}
+    environment |= {
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "EVENHAND_CACHE": str(tmp_path / "cache"),
+    }
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = numbers(eh.Audit.load(tmp_path / "run"))

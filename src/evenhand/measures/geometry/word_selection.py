@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class RestrictedVocabulary:
 def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restriction) -> RestrictedVocabulary:
     """Return the restricted vocabulary V_t of these vectors."""
     considered = vectors.words[: restriction.first]
-    plain = [word for word in considered if len(word) <= restriction.longest and is_plain(word)]
+    plain = _plain_words(tuple(considered), restriction.longest)
     # A specific list matches by its own case; the words of a concept's groups are looked up like any others.
     own_case = restriction.exclude is not None or len(concept.specific) > 0
     rows, _ = vectors.locate(restriction.excluded(concept), own_case=own_case)
@@ -82,6 +83,12 @@ def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restric
     remaining = tuple(word for word in plain if word not in excluded)
     sizes = {"considered": len(considered), "plain": len(plain), "kept": len(remaining)}
     return RestrictedVocabulary(remaining, sizes)
+
+
+@lru_cache(maxsize=4)
+def _plain_words(words: tuple[str, ...], longest: int) -> tuple[str, ...]:
+    """Return the plain words of a vocabulary; every measure and every stage of an audit asks for those of the same."""
+    return tuple(word for word in words if len(word) <= longest and is_plain(word))
 
 
 def is_plain(word: str) -> bool:

@@ -138,6 +138,8 @@ def locate(
     distinct = tuple(dict.fromkeys(words))
     if own_case and case == "auto":
         spelling = find_own_case(distinct, index, lower_case_only=lower_case_only, language=language)
+    elif case == "exact":
+        spelling = {word: word if word in index else None for word in distinct}
     else:
         spelling = {word: find(word, index, case, language) for word in distinct}
     found = tuple(word for word in distinct if spelling[word] is not None)
