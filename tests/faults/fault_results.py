@@ -1,10 +1,14 @@
-"""Keep the results of the trials: `python tests/faults/fault_results.py FILE...` adds those that `fault_trials.py` printed."""
+"""Keep the results of the trials: `python tests/faults/fault_results.py FILE...` takes those that `fault_trials.py` printed.
+
+They replace earlier ones of the same scenarios, or are added to them with `--more`.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -55,13 +59,19 @@ kills in the table.
 """
 
 
-def add(results: list[dict[str, Any]]) -> None:
-    """Add results to those that are kept, replacing those of the same scenarios, and write the page."""
+def add(results: list[dict[str, Any]], *, more: bool = False) -> None:
+    """Add results to those that are kept, replacing those of the same scenarios or adding to them; write the page."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     versions = {name: metadata.version(name) for name in ("evenhand", "numpy", "polars")}
     about = {"date": datetime.now(tz=UTC).date().isoformat(), "python": platform.python_version(), **versions}
     for result in results:
-        kept[result["scenario"]] = {**result, "run": about}
+        earlier = kept.get(result["scenario"], {}) if more else {}
+        counts = {
+            name: dict(Counter(earlier.get(name, {})) + Counter(result.get(name, {}))) for name in ("trials", "killed")
+        }
+        problems = [*earlier.get("problems", []), *result["problems"]]
+        seconds = earlier.get("seconds", 0) + result.get("seconds", 0)
+        kept[result["scenario"]] = {**result, **counts, "problems": problems, "seconds": seconds, "run": about}
     RESULTS.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
     PAGE.write_text(page(dict(sorted(kept.items()))))
 
@@ -95,4 +105,6 @@ def page(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    add([json.loads(line) for name in sys.argv[1:] for line in Path(name).read_text().splitlines()])
+    files = [name for name in sys.argv[1:] if name != "--more"]
+    found = [json.loads(line) for name in files for line in Path(name).read_text().splitlines()]
+    add(found, more="--more" in sys.argv)

@@ -1,5 +1,7 @@
 """Run scenarios under faults: `python tests/faults/fault_trials.py FOLDER KILLS [SCENARIO]...`; prints JSON lines.
 
+With FAULT_ONLY_KILLS=1 nothing but kills, and FAULT_SEED chooses other moments: `fault_results.py --more` adds them.
+
 One interpreter imports everything and forks a process for each trial, because starting Python costs more than most
 commands here. The parent never computes: libraries with threads must not be used before a fork. What does not touch
 files (the pictures of a page, the options of the command) is computed once and kept. A few trials start Python anew.
@@ -41,6 +43,7 @@ OTHERS = {"full-from": 5, "full-bytes": 5, "disk": 3, "large": 2, "read-only": 2
           "shared": 2, "start": 1}  # fmt: skip
 """Trials beside every 100 kills. `disk`, `read-only mount` and `cache disk` mount file systems, where that is allowed."""
 SHORT = ("full-bytes", "SIGTERM event", "pipe")  # once each where there are fewer than ten kills
+ONLY_KILLS = bool(os.environ.get("FAULT_ONLY_KILLS"))
 MOST_ATTEMPTS = 3  # for each kill that is asked for
 MOUNTS = ("disk", "read-only mount", "cache disk")
 
@@ -200,7 +203,7 @@ class Trials:
         self.choose.shuffle(at_events)
         chosen = at_events[: math.ceil(0.7 * kills)]
         chosen += [("kill", Fault("moment", self.choose.random() * seconds)) for _ in range(kills - len(chosen))]
-        for name, number in OTHERS.items():
+        for name, number in () if ONLY_KILLS else OTHERS.items():
             if (
                 (name in MOUNTS and not self.mounts)
                 or (name == "start" and not self.scenario.arguments)
