@@ -107,7 +107,7 @@ def costly_methods() -> Results:
     """The other methods on vectors, and GloVe and GN-GloVe from counts."""
     from evenhand.corpus import cooccurrence
     from evenhand.corpus.readers import Texts
-    from evenhand.mitigations.training.gn_glove import glove
+    from evenhand.mitigations.training.glove import glove
 
     texts = [
         f"she is a {a} and he is a {b}" for a, b in zip(vectors().words[:80], vectors().words[80:160], strict=True)

@@ -52,6 +52,23 @@ def test_a_plan_with_a_typo_is_misuse_and_writes_nothing(tmp_path: Path) -> None
     assert not (tmp_path / "run").exists()
 
 
+def test_a_sweep_ranks_the_methods_by_measures_of_vectors(
+    glove: eh.Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out = [id for id in eh.mitigations.ids("vectors") if id not in ("linear", "random")]  # to be quick
+    monkeypatch.setattr("evenhand.cli.verbs.debias.SLOW", left_out)
+    few = glove.head(400)
+    eh.Vectors(few.words, few.matrix[:, :10]).save(tmp_path / "few.safetensors")
+    done = run("debias", tmp_path / "few.safetensors", "--sweep", "-o", tmp_path / "run", "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {place["method"] for place in found["ranking"]} == {"original", "linear", "random"}
+    assert set(left_out) <= found["skipped"].keys()
+    asked = {row["measure"] for row in json.loads((tmp_path / "run" / "audit.json").read_text())["results"]}
+    assert "direct-bias" in asked
+    assert {eh.measures.info(name).view for name in asked} == {"vectors"}
+
+
 def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
     done = run("compare", *runs, "--json")
     assert done.exit_code == 0

@@ -285,7 +285,8 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_j
     about = words.concept(concept)
     methods = [entry.id for entry in mitigations.listing("vectors") if entry.id not in SLOW]
     fitting, unfit = _fitting(methods, about)
-    asked = [name for name in (*BIAS, *COSTS) if concept_queries(measures.info(name), about)]
+    on_vectors = [name for name in (*BIAS, *COSTS) if measures.info(name).view == "vectors"]
+    asked = [name for name in on_vectors if concept_queries(measures.info(name), about)]
     with progress("sweep") as bar:
         audit = Audit.run(
             subject,
