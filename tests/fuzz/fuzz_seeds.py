@@ -143,6 +143,13 @@ def llama2c() -> list[bytes]:
     return found
 
 
+def llama2c_tokenizers() -> list[bytes]:
+    """Return the special pieces, those of all bytes, and two words."""
+    pieces = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % number for number in range(256)), " é".encode(), b"she"]
+    entries = b"".join(struct.pack("<fi", -number, len(piece)) + piece for number, piece in enumerate(pieces))
+    return [struct.pack("<i", 6) + entries]
+
+
 def varint(value: int) -> bytes:
     """Return the protobuf form of a number."""
     low = bytes([value & 127 | (128 if value > 127 else 0)])

@@ -200,11 +200,12 @@ def read_tokenizer(path: Path, sizes: Llama2cSizes) -> PreTrainedTokenizerBase:
         if not source.is_file():
             raise InputMissingError(f"{path} holds no tokenizer, and there is no {source}", hint="put it there")
         content = source.read_bytes()
-    pieces, scores = _entries(content, sizes.pieces, source)
-    return llama_tokenizer(_piece_names(pieces), scores, where=source, bos=BOS, eos=EOS)
+    names, scores = read_pieces(content, sizes.pieces, source)
+    return llama_tokenizer(names, scores, where=source, bos=BOS, eos=EOS)
 
 
-def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], list[float]]:
+def read_pieces(content: bytes, count: int, source: Path) -> tuple[list[str], list[float]]:
+    """Return the names of the pieces of a tokenizer, as SentencePiece has them, and their scores."""
     pieces: list[bytes] = []
     scores: list[float] = []
     start = 4
@@ -220,7 +221,7 @@ def _entries(content: bytes, count: int, source: Path) -> tuple[list[bytes], lis
         start += length
     if count < FIRST_BYTE + BYTES:
         raise FormatError(f"{source}: {count} pieces, fewer than the special ones and the bytes of SentencePiece")
-    return pieces, scores
+    return _piece_names(pieces), scores
 
 
 def _piece_names(pieces: list[bytes]) -> list[str]:
