@@ -56,6 +56,7 @@ kills in the table.
 - Exit code 130 for SIGTERM before the verb began, and a temporary file when a signal arrived during its creation.
 - A download without a hash could be completed with parts of two versions; this was seen in the code before its trials.
 - debias-map failed once by an error of the trials themselves (of 100 before).
+- `debias --sweep` failed for every vector file, with no fault at all.
 """
 
 
@@ -100,7 +101,7 @@ def page(results: dict[str, Any]) -> str:
     left_out = f"\nLeft out: {', '.join(skipped_or_missing)}.\n" if skipped_or_missing else ""
     return (
         f"{TEXT}{trials:,} trials of {len(results) - len(skipped)} scenarios, {totals[-1]} problems.\n\n{table}\n"
-        f"{problems}{left_out}\nRun with:\n\n{about}\n{FOUND}"
+        f"{problems}{left_out}\nVersions of the last run of each scenario:\n\n{about}\n{FOUND}"
     )
 
 
