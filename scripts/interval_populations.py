@@ -193,12 +193,12 @@ def sentence_pairs() -> Iterator[Cell]:
         truth = _expected(
             f"sentence pairs, {name}", lambda rng, change=change: _rank_correlation(*both(change, rng, 2000))
         )
-        for count in (20, 60):
+        for count in (20, 40):
 
             def case(rng: Generator, change=change, count=count, truth=truth) -> tuple[Bounds, float]:
                 return sentence_retention.sentence_interval(*both(change, rng, count), seed=0), truth
 
-            yield Cell(name, str(count), case)
+            yield Cell(name, str(count), case, count == 20)  # too narrow or too wide for few sentences
 
 
 def _rank_correlation(now: Array, before: Array) -> float:
