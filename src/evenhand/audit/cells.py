@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_
 from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
+from evenhand.models.vectors.cache import content_hash, identity_of
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
 from evenhand.words.source import digest_of
@@ -40,15 +42,33 @@ def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordS
 
 
 def query_digest(question: Question, concept: Concept) -> str:
-    """Hash the content of what is asked; a file or a data set counts by name, size and time of its files."""
+    """Hash the content of what is asked: words, files, and the data sets that the measure reads."""
     record = resolve_query(question, concept)
-    if not isinstance(record, str):
-        return record.digest
-    location = data.locate(record) if record in data.catalog() else Path(record)
-    if location is None or not (location.is_file() or record in data.catalog()):
-        return record
-    files = [location] if location.is_file() else sorted(path for path in location.rglob("*") if path.is_file())
-    return digest_of([record, *((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)])
+    named = [record] if isinstance(record, str) else []
+    named += [str(value) for value in question.options.values() if isinstance(value, str | Path)]
+    files = [file for name in dict.fromkeys([*named, *question.info.data]) for file in _files_of(name)]
+    asked = record if isinstance(record, str) else record.digest
+    return digest_of([asked, *((file.name, _hash_of(file, **identity_of(file))) for file in files)]) if files else asked
+
+
+def _files_of(name: str) -> list[Path]:
+    """Return the files of a data set, of a path, or none for a name of another kind."""
+    known = name in data.catalog()
+    location = data.locate(name) if known else Path(name)
+    try:
+        if location is not None and location.is_file():
+            return [location]
+        if location is None or not location.is_dir() or not (known or "/" in name):
+            return []  # an id such as "words" is no folder of the same name
+    except OSError:  # a text that is too long for a path
+        return []
+    return sorted(file for file in location.rglob("*") if file.is_file())
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_of(file: Path, **identity: int) -> str:
+    """Return the hash of a file; it is read again when its size, times or inode differ."""
+    return content_hash(file)
 
 
 def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> str:

@@ -8,11 +8,11 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import evenhand
 from evenhand.subjects import Subject
+from evenhand.subjects.subject import installed_versions
 from evenhand.words import Concept
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", "transformers", "gensim")
@@ -41,20 +41,10 @@ def manifest(
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())),
-        "packages": _versions(),
+        "packages": dict(installed_versions(PACKAGES)),
         "status": "done",
         "seconds": round(seconds, 3),
         "warnings": list(warnings),
         "skipped": dict(skipped or {}),
         "cells_computed": cells_computed,
     }
-
-
-def _versions() -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions

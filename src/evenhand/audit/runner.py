@@ -162,7 +162,7 @@ def record_measured(
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:
     questions = plan.for_subject(subject)
     for name in (ORIGINAL, *plan.methods):
-        key = change_key(subject.digest, "" if name == ORIGINAL else name, concept, plan.seed)
+        key = change_key(subject.opening_digest, "" if name == ORIGINAL else name, concept, plan.seed)
         yield StageTask(subject, name, key, {cell_key(key, q, concept, plan.seed): q for q in questions})
 
 

@@ -57,6 +57,11 @@ class VectorsSubject(Subject):
             return self._models.ensemble(self.vectors)
         return AveragedVectors(self.vectors) if name == "sentences" else self.vectors
 
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How words are looked up. Format, encoding and vocabulary show in the words and the matrix."""
+        return {"case": self.vectors.case, "language": self.vectors.language}
+
     def _content_digest(self) -> str:
         hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))
         for start in range(0, len(self.vectors), BLOCK):
