@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
 from evenhand.corpus.readers.changed import DocumentChange
 from evenhand.corpus.readers.paths import expand
+from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import UsageError
 from evenhand.models.vectors.cache import content_hash
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName, files_digest
@@ -75,7 +77,9 @@ class CorpusSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, files and how they are read."""
-        return super().describe() | {"files": len(self.files), "reading": dict(self._reading)}
+        plain = super().describe()
+        opening = {**asdict(TextOptions()), **plain["opening"], **self._reading}
+        return plain | {"files": len(self.files), "reading": dict(self._reading), "opening": opening}
 
     @classmethod
     def recognise(cls, address: Address) -> str:

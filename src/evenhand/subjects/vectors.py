@@ -70,7 +70,10 @@ class VectorsSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, size, hash, source and history."""
-        return super().describe() | {
+        plain = super().describe()
+        read = {"format": self.vectors.source.get("format"), "encoding_errors": "strict"} if self.address else {}
+        return plain | {
+            "opening": read | plain["opening"],
             "words": len(self.vectors),
             "dimensions": self.vectors.dim,
             "case": self.vectors.case,
@@ -80,7 +83,7 @@ class VectorsSubject(Subject):
 
     def changed(self, change: VectorChange) -> VectorsSubject:
         """Return the subject whose vectors the change was applied to."""
-        return VectorsSubject(change(self.vectors), self.address)
+        return VectorsSubject(change(self.vectors))  # without the address, which opens the original
 
     @classmethod
     def recognise(cls, address: Address) -> str:
