@@ -192,9 +192,18 @@ class Subject(ABC):
     def opening(self) -> dict[str, Any]:
         """The options in effect that decide what the views say, beside the content that `digest` hashes.
 
-        Names are resolved (`auto` is cpu or cuda), so that two ways of saying the same are equal.
+        A kind whose content shows some of its options leaves those out, and resolves names (`auto` is cpu or cuda), so
+        that two ways of saying the same are equal. By default these are all options that were given.
         """
-        return {}
+        return self._given()
+
+    def _given(self) -> dict[str, Any]:
+        """The options that were given, as a record holds them; maps and other objects are part of the content."""
+        given = {name: value for name, value in self.opened_with.items() if is_plain(value)}
+        return {
+            name: without_secrets(str(value)) if isinstance(value, str | Path) else value
+            for name, value in given.items()
+        }
 
     @property
     def opening_digest(self) -> str:
@@ -209,15 +218,13 @@ class Subject(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return what a record keeps of the subject."""
-        given = {name: value for name, value in self.opened_with.items() if is_plain(value)}
         return {
             "name": self.name,
             "kind": self.kind,
             "address": without_secrets(self.address),
             "offers": list(self.offers),
             "sha256": self.digest,
-            "opening": {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
-            | self.opening,
+            "opening": self._given() | self.opening,
         }
 
     def changed(self, change: Any) -> Subject:
@@ -289,7 +296,8 @@ def is_plain(value: object) -> bool:
 
 
 SECRETS = re.compile(
-    r"(?<=://)[^/@\s]+@|(?<=[?&])[^=&#\s]*(?:key|token|secret|sig|password|credential)[^=&#\s]*=[^&#\s]*", re.I
+    r"(?<=://)[^/@\s]+@|(?<=[?&])(?:sig|[^=&#\s]*(?:key|token|secret|signature|password|credential)[^=&#\s]*)=[^&#\s]*",
+    re.IGNORECASE,
 )
 
 
