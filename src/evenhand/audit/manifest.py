@@ -8,7 +8,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -78,6 +78,21 @@ def _plain(value: object) -> Any:
     if isinstance(value, str | Path):
         return without_secrets(str(value))
     return value if isinstance(value, int | float | None) else printable(_cut(value))
+
+
+def with_command(
+    invocation: Invocation,
+    subjects: Sequence[Subject],
+    plan: Plan,
+    concept: Concept,
+    *,
+    skipped: Iterable[tuple[str, str]] = (),
+) -> Invocation:
+    """Return the invocation with the command that asks the same, where it has none; see `equivalent_command`."""
+    if invocation.command:
+        return invocation
+    command, why_none = equivalent_command(subjects, plan, concept, skipped=skipped)
+    return replace(invocation, command=command, no_command=why_none)
 
 
 def equivalent_command(
@@ -170,18 +185,20 @@ def manifest(
         concept: what was measured and removed.
         plan: methods, questions and seed.
         invocation: how the run was started.
-        running: how it was computed: processes, memory, engine.
+        running: how it was computed: processes, memory.
         seconds: how long it took.
         warnings: notes for the reader.
         skipped: methods that could not be fitted, with the reason.
         cells_computed: how many cells were not reused.
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
+    engines = {type(subject.engine).__name__.removesuffix("Engine").lower() for subject in subjects if subject.engine}
+    effective = {**plan, **(running or {}), "engine": ", ".join(sorted(engines)) or "local"}
     return {
         "run": hashlib.sha256(f"{created}{os.getpid()}{os.urandom(8).hex()}".encode()).hexdigest()[:12],
         "created": created,
         "evenhand": evenhand.__version__,
-        "arguments": {**(invocation or Invocation()).to_dict(), "effective": {**plan, **(running or {})}},
+        "arguments": {**(invocation or Invocation()).to_dict(), "effective": effective},
         "subjects": [subject.describe() for subject in subjects],
         "concept": {**concept.to_dict(), "digest": concept.digest},
         "python": sys.version.split()[0],

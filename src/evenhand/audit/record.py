@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit.cells import ROW_ONLY
-from evenhand.audit.manifest import Invocation, call_text
+from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
 from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
@@ -271,6 +271,25 @@ class Audit:
         from evenhand.report.html import write  # the one upward import: the page is a view of the record
 
         return write(self, Path(path))
+
+
+def record_measured(
+    subject: Subject,
+    measured: Sequence[tuple[Question, Sequence[Measurement]]],
+    concept: Concept,
+    *,
+    seed: int = 0,
+    warnings: Sequence[str] = (),
+    invocation: Invocation | None = None,
+) -> Audit:
+    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
+    questions = tuple(question for question, _ in measured)
+    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
+    record = manifest(
+        [subject], concept, plan.to_dict(), invocation=invocation, warnings=warnings, cells_computed=len(measured)
+    )
+    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
+    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _require_distinct(subjects: Sequence[Subject]) -> None:

@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
-from evenhand.audit.manifest import Invocation, equivalent_command, manifest
+from evenhand.audit.manifest import Invocation, manifest, with_command
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
@@ -30,7 +30,7 @@ from evenhand.errors import (
     WorkerError,
 )
 from evenhand.measures.group_tables import measure_groups, needs_table
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress
@@ -116,24 +116,16 @@ def run(
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, store, outcome)
     notes += filter(None, [store.damage(), cost_note(results)])
-    started_by = invocation or Invocation()
-    if not started_by.command:
-        command, why_none = equivalent_command(subjects, plan, about, skipped=outcome.skipped)
-        started_by = replace(started_by, command=command, no_command=why_none)
+    started_by = with_command(invocation or Invocation(), subjects, plan, about, skipped=outcome.skipped)
     record = manifest(
         subjects, about, plan.to_dict(), invocation=started_by, seconds=time.perf_counter() - started, warnings=notes,
-        running={"jobs": jobs, "memory": memory, "engine": _engine_name(subjects)}, skipped=outcome.reasons(),
+        running={"jobs": jobs, "memory": memory}, skipped=outcome.reasons(),
         cells_computed=outcome.computed,
     )  # fmt: skip
     stages = [
         Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
     ]
     return Audit(record, tuple(stages), tuple(results))
-
-
-def _engine_name(subjects: Sequence[Subject]) -> str:
-    names = {type(subject.engine).__name__.removesuffix("Engine").lower() for subject in subjects if subject.engine}
-    return ", ".join(sorted(names)) or "local"
 
 
 def run_pair(
@@ -163,25 +155,6 @@ def run_pair(
     )  # fmt: skip
     record["subjects"][0]["compared_with"] = after.describe()
     return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
-
-
-def record_measured(
-    subject: Subject,
-    measured: Sequence[tuple[Question, Sequence[Measurement]]],
-    concept: Concept,
-    *,
-    seed: int = 0,
-    warnings: Sequence[str] = (),
-    invocation: Invocation | None = None,
-) -> Audit:
-    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
-    questions = tuple(question for question, _ in measured)
-    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
-    record = manifest(
-        [subject], concept, plan.to_dict(), invocation=invocation, warnings=warnings, cells_computed=len(measured)
-    )
-    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
-    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:

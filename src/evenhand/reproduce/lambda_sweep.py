@@ -23,7 +23,7 @@ from evenhand.corpus.generated import against_training
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name
 from evenhand.files import open_bytes, write_text
 from evenhand.models import lm
-from evenhand.models.device import resolve_device, resolve_precision
+from evenhand.models.device import device_kind, resolve_device, resolve_precision
 from evenhand.models.model_files import JSONObject
 from evenhand.reproduce.bordia2019 import DEFINITIONS
 
@@ -68,7 +68,7 @@ class SweepPlan:
         """Return what must be the same for a finished cell to be reused."""
         texts = {name: digest(getattr(self, name)) for name in ("train", "valid", "test")}
         where = resolve_device(self.device)
-        resolved = {"device": where.partition(":")[0], "precision": resolve_precision(self.precision, where)}
+        resolved = {"device": device_kind(where), "precision": resolve_precision(self.precision, where)}
         values = asdict(self) | texts | resolved | {"pairs_digest": _words_of(self.pairs).digest}
         identity: JSONObject = json.loads(json.dumps(values))  # with the types of a file that is read back
         return identity

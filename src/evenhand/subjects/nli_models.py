@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from evenhand import data
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
-from evenhand.models.device import resolve_device
+from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
@@ -22,15 +22,7 @@ from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
-from evenhand.subjects.subject import (
-    SUBJECTS,
-    Address,
-    VectorChange,
-    ViewName,
-    device_kind,
-    files_digest,
-    folder_kind,
-)
+from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
 
 if TYPE_CHECKING:

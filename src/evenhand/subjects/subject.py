@@ -285,11 +285,6 @@ def installed_versions(packages: tuple[str, ...]) -> dict[str, str]:
     return versions
 
 
-def device_kind(device: object) -> str:
-    """Return `cpu` or `cuda` for a device: two GPUs of a machine give the same numbers."""
-    return str(device).removeprefix("torch:").partition(":")[0]
-
-
 def is_plain(value: object) -> bool:
     """Return whether a record can hold an option: a number, a text or a path."""
     return isinstance(value, str | int | float | bool | Path)

@@ -120,7 +120,7 @@ def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, 
     """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import measurements
     from evenhand.subjects.corpora import CorpusSubject
 

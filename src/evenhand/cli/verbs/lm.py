@@ -230,7 +230,7 @@ def _write_record(
     """Write the scores of the generated text as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import comparison_measurements
     from evenhand.subjects import open_subject
     from evenhand.subjects.language_models import is_model
