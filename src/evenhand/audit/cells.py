@@ -12,7 +12,7 @@ from typing import Any
 import evenhand
 from evenhand import data, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
-from evenhand.audit.validation import DIGEST, content_digest, record_schema, refuse_constant, require_valid
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, record_schema, refuse_constant, require_valid
 from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
@@ -151,7 +151,13 @@ class CellStore:
     def cell(self, key: str) -> Cell | None:
         """Return a finished cell, or None."""
         record = self._read(CELLS, key)
-        return Cell.from_dict(record) if record is not None else None
+        if record is None:
+            return None
+        try:
+            return Cell.from_dict(record)
+        except UNREADABLE:
+            self.damaged.add((CELLS, key))
+            return None
 
     def put_cell(self, key: str, cell: Cell) -> None:
         """Store a finished cell."""
@@ -197,7 +203,7 @@ class CellStore:
             if stored[DIGEST] != content_digest([kind, key, content]):
                 raise ValueError("the content does not have its digest")
             require_valid(content, cell_schema() if kind == CELLS else STAGE_SCHEMA)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except UNREADABLE:
             self.damaged.add((kind, key))
             return None
         return content

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit.record import Audit, Result, Stage
-from evenhand.audit.validation import DIGEST, content_digest, refuse_constant, require_valid
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, refuse_constant, require_valid
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError
 from evenhand.files import require_inside, write_text
 
@@ -38,7 +38,7 @@ def load(path: Path) -> Audit:
         return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse_constant))
     except FormatError as error:
         raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         if isinstance(error, EvenhandError):
             raise
         raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error

@@ -20,6 +20,8 @@ Schema = Mapping[str, Any]
 Check = Callable[[Any, Any, Schema, str], Iterator[str]]
 ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
 DIGEST = "sha256"  # the entry of a stored record that holds the digest of the others
+# What reading JSON of unknown content can raise.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evenhand import words
-from evenhand.audit.validation import DIGEST, content_digest
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest
 from evenhand.corpus import Corpus
 from evenhand.corpus.generated import against_training
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name
@@ -166,7 +166,7 @@ def finished(plan: SweepPlan, folder: Path) -> JSONObject | None:
         if content.pop(DIGEST) != content_digest(content):
             raise ValueError("the content does not have its digest")
         record: JSONObject | None = content["record"] if content["identity"] == plan.identity() else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, *UNREADABLE):
         warnings.warn(
             f"{path} was damaged, edited or written by an earlier version, and is computed again",
             EvenhandWarning,
