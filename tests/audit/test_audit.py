@@ -105,7 +105,8 @@ def test_a_record_of_the_first_schema_is_read() -> None:
     }
     from evenhand.audit.store import from_dict
 
-    audit = from_dict(old)
+    with pytest.warns(EvenhandWarning, match=r"evenhand 0\.1 kept no digest"):
+        audit = from_dict(old)
     assert audit.labels == ("nli-gap:entailment",)
     assert audit.get("nli-gap, entailment").value == -0.46
     assert audit.subjects == ("v",)

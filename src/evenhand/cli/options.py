@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.printable import printable
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.engines.ray import Gpus
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 
-
+NOT_REPEATED = ("out", "as_json")  # parameters that say where a result goes, not what it is
 SubjectArgument = Annotated[
     str,
     typer.Argument(
@@ -145,6 +147,26 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
             open_subject(address, **{name: value for name, value in given.items() if name in kind.options})
             for address, kind in zip(addresses, kinds, strict=True)
         ]
+
+
+def invocation(context: typer.Context) -> Invocation:
+    """Return the command as it was given, for the record, without where and how its result is written."""
+    from evenhand.audit.manifest import Invocation
+
+    parts, given = ["evenhand", *context.command_path.split()[1:]], {}
+    for parameter in context.command.params:
+        value, source = context.params.get(parameter.name or ""), context.get_parameter_source(parameter.name or "")
+        left_out = parameter.name in NOT_REPEATED and not parameter.required
+        if left_out or value is None or source is None or source.name.startswith("DEFAULT"):
+            continue
+        given[str(parameter.name)] = value
+        values = [str(item) for item in (value if isinstance(value, list | tuple) else [value])]
+        name = next((name for name in parameter.opts if name.startswith("--")), "")
+        if isinstance(value, bool):
+            parts.append(name if value else parameter.secondary_opts[0])
+        else:
+            parts += [part for item in values for part in ([name, item] if name else [item])]
+    return Invocation(shlex.join(parts), given)
 
 
 @contextmanager

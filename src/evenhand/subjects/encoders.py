@@ -14,7 +14,7 @@ from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.subjects.transformer_subject import TransformerSubject, resolve
 
 KINDS = {
     "encoder": "its config names an encoder",
@@ -39,7 +39,7 @@ class EncoderSubject(TransformerSubject):
         super().__init__(folder.name, address)
         self.folder, self.model_kind = folder, model_kind
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
-        self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
+        self._device, self._precision = resolve(options.get("device"), options.get("precision") or "float32")
 
     def _load(self) -> Transformer:
         return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)

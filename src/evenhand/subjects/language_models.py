@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
+from evenhand.models.device import PRECISIONS
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 from evenhand.subjects.opening import kind_of_address, parse_address
@@ -27,7 +28,7 @@ from evenhand.subjects.subject import (
     files_digest,
     folder_kind,
 )
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
+from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject, resolve
 
 if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood
@@ -178,7 +179,8 @@ class LanguageModelSubject(TransformerSubject):
     ) -> None:
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
-        self._device, self._precision = device or "auto", precision or "auto"
+        supported = ("float32",) if model_kind == AWD_LSTM else PRECISIONS
+        self._device, self._precision = resolve(device, precision, supported=supported)
         self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._batch = {"batch": batch} if batch else {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from evenhand import data
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
+from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
@@ -70,6 +71,11 @@ class NLISubject(TransformerSubject):
         if self._folder is not None:
             return ("inference", "vectors", "sentences")
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What computes the answers; labels, vectors and maps are part of the digest."""
+        return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
     @property
     def can_change(self) -> bool:
@@ -173,6 +179,8 @@ def open_models(
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
         max_record: longest line or row of a prediction file in bytes.
     """
+    if device != "numpy":
+        resolve_device(device)  # refuses what is none, also where no model computes
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
@@ -186,6 +194,16 @@ def open_models(
         models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
         digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
     )  # fmt: skip
+
+
+def _place(model: NLIModel | RecordedModel) -> str:
+    """Return what computes the answers of a model: numpy, torch on a device, with a precision; nothing for a file."""
+    if backend := getattr(model, "backend", None):
+        return "numpy" if backend.name == "numpy" else f"torch {device_kind(backend.name)}"
+    if on_device := getattr(model, "device_model", None):
+        return f"torch {device_kind(on_device.device)} {on_device.precision}"
+    elmo = getattr(model, "elmo", None)
+    return f"torch {device_kind(elmo.device)}" if elmo else ""
 
 
 def _without_scheme(text: str) -> str:
@@ -285,7 +303,8 @@ class VectorsForModels:
             return ""
         from evenhand.subjects.vectors import VectorsSubject
 
-        return VectorsSubject(self._vectors).digest
+        read = VectorsSubject(self._vectors)
+        return f"{read.digest} {read.opening}"
 
     def load(self) -> Vectors:
         """Return the vectors, mapped where a map was given."""
