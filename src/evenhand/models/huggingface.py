@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,16 +48,19 @@ SITE_MAPS = "evenhand-sites.safetensors"  # maps that `evenhand debias --hook` k
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.tiktoken", "vocab-*.json")
 BYTE_TOKENIZERS = ("ByT5", "Canine", "Perceiver")  # their vocabularies are not stored
 LARGEST_SIZE = 1 << 27
+OLD_NAMES = re.compile(r"\.(gamma|beta)$")  # of weight and bias of a layer norm
+STALE_BUFFERS = (r"rotary_emb\.inv_freq", r"(^|\.)position_ids$")  # stored by earlier versions of transformers
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 MOST_LAYERS = 1000  # more layers than this must be backed by as many tensors
 SIZE_NAMES = re.compile(r".*_(size|dim|positions|embeddings|heads|experts|labels|groups)|n_(embd|ctx|head|inner)|d_\w+")
 
 
 class LoadedModel(NamedTuple):
-    """A model in evaluation mode, and notes on weights that were left out."""
+    """A model in evaluation mode, notes on weights left out, and the names of stored ones that it does not use."""
 
     model: PreTrainedModel
     notes: tuple[str, ...]
+    unused: tuple[str, ...] = ()
 
 
 def load_model(
@@ -79,7 +82,7 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
-    from evenhand.models.encoders.saving import restore_maps  # imports this module
+    from evenhand.models.encoders.stored_maps import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -89,7 +92,8 @@ def load_model(
         raise FormatError(f"{folder}: holds {TITLES[stored]}, not {TITLES[kind]}", hint=f"use {TITLES[kind]}")
     if (folder / "adapter_config.json").is_file():
         raise no_weights_error(folder)
-    _check_sizes(folder, read_weight_headers(folder))
+    tensors = read_weight_headers(folder)
+    _check_sizes(folder, tensors)
     transformers: Any = require("transformers", extra="models")
     with quiet(transformers), _named_errors(folder, TITLES[kind]):
         model, info = getattr(transformers, AUTO_CLASSES[kind]).from_pretrained(
@@ -103,7 +107,7 @@ def load_model(
         )
     notes = _check_loaded(folder, kind, model, info)
     model.to(device).eval()
-    return LoadedModel(model, (*notes, *restore_maps(model, folder)))
+    return LoadedModel(model, (*notes, *restore_maps(model, folder)), _unused(tensors, model, info))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
@@ -189,6 +193,21 @@ def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any])
     if unused:
         notes.append(f"{len(unused)} stored tensors do not belong to {name}: {few(unused)}")
     return tuple(notes)
+
+
+def _unused(stored: Iterable[str], model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the stored tensors that belong to no part of the model, also those that `transformers` does not report."""
+    ignored = [*(model._keys_to_ignore_on_load_unexpected or ()), *STALE_BUFFERS]
+    prefix, own = f"{model.base_model_prefix}.", model.state_dict().keys()
+    unexpected = set(map(str, info["unexpected_keys"]))
+
+    def is_unused(name: str) -> bool:
+        plain = OLD_NAMES.sub(lambda found: ".weight" if found[0] == ".gamma" else ".bias", name)
+        if {plain, prefix + plain, plain.removeprefix(prefix)} & own:
+            return False
+        return bool({name, plain} & unexpected) or any(re.search(pattern, name) for pattern in ignored)
+
+    return tuple(sorted(filter(is_unused, stored)))
 
 
 def _numberless(name: str, prefix: str) -> str:

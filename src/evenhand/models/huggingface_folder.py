@@ -85,6 +85,17 @@ def _sentence_transformer(folder: Path) -> Path | None:
     return None
 
 
+def is_own_file(file: Path, folder: Path) -> bool:
+    """Return whether a regular file lies in a folder after all links; a copy of any other might be private.
+
+    In the Hub's cache, the files of a snapshot are links into the folder `blobs` of the same model.
+    """
+    real, home = Path(os.path.realpath(file)), Path(os.path.realpath(folder))
+    snapshot = next((place for place in (home, home.parent) if place.parent.name == "snapshots"), None)
+    homes = [home, snapshot.parent.parent / "blobs"] if snapshot is not None else [home]
+    return real.is_file() and any(real.is_relative_to(place) for place in homes)
+
+
 def read_config(source: str | os.PathLike[str]) -> Config:
     """Return the configuration of a model folder; opening a model asks for it several times."""
     return read_unchanged_json(resolve_folder(source) / "config.json")
