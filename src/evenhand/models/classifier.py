@@ -11,6 +11,7 @@ from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, few, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import check_texts
+from evenhand.models.tokenizing import encode
 from evenhand.models.transformer import Transformer
 
 
@@ -67,7 +68,8 @@ class TextClassifier:
         """Return the probability of each label for each text; see `Classifier`."""
         torch = require("torch", extra="models")
         model, device = self.transformer.model, self.transformer.device
-        ids: list[list[int]] = self.transformer.tokenizer(list(check_texts(texts)), verbose=False)["input_ids"]
+        tokenizer = self.transformer.tokenizer
+        ids: list[list[int]] = encode(tokenizer, list(check_texts(texts)), verbose=False)["input_ids"]
         lengths = [len(row) for row in ids]
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > self.transformer.window:
