@@ -47,7 +47,7 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
-    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels")
+    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
         self,
@@ -162,6 +162,7 @@ def open_models(
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,
+    allow_pickle: bool = False,
 ) -> NLISubject:
     """Open several training seeds of one model as one subject.
 
@@ -172,7 +173,9 @@ def open_models(
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
         max_record: longest line or row of a prediction file in bytes.
+        allow_pickle: read pickled weights of Hugging Face folders, tensors alone.
     """
+    named, addresses = addresses, [_prepared(address, allow_pickle) for address in addresses]
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
@@ -183,9 +186,18 @@ def open_models(
     )
     digest = hashlib.sha256(repr([_file_digest(text) for text in addresses] + [reader.digest, labels]).encode())
     return NLISubject(
-        models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
+        models, name=name, address=" ".join(named), note="; ".join(dict.fromkeys(reader.notes)),
         digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
     )  # fmt: skip
+
+
+def _prepared(text: str, allow_pickle: bool) -> str:
+    """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
+    from evenhand.models.prepared_folder import prepared
+
+    path = Path(_without_scheme(text))
+    ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)
+    return text if ready == path else f"hf:{ready}"
 
 
 def _without_scheme(text: str) -> str:

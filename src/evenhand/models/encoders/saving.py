@@ -94,8 +94,8 @@ def save_changed(
             folder.parent.mkdir(parents=True, exist_ok=True)
             sweep_partials(folder.parent, folder)
             partial.mkdir()
-            inner = partial / _inner(transformer.source)
-            left_out = _copy_other_files(transformer.source, partial)
+            inner = partial / inner_name(transformer.source)
+            left_out = copy_other_files(transformer.source, partial)
             saved = replace(saved, notes=[*saved.notes, *_write_model(changed, inner), *left_out])
             if kept:
                 write_maps(kept, inner / SITE_MAPS)
@@ -150,21 +150,21 @@ def check_target(folder: Path, source: Path | None = None) -> None:
         raise OutputError(f"{folder} is a file; a model is written as a folder", hint="name a folder")
 
 
-def _inner(source: Path | None) -> str:
+def inner_name(source: Path | None) -> str:
     """Return the name of the folder of the transformer inside a sentence-transformers folder, or an empty string."""
     nested = source is not None and source.is_dir() and (source.parent / "modules.json").is_file()
     return source.name if nested and source is not None else ""
 
 
-def _copy_other_files(source: Path | None, target: Path) -> list[str]:
-    """Copy everything but weights, and of the folders only the modules of sentence-transformers.
+def copy_other_files(source: Path | None, target: Path) -> list[str]:
+    """Copy everything but weights and configuration, and of the folders only the modules of sentence-transformers.
 
     Returns:
         A note on links that lead out of the folder, which are not copied; empty where there are none.
     """
     if source is None or not source.is_dir():
         return []
-    inner = _inner(source)
+    inner = inner_name(source)
     root = source.parent if inner else source
     wanted = [file for folder in dict.fromkeys((root, source)) for file in folder.iterdir() if not _holds_model(file)]
     modules = read_json_value(root / "modules.json") if (root / "modules.json").is_file() else []
