@@ -44,6 +44,9 @@ class StoredMap:
             raise ValueError(f"shapes {self.left.shape}, {self.right.shape} and {self.bias.shape} do not fit")
         if not all(np.isfinite(part).all() for part in (self.left, self.right, self.bias)):
             raise ValueError("NaN or infinity")
+        limit = self.norm_limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+            raise ValueError(f"norm_limit is {limit!r}, not a length")
 
     @property
     def is_linear(self) -> bool:
