@@ -161,7 +161,9 @@ class LanguageModelSubject(TransformerSubject):
     kind = "lm"
     title = "a causal language model"
     likelihood_of = "causal-lm"
-    options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
+    options: ClassVar[tuple[str, ...]] = (
+        "device", "precision", "samples", "tokens", "temperature", "seed", "batch", "allow_pickle",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -262,6 +264,8 @@ class LanguageModelSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
+        from evenhand.models.prepared_folder import prepared
+
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):
             raise UsageError(
@@ -269,6 +273,7 @@ class LanguageModelSubject(TransformerSubject):
                 hint="name a folder of `evenhand lm train` or of transformers, or a .gguf file",
             )
         kind = "gguf" if address.named(".gguf") else folder_kind(address)
+        path = prepared(path, allow_pickle=bool(options.pop("allow_pickle", False)))
         return cls(path, address.text, model_kind=kind, **options)
 
 

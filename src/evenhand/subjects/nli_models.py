@@ -48,7 +48,7 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
-    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels")
+    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
         self,
@@ -168,6 +168,7 @@ def open_models(
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,
+    allow_pickle: bool = False,
 ) -> NLISubject:
     """Open several training seeds of one model as one subject.
 
@@ -178,9 +179,11 @@ def open_models(
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
         max_record: longest line or row of a prediction file in bytes.
+        allow_pickle: read pickled weights of Hugging Face folders, tensors alone.
     """
     if device != "numpy":
         resolve_device(device)  # refuses what is none, also where no model computes
+    named, addresses = addresses, [_prepared(address, allow_pickle) for address in addresses]
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
@@ -191,7 +194,7 @@ def open_models(
     )
     digest = hashlib.sha256(repr([_file_digest(text) for text in addresses] + [reader.digest, labels]).encode())
     return NLISubject(
-        models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
+        models, name=name, address=" ".join(named), note="; ".join(dict.fromkeys(reader.notes)),
         digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
     )  # fmt: skip
 
@@ -204,6 +207,15 @@ def _place(model: NLIModel | RecordedModel) -> str:
         return f"torch {device_kind(on_device.device)} {on_device.precision}"
     elmo = getattr(model, "elmo", None)
     return f"torch {device_kind(elmo.device)}" if elmo else ""
+
+
+def _prepared(text: str, allow_pickle: bool) -> str:
+    """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
+    from evenhand.models.prepared_folder import prepared
+
+    path = Path(_without_scheme(text))
+    ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)
+    return text if ready == path else f"hf:{ready}"
 
 
 def _without_scheme(text: str) -> str:

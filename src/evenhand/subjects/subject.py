@@ -317,8 +317,12 @@ def folder_kind(address: Address) -> str:
 
     The result is empty for anything else, unless the address begins with hf:, which makes it an error.
     """
-    from evenhand.models.huggingface_folder import model_kind
+    from evenhand.models.huggingface_folder import ADAPTER, model_kind
 
+    if (address.path / ADAPTER).is_file():
+        from evenhand.models.prepared_folder import adapter_kind
+
+        return adapter_kind(address.path)
     if address.scheme == "hf":
         return model_kind(address.path)
     config = address.path / "config.json"

@@ -16,7 +16,7 @@ from evenhand.files import existing, read_utf8
 from evenhand.measures.contrasts import Contrast, contrasts
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.classifier import Classifier, decide, label_index
+from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval, wilson
 from evenhand.stats.bootstrap import Interval
@@ -37,7 +37,8 @@ INFO = Info(
     formula="flip-rate = P(label(x_g) != label(x_h)); change = mean |p(x_g) - p(x_h)|; gap = mean p(x_g) - p(x_others)",
     reading=(
         "x_g and x_h are the same text about different groups, p the probability of one label. 0: the decision does "
-        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group."
+        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group. For a "
+        "regression head, such as a reward model, p is its score, and there is no flip-rate."
     ),
     limits=(
         "Some differences are right: a text about pregnancy is not the same about a man. Short sentences are not what "
@@ -47,7 +48,7 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
-    definition=3,
+    definition=4,
 )
 
 
@@ -91,7 +92,8 @@ def counterfactual(
     """Measure how often the label flips, how far a probability moves, and which way, when the group changes.
 
     Args:
-        view: a classifier, or the `labels` view of a subject.
+        view: a classifier, or the `labels` view of a subject; also of a regression head, whose score then takes the
+            place of the probability.
         texts: a template with the free slot `{person}` (its id or word file), which is filled with the phrases of the
             concept; or a text file with one text per line, or a list of texts, whose group words are replaced.
         concept: whose groups are exchanged.
@@ -101,7 +103,8 @@ def counterfactual(
 
     Returns:
         `flip-rate`, `change` and `gap` (one for each group against the others where there are more than two). Intervals
-        resample templates and phrases, or texts. `items` of `change` are the pairs that differ most.
+        resample templates and phrases, or texts. `items` of `change` are the pairs that differ most. A score decides
+        nothing, so a regression head has no `flip-rate`; the details give the spread of its scores.
 
     What it does not tell you: whether the classifier is right about anybody. See `evenhand show counterfactual`.
     """
@@ -110,7 +113,10 @@ def counterfactual(
     cases = case_set(texts, about)
     params = {"label": view.labels[column], "labels": list(view.labels), "concept": about.name}
     fields: dict[str, Any] = {"query": cases.name, "model": view.name, "params": params, "seed": seed}
+    unit = unit_of(view)
+    params |= {"unit": unit} if unit == "score" else {}
     scores = ("flip-rate", "change", *(contrast.name("gap") for contrast in contrasts(cases.groups)))
+    scores = scores[1:] if unit == "score" else scores
     if not cases.cases:
         reason = f"no text names a group of {about.name} whose words have counterparts"
         return tuple(undefined("counterfactual", reason, Coverage(()), score=score, **fields) for score in scores)
@@ -124,11 +130,13 @@ def counterfactual(
         "without_group": cases.without_group,
     }
     details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
-    result = _Result(cases, [[index[text] for text in case.texts] for case in cases.cases], probabilities, decisions)
+    details |= {"spread": float(probabilities.std())} if unit == "score" else {}
+    rows = [[index[text] for text in case.texts] for case in cases.cases]
+    result = _Result(cases, rows, probabilities, decisions, unit)
     fields["details"] = details
-    name = view.labels[column]
+    name = view.labels[column] if unit == "score" else f"P({view.labels[column]})"
     return (
-        _flips(result, fields, seed),
+        *(() if unit == "score" else (_flips(result, fields, seed),)),
         _changes(result, everything, name, fields, seed),
         *(_gap(result, contrast, name, fields, seed) for contrast in contrasts(cases.groups)),
     )
@@ -142,6 +150,12 @@ class _Result:
     rows: list[list[int]]
     probabilities: Vector64
     decisions: np.ndarray
+    unit: Unit = "probability"
+
+    @property
+    def largest(self) -> float:
+        """The largest difference that is possible."""
+        return float("inf") if self.unit == "score" else 1.0
 
     def clusters(self, kept: Sequence[int]) -> list[list[str]]:
         """Return the labels of the clusterings for some of the cases."""
@@ -189,16 +203,16 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
             "word": texts[a],
             "counterpart": texts[b],
             "value": float(p[a] - p[b]),
-            "probabilities": [float(p[a]), float(p[b])],
-            "flips": bool(result.decisions[a] != result.decisions[b]),
+            ("scores" if result.unit == "score" else "probabilities"): [float(p[a]), float(p[b])],
+            **({} if result.unit == "score" else {"flips": bool(result.decisions[a] != result.decisions[b])}),
         }
         for a, b in worst
     )
     value = float(changes.mean())
     return Measurement(
         "counterfactual", value, len(changes), Coverage(()), score="change",
-        interval=result.interval(changes, range(len(changes)), limits=(0.0, 1.0)),
-        reading=f"P({label}) differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
+        interval=result.interval(changes, range(len(changes)), limits=(0.0, result.largest)),
+        reading=f"{label} differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
         **fields,
     )  # fmt: skip
 
@@ -222,8 +236,9 @@ def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, A
         by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
     means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
     return Measurement(
-        "counterfactual", value, len(kept), Coverage(()), interval=result.interval(values, kept),
-        reading=f"P({label}) is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
+        "counterfactual", value, len(kept), Coverage(()),
+        interval=result.interval(values, kept, limits=(-result.largest, result.largest)),
+        reading=f"{label} is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
         items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,
     )  # fmt: skip
