@@ -28,14 +28,19 @@ Order = Literal["evidence", "ratio"]
 class Baseline:
     """Mean |bias| with group labels permuted between documents: what noise alone gives.
 
-    `p_value` is None for a text of a single document, whose labels can only be rotated: if it consists of many
-    articles, such a p-value is far too small.
+    `mu` is the mean over all labellings drawn (`permutations`), `interval` their 2.5 and 97.5 % quantiles. The p-value
+    was decided after the first `decided_after` of them, of which `reached` have at least the observed mu; `rule` says
+    how. It is None for a text of a single document, whose labels can only be rotated: if it consists of many articles,
+    such a p-value is far too small.
     """
 
     mu: float
     interval: tuple[float, float]
     p_value: float | None
     permutations: int
+    decided_after: int | None = None
+    reached: int | None = None
+    rule: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -34,8 +34,8 @@ def _describe_baseline(result: CorpusBias) -> list[str]:
     if not base:
         return []
     low, high = base.interval
-    among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] over {base.permutations} labellings"
-    p_value = "" if base.p_value is None else f", p = {base.p_value:.3f}"
+    among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] over {base.permutations:,} labellings"
+    p_value = "" if base.p_value is None else f", p = {base.p_value:.2g}"
     lines = [f"labels permuted between documents: mean |bias| {among}{p_value}"]
     if base.p_value is None:
         lines.append(
