@@ -37,7 +37,7 @@ INFO = Info(
     cites=("lauscher2020",),
     queries=("weat-6", "weat-7", "weat-8"),
     arity=(2, 2),
-    definition=2,
+    definition=3,
 )
 
 
@@ -76,7 +76,7 @@ def bat(
     located = locate_query(vectors, query, targets=2, attributes=2)
     params = {"normalise": normalise, "min_share": min_share}
     fields = located.fields("bat", vectors, params, seed, reference)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     if single := [group.name for group in located.attributes if len(group.words) < 2]:
         reason = f"{' and '.join(single)} has one word, so that there is no other word to compare with"
