@@ -222,8 +222,8 @@ class CorpusBias:
         return table
 
     def __repr__(self) -> str:
-        mu = f"{self.mu:.3f}" if self.n else "undefined"
-        sigma = f"{self.sigma:.3f}" if self.n > 1 else "undefined"
+        mu = f"{self.mu:z.3f}" if self.n else "undefined"
+        sigma = f"{self.sigma:z.3f}" if self.n > 1 else "undefined"
         size = f"{counted(self.tokens, 'token')}, {counted(self.n, 'word')} scored"
         return f"CorpusBias({self.name!r}, {size}, mu {mu}, sigma {sigma})"
 
@@ -283,7 +283,7 @@ def word_cells(record: CorpusBias, word: str) -> tuple[str, ...]:
         printable(word),
         signed(record.values[row]),
         f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else "",
-        f"{record.evidence[row]:+.1f}",
+        f"{record.evidence[row]:+z.1f}",
         *near,
         f"{int(record.occurrences[row]):,}",
     )

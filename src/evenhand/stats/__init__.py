@@ -9,7 +9,13 @@ from evenhand.stats.clusters import (
     clustered_sums,
 )
 from evenhand.stats.correlation import Correlation, pearson, spearman
-from evenhand.stats.means import contrast_interval, jackknife_interval, mean_interval, share_interval
+from evenhand.stats.means import (
+    contrast_interval,
+    jackknife_interval,
+    mean_interval,
+    share_interval,
+    unanimous_interval,
+)
 from evenhand.stats.multiplicity import benjamini_hochberg, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
@@ -41,5 +47,6 @@ __all__ = [
     "share_interval",
     "spearman",
     "theil_sen",
+    "unanimous_interval",
     "wilson",
 ]
