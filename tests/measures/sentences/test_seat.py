@@ -125,9 +125,11 @@ def test_undefined_and_bad_input() -> None:
     flat = ListedEncoder(lambda text, layer: (1.0, 0.0))
     assert "same mean vector" in eh.measures.seat(flat, QUERY).reason
     attributes = {"a1": (1.0, 0.0), "b1": (0.0, 1.0)}
-    given = lambda text, x, y: next(
-        (v for w, v in attributes.items() if w in text), x if "x" in text.split()[-1] else y
-    )  # noqa: E731
+
+    def given(text, x, y):
+        word = next((word for word in attributes if word in text), "")
+        return attributes[word] if word else x if "x" in text.split()[-1] else y
+
     collapsed = ListedEncoder(lambda text, layer: given(text, (1, 1), (1, 1)))
     assert "x and y have the same mean vector" in eh.measures.seat(collapsed, QUERY).reason
     still = ListedEncoder(lambda text, layer: given(text, (1, 1), (-1, -1)))
