@@ -175,3 +175,17 @@ def test_the_size_of_the_test(documents, length, kind):
 @pytest.mark.parametrize("kind", ["no bursts", "documents lean", "runs"])
 def test_an_association_is_found(kind):
     assert share_rejected(100, 400, kind, 1.5, 40) >= 0.6
+
+
+def test_a_decay_over_a_long_document_says_that_mu_measures_distances():
+    rng = np.random.default_rng(0)
+    words = rng.choice([f"w{i}" for i in range(300)], 6000).astype("<U4")
+    words[::1500], words[700::1500] = "she", "he"
+    groups = {"f": ["she"], "m": ["he"]}
+    long = corpus.bias(corpus.Texts([" ".join(words)]), groups, decay=0.9, permutations=3)
+    assert long.mu > 3
+    (note,) = [note for note in long.notes if "distances" in note]
+    assert "mark the documents" in note
+    near = corpus.Texts([f"she {' '.join(part)} he" for part in words[1:601].reshape(-1, 10)])
+    assert not any("distances" in note for note in corpus.bias(near, groups, decay=0.9).notes)
+    assert not any("distances" in note for note in corpus.bias(corpus.Texts([" ".join(words)]), groups).notes)

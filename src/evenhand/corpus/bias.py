@@ -26,6 +26,7 @@ from evenhand.words.wordset import FrozenMap
 
 RESAMPLES, LABELLINGS = 1000, 1999  # where `bootstrap` and `permutations` are chosen automatically,
 AFFORDABLE = 256 << 20  # for texts of up to this many stored bytes
+NEGLIGIBLE, MOST_NEGLIGIBLE = 0.01, 0.1  # a weight near a group, and the share of words that may have less
 ENOUGH_HITS = 100  # occurrences of a group's words; with fewer, most scores are noise
 
 
@@ -143,6 +144,8 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
         for name, hits in result.hits.items()
         if hits < ENOUGH_HITS
     ]
+    if options.decay is not None:
+        notes += _far_words(result, options.decay)
     skipped = [
         what
         for what, wanted, number in (
@@ -154,6 +157,25 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
     if skipped:
         notes.append(f"not computed for a text of more than {AFFORDABLE >> 20} MB: {' and '.join(skipped)}")
     return notes
+
+
+def _far_words(result: CorpusBias, decay: float) -> list[str]:
+    """Return that mu rests on words far from a group, if it does.
+
+    With a decay every word of a document has some weight near every group. The log ratio of weights such as 1e-30 is
+    the difference of two distances, and grows without limit with the length of the document; with permuted labels too.
+    """
+    weights = result.cooccurrence.min(axis=0) if result.n else np.empty(0)
+    far = float(np.mean(weights < NEGLIGIBLE)) if result.n else 0.0
+    if far <= MOST_NEGLIGIBLE:
+        return []
+    near = result.with_cooccurrence(1.0)
+    instead = f"; over the {near.n:,} words with a weight of at least 1 it is {near.mu:.3f}" if near.n else ""
+    return [
+        f"mu and its baseline measure distances, not associations: {100 * far:.0f} % of the scored words have a weight "
+        f"below {NEGLIGIBLE} near a group (decay {decay}, documents of "
+        f"{result.tokens / max(result.documents, 1):,.0f} words on average){instead}: mark the documents, or use a window"
+    ]
 
 
 def _baseline(permuted: PermutedMeans, group: int, most: int) -> Baseline:
