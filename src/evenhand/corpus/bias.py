@@ -171,10 +171,11 @@ def _far_words(result: CorpusBias, decay: float) -> list[str]:
         return []
     near = result.with_cooccurrence(1.0)
     instead = f"; over the {near.n:,} words with a weight of at least 1 it is {near.mu:.3f}" if near.n else ""
+    length = result.tokens / max(result.documents, 1)
     return [
         f"mu and its baseline measure distances, not associations: {100 * far:.0f} % of the scored words have a weight "
-        f"below {NEGLIGIBLE} near a group (decay {decay}, documents of "
-        f"{result.tokens / max(result.documents, 1):,.0f} words on average){instead}: mark the documents, or use a window"
+        f"below {NEGLIGIBLE} near a group (decay {decay}, documents of {length:,.0f} words on average){instead}: mark "
+        "the documents, or use a window"
     ]
 
 

@@ -7,6 +7,7 @@ from evenhand.stats.clusters import (
     clustered_interval,
     clustered_means,
     clustered_sums,
+    crossed_share_note,
 )
 from evenhand.stats.correlation import Correlation, pearson, spearman
 from evenhand.stats.means import (
@@ -34,6 +35,7 @@ __all__ = [
     "clustered_means",
     "clustered_sums",
     "contrast_interval",
+    "crossed_share_note",
     "holm",
     "interaction_test",
     "interactions",

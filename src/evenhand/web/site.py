@@ -99,6 +99,7 @@ def _templates() -> Environment:
     )
     environment.filters.update(
         number=numbers.number,
+        value=numbers.value,
         interval=numbers.interval,
         p_value=numbers.p_value,
         cell=numbers.cell,

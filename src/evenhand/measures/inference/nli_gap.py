@@ -17,6 +17,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
 from evenhand.words.probes import Probe
 
+WIDE = "the interval of a gap is wider than it needs to be: it covered the true gap in all samples of a simulation"
 GapLabel: TypeAlias = Literal["entailment", "contradiction"]
 INFO = Info(
     id="nli-gap",
@@ -73,6 +74,7 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         reason = f"{fields['query']} has no two groups that all seeds can be compared on"
         return undefined("nli-gap", reason, run.coverage, **fields)
     score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
+    fields |= {"note": "; ".join(filter(None, (fields["note"], WIDE if score.interval else "")))}
     return Measurement(
         "nli-gap",
         score.mean,
