@@ -238,7 +238,10 @@ Bootstrap = Annotated[
 ]
 Permutations = Annotated[
     int | None,
-    typer.Option(help="Permuted labellings for the baseline; 0 for none.", show_default="20 up to 256 MB"),
+    typer.Option(
+        help="Permuted labellings for the baseline, at most (fewer if p is clear before); 0 for none.",
+        show_default="1999 up to 256 MB",
+    ),
 ]
 Top = Annotated[int, typer.Option(help="Words shown for each group.")]
 Least = Annotated[int, typer.Option("--least", help="Occurrences that a word needs to be shown; all are scored.")]

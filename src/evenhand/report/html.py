@@ -65,6 +65,7 @@ def render(template: str, **content: Any) -> str:
     environment = page_environment()
     environment.filters.update(
         number=numbers.number,
+        value=numbers.value,
         interval=numbers.interval,
         p_value=numbers.p_value,
         words=numbers.words,

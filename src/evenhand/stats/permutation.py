@@ -1,4 +1,4 @@
-"""Permutation test for the difference of two means."""
+"""Permutation test for the difference of two means, and p-values of draws that stop early."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
@@ -59,6 +60,32 @@ def permutation_test(
     if count <= exact_up_to:
         return PermutationTest(hits / count, count, exact=True)
     return PermutationTest((hits + 1) / (samples + 1), samples, exact=False)
+
+
+@dataclass(frozen=True)
+class SequentialTest:
+    """The p-value, the number of draws that decided it, and how many of these reached the observed value."""
+
+    p_value: float
+    draws: int
+    reached: int
+
+
+def sequential_test(reached: NDArray[np.bool_], *, enough: int, most: int) -> SequentialTest | None:
+    """Return the p-value of draws that stop early, or None if more draws must be made (Besag & Clifford 1991).
+
+    `reached` says of each draw from the null hypothesis, in the order of drawing, whether its statistic is at least the
+    observed one. With the `enough`-th such draw, the l-th of all, the test is decided: p = enough / l. If there are
+    fewer among `most` draws, p = (b + 1) / (most + 1) for b of them. Either way P(p <= a) <= a under the null, with
+    equality for every value that p can take.
+    """
+    counts = np.cumsum(reached[:most])
+    stop = int(np.searchsorted(counts, enough))
+    if stop < len(counts):
+        return SequentialTest(enough / (stop + 1), stop + 1, enough)
+    if len(counts) < most:
+        return None
+    return SequentialTest((int(counts[-1]) + 1) / (most + 1), most, int(counts[-1]))
 
 
 def _check(first: Vector64, second: Vector64, samples: int) -> None:

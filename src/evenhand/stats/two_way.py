@@ -124,6 +124,6 @@ def _intervals(cells: Sequence[Vector64], shape: tuple[int, int]) -> tuple[tuple
         return np.asarray(interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None])
 
     def bounds(row: int, column: int) -> Interval:
-        return jackknife_interval(lambda sums: effects(sums)[:, row, column], columns, strata=codes)
+        return jackknife_interval(lambda sums: effects(sums)[:, row, column], columns, strata=codes, skewed=False)
 
     return tuple(tuple(bounds(row, column) for column in range(shape[1])) for row in range(shape[0]))

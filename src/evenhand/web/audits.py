@@ -162,7 +162,7 @@ def _shown(measurement: Measurement) -> tuple[str, str]:
     if measurement.value is None:
         return "undefined", measurement.reason
     parts = (numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement))
-    return numbers.number(measurement.value), " ".join(filter(None, parts))
+    return numbers.value(measurement), " ".join(filter(None, parts))
 
 
 def run_audit(sending: Connection, request: AuditRequest) -> None:

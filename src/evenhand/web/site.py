@@ -99,11 +99,12 @@ def _templates() -> Environment:
     )
     environment.filters.update(
         number=numbers.number,
+        value=numbers.value,
         interval=numbers.interval,
         p_value=numbers.p_value,
         cell=numbers.cell,
-        signed=lambda value: f"{value:+.3f}",
-        percent=lambda value: f"{100 * value:.1f} %",
+        signed=lambda value: f"{value:+z.3f}",
+        percent=lambda value: f"{100 * value:z.1f} %",
     )
     environment.globals["tools"] = TOOLS
     return environment

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64, unit_rows
 from evenhand.errors import DegenerateError
-from evenhand.measures.association.located_query import locate_query, same_direction
+from evenhand.measures.association.located_query import locate_query
 from evenhand.measures.association.weat import association
 from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
@@ -44,7 +44,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
-    definition=2,
+    definition=3,
 )
 
 
@@ -91,12 +91,9 @@ def interaction(
     layout = table_layout(located.query)
     if isinstance(layout, str):
         return fields.undefined(layout, located.coverage)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     a, b = (unit_rows(group.rows) for group in located.attributes)
-    if same_direction(a.mean(axis=0), b.mean(axis=0)):
-        near, far = (group.name for group in located.attributes)
-        return fields.undefined(f"{near} and {far} have the same mean vector", located.coverage)
     scores = {group.name: association(unit_rows(group.rows), a, b) for group in located.targets}
     found = layout.test(scores, samples=samples, seed=seed)
     if isinstance(found, str):

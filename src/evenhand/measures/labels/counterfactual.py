@@ -18,7 +18,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
 from evenhand.models.vectors import Coverage
-from evenhand.stats import clustered_interval, wilson
+from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
 from evenhand.words import Concept, Template, as_concept, ids
@@ -181,6 +181,7 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
         interval=_rate_interval(result, flips),
+        note=crossed_share_note(value, result.clusters(range(len(flips)))),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
 

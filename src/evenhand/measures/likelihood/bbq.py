@@ -83,7 +83,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
-    definition=2,
+    definition=3,
 )
 
 

@@ -50,7 +50,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
-    definition=2,
+    definition=3,
 )
 
 

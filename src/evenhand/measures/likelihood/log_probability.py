@@ -168,7 +168,7 @@ def _measured(
         value,
         len(attributes),
         coverage,
-        interval=effect_size_interval(first, second),
+        interval=effect_size_interval(first, second, ddof=ddof),
         p_value=permutation_test(first, second, alternative="two-sided", seed=fields["seed"]).p_value,
         reading=f"{near} words favour {names[0]}, {far} words {names[1]}, compared with each other; 0 is ideal",
         items=tuple(

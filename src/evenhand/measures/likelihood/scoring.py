@@ -20,7 +20,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
 from evenhand.models.vectors import Coverage
-from evenhand.stats import jackknife_interval
+from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
 
@@ -137,6 +137,8 @@ def clustered_interval(
 ) -> Interval:
     """Return the interval of a statistic of column sums over whole clusters (`evenhand.stats.jackknife_interval`).
 
+    Where all clusters agree, nothing varies, and a score with limits has the interval of `unanimous_interval`.
+
     Args:
         columns: numbers of each item, one array for each column.
         clusters: the cluster of each item, such as its template.
@@ -147,7 +149,10 @@ def clustered_interval(
     index = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     codes = np.array([index[cluster] for cluster in clusters], dtype=np.int64)
     sums = [np.bincount(codes, weights=column, minlength=len(index)) for column in np.column_stack(list(columns)).T]
-    return jackknife_interval(statistic, np.stack(sums, axis=1), limits=limits, share_of=share_of)
+    bounds = jackknife_interval(statistic, np.stack(sums, axis=1), limits=limits, share_of=share_of)
+    if bounds and bounds[0] == bounds[1] and np.isfinite(limits).all():
+        return unanimous_interval(bounds[0], len(index), limits)
+    return bounds
 
 
 def ratio(numerator: Vector64, denominator: Vector64) -> Vector64:

@@ -31,7 +31,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
-    definition=2,
+    definition=3,
 )
 
 
