@@ -18,6 +18,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.two_way import InteractionTest, interaction_test
+from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query
 from evenhand.words.intersection import FEWEST, SIGN, cell_name
 
@@ -106,6 +107,7 @@ def interaction(
         interval=result.interval,
         p_value=found.test.p_value,
         reading=result.reading,
+        units=found.units(first, {group.name: group.words for group in located.targets}, result.value),
         items=found.items(),
         details={**found.details(), **located.details()},
     )
@@ -154,6 +156,14 @@ class InteractionTable:
         side = near if value >= 0 else far
         reading = f"{cell} is nearer to {side} than the sum of its two groups, by {abs(value):.2f} sd"
         return CellEffect(value, self.test.intervals[row][column], reading)
+
+    def units(self, cell: str, words: Mapping[str, Sequence[str]], value: float) -> tuple[Units, ...]:
+        """Return the words of all cells as units of the effect of a cell, linearised; none without an interval."""
+        row, column = (names.index(part) for names, part in zip(self._names, cell.split(SIGN), strict=True))
+        left_out = self.test.left_out[:, row, column]
+        cells = [cell_name(one, two) for one in self.layout.rows for two in self.layout.columns]
+        names = [f"{name}:{word}" for name in cells for word in words[name]]
+        return (linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else ()
 
     def items(self) -> tuple[dict[str, Any], ...]:
         """Return one item for each cell."""

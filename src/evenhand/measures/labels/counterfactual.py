@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.files import existing, read_utf8
-from evenhand.measures.contrasts import Contrast, contrasts
+from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
@@ -21,6 +21,7 @@ from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
+from evenhand.stats.units import Units, mean_units
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
 from evenhand.words.document import SUFFIXES
@@ -103,8 +104,9 @@ def counterfactual(
 
     Returns:
         `flip-rate`, `change` and `gap` (one for each group against the others where there are more than two). Intervals
-        resample templates and phrases, or texts. `items` of `change` are the pairs that differ most. A score decides
-        nothing, so a regression head has no `flip-rate`; the details give the spread of its scores.
+        resample templates and phrases, or texts. The p-value of `gap` exchanges the groups of the words in which the
+        versions differ. `items` of `change` are the pairs that differ most. A score decides nothing, so a regression
+        head has no `flip-rate`; the details give the spread of its scores.
 
     What it does not tell you: whether the classifier is right about anybody. See `evenhand show counterfactual`.
     """
@@ -163,6 +165,12 @@ class _Result:
         templates = [case.cluster for case in chosen]
         return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
 
+    def units(self, values: Vector64, kept: Sequence[int]) -> tuple[Units, ...]:
+        """Return the units of a mean over cases: templates and phrases, or texts."""
+        clusters = self.clusters(kept)
+        kinds = ("template", "phrase") if len(clusters) == 2 else ("text",)
+        return tuple(mean_units(kind, labels, values) for kind, labels in zip(kinds, clusters, strict=True))
+
     def interval(
         self, values: Vector64, kept: Sequence[int], *, limits: Limits = (-1.0, 1.0), share: bool = False
     ) -> Interval:
@@ -180,7 +188,7 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=_rate_interval(result, flips),
+        interval=_rate_interval(result, flips), units=result.units(flips, range(len(flips))),
         note=crossed_share_note(value, result.clusters(range(len(flips)))),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
@@ -213,32 +221,32 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
     return Measurement(
         "counterfactual", value, len(changes), Coverage(()), score="change",
         interval=result.interval(changes, range(len(changes)), limits=(0.0, result.largest)),
+        units=result.units(changes, range(len(changes))),
         reading=f"{label} differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
         **fields,
     )  # fmt: skip
 
 
 def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
-    kept, gaps = [], []
-    for number, (case, rows) in enumerate(zip(result.cases.cases, result.rows, strict=True)):
-        versions = [(float(result.probabilities[row]), group) for row, group in zip(rows, case.groups, strict=True)]
-        own = [probability for probability, group in versions if group == contrast.first]
-        others = [probability for probability, group in versions if group in contrast.others]
-        if own and others:
-            kept.append(number)
-            gaps.append(float(np.mean(own) - np.mean(others)))
+    everyone = range(len(result.cases.groups))
+    kept = [number for number, case in enumerate(result.cases.cases) if set(case.groups) == set(everyone)]
     shared = {**fields, "score": contrast.name("gap"), "positive": contrast.group}
     if not kept:
         return undefined("counterfactual", "every text names several groups", Coverage(()), **shared)
-    values = np.array(gaps)
+    order = [[result.cases.cases[number].groups.index(group) for group in everyone] for number in kept]
+    rows = np.array([[result.rows[number][at] for at in some] for number, some in zip(kept, order, strict=True)])
+    texts = [[result.cases.cases[number].texts[at] for at in some] for number, some in zip(kept, order, strict=True)]
+    by_group = against_others(result.probabilities[rows])
+    values = by_group[:, contrast.first]
     value = float(values.mean())
     by_row: dict[str, list[float]] = {}
-    for number, gap in zip(kept, gaps, strict=True):
+    for number, gap in zip(kept, values.tolist(), strict=True):
         by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
     means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
     return Measurement(
         "counterfactual", value, len(kept), Coverage(()),
         interval=result.interval(values, kept, limits=(-result.largest, result.largest)),
+        p_value=group_word_p(texts, by_group, contrast, result.clusters(kept)[:1]), units=result.units(values, kept),
         reading=f"{label} is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
         items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,

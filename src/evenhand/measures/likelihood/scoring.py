@@ -23,12 +23,12 @@ from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
+from evenhand.stats.units import Units
 
 BLANK = "{}"
 # Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
 UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
 Item = TypeVar("Item")
-# Maps (draws, columns) sums over clusters to one value per draw.
 
 
 def data_folder(name: str, given: str | Path) -> Path:
@@ -191,6 +191,7 @@ class ScoreFields:
         *,
         interval: Interval = None,
         p_value: float | None = None,
+        units: tuple[Units, ...] = (),
         items: Sequence[Mapping[str, object]] = (),
         details: Mapping[str, object] | None = None,
         note: str = "",
@@ -207,6 +208,7 @@ class ScoreFields:
             reading=reading,
             interval=interval,
             p_value=p_value,
+            units=units,
             items=tuple(items),
             details=details or {},
             note=note,

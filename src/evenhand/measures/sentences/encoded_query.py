@@ -108,6 +108,11 @@ class SentenceSet:
     sentences: tuple[str, ...]
     owners: Rows
 
+    @property
+    def sentence_words(self) -> list[str]:
+        """The word that each sentence is about."""
+        return [self.words[number] for number in self.owners.tolist()]
+
     def word_means(self, values: Vector64) -> Vector64:
         """Return the mean over the sentences of each word."""
         counts = np.bincount(self.owners, minlength=len(self.words))

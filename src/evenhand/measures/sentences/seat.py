@@ -21,6 +21,7 @@ from evenhand.measures.sentences.encoded_query import (
 )
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
 from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
+from evenhand.stats.units import effect_size_units
 from evenhand.words import Query, Template
 
 Variant = Literal["", "released"]
@@ -129,6 +130,7 @@ def seat(
         encoded.coverage,
         interval=effect.interval,
         p_value=test.p_value,
+        units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
         reading=f"sentences with {x.name} nearer to {first}, with {y.name} to {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
