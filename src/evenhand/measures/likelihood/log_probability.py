@@ -52,6 +52,7 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     needs="masked-lm",
+    definition=2,
 )
 
 

@@ -38,7 +38,7 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     find_query=published_query,
-    definition=2,
+    definition=3,
 )
 
 

@@ -59,6 +59,7 @@ INFO = Info(
     find_query=published_query,
     data=(SEAT,),
     null=0.0,
+    definition=2,
 )
 
 
