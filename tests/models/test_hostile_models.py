@@ -111,6 +111,19 @@ def test_every_load_is_offline(folder_with: Callable[..., Path], monkeypatch: py
     assert "HF_HUB_OFFLINE" not in os.environ
 
 
+def test_loads_of_several_threads_leave_the_mode_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
+    first, second = offline(), offline()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert hub.is_offline_mode()
+    second.__exit__(None, None, None)
+    assert not hub.is_offline_mode()
+    assert "HF_HUB_OFFLINE" not in os.environ
+
+
 def test_a_request_to_the_hub_fails_at_once_while_offline() -> None:
     with offline(), pytest.raises(hub.errors.OfflineModeIsEnabled):
         hub.utils.get_session().get("https://hub.invalid/")

@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,20 +144,43 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+class _Offline:
+    """The offline mode of the Hub's libraries, which is one for the whole process; several threads may need it."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.before: tuple[bool, str | None] = (False, None)
+
+    def enter(self, constants: Any) -> None:
+        with self.lock:
+            if not self.users:
+                self.before = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
+            self.users += 1
+            constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
+
+    def leave(self, constants: Any) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users:
+                return
+            constants.HF_HUB_OFFLINE, said = self.before
+            os.environ.pop("HF_HUB_OFFLINE", None)
+            if said is not None:
+                os.environ["HF_HUB_OFFLINE"] = said
+
+
+_OFFLINE = _Offline()
+
+
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
     """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch."""
-    hub: Any = require("huggingface_hub.constants", extra="models")
-    before, said = hub.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
-    hub.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
+    constants: Any = require("huggingface_hub.constants", extra="models")
+    _OFFLINE.enter(constants)
     try:
         yield
     finally:
-        hub.HF_HUB_OFFLINE = before
-        if said is None:
-            os.environ.pop("HF_HUB_OFFLINE", None)
-        else:
-            os.environ["HF_HUB_OFFLINE"] = said
+        _OFFLINE.leave(constants)
 
 
 def _load_config(transformers: Any, folder: Path) -> Any:
