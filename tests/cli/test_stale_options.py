@@ -60,8 +60,8 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         "--case": ((*VEC, "--case", "exact"), (*VEC, "--case", "any")),
         "--format": (
-            ("audit", "{headed}", *VEC[2:], "--format", "glove"),
-            ("audit", "{headed}", *VEC[2:], "--format", "word2vec"),
+            ("audit", "corpus:{text}/train.txt", "--format", "text"),
+            ("audit", "corpus:{text}/train.txt", "--format", "jsonl"),
         ),
         "--vocabulary": (
             ("audit", "{matrix}", *VEC[2:], "--vocabulary", "{words}"),
@@ -73,10 +73,6 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "SUBJECT": (SWEEP, ("debias", "{other}", *SWEEP[2:])),
         "--concept": (SWEEP, (*SWEEP, "--concept", "religion")),
         "--case": ((*SWEEP, "--case", "exact"), (*SWEEP, "--case", "any")),
-        "--format": (
-            ("debias", "{headed}", *SWEEP[2:], "--format", "glove"),
-            ("debias", "{headed}", *SWEEP[2:], "--format", "word2vec"),
-        ),
         "--seed": (SWEEP, (*SWEEP, "--seed", "1")),
     },
     "lm train": {
@@ -117,6 +113,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
     },
     "debias": {
         "--out": WHERE,
+        "--format": "a format reads vectors as they are, or refuses them; the words and numbers are hashed",
         "--sweep": "the results of a sweep are an audit; without it nothing is stored that is read again",
         "--allow-pickle": PERMISSION,
         "--json": SHOWN,
@@ -236,7 +233,6 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
     asked = [word for words in (*query.targets, *query.attributes) for word in words.words]
     few = glove.restrict([*asked, "she", "he", "nurse", "doctor"])
     other = eh.Vectors(few.words, np.asarray(few.matrix) * 2 + 1)
-    (folder / "headed.txt").write_text("2 1\nshe 1\nhe 2\n")
     np.save(folder / "matrix.npy", few.matrix)
     (folder / "words.txt").write_text("\n".join(few.words) + "\n")
     (folder / "other_words.txt").write_text("\n".join(reversed(few.words)) + "\n")
@@ -250,7 +246,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
             (folder / name / f"{part}.txt").write_text(f"{name} {part} she he\n" * 3)
     return {
         "vec": few.save(folder / "few.vec"), "other": other.save(folder / "other.vec"),
-        "headed": folder / "headed.txt", "matrix": folder / "matrix.npy",
+        "matrix": folder / "matrix.npy",
         **{name: folder / f"{name}.txt" for name in ("words", "other_words")},
         **{name: folder / f"{name}.toml" for name in ("plan", "other_plan", "pairs", "other_pairs")},
         "text": folder / "text", "other_text": folder / "other_text", "out": folder / "out",
