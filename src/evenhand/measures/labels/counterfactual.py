@@ -49,6 +49,7 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
+    null={"gap": 0.0},
     definition=4,
 )
 
