@@ -67,6 +67,8 @@ class Plan:
     subjects: tuple[str, ...] = ()
     skip_failing: bool = False
     """Whether a method that cannot be fitted is recorded and left out, instead of ending the run."""
+    budget: float | None = None
+    """Seconds after which no cell begins; those left out are named in the record, and a later run measures them."""
 
     @classmethod
     def default(
