@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import manifest
+from evenhand.audit.outlook import budget_note, outlook, sample_notes
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.schedule import Clock, OutOfTime, Schedule, duration
+from evenhand.audit.schedule import Clock, OutOfTime, Schedule
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import (
     DegenerateError,
@@ -27,8 +28,6 @@ from evenhand.errors import (
     UsageError,
     VocabularyError,
     WorkerError,
-    counted,
-    few,
 )
 from evenhand.measures.group_tables import measure_groups, needs_table
 from evenhand.measures.measurement import Measurement, undefined
@@ -93,6 +92,7 @@ def run(
     memory: float | None = None,
     progress: Progress | None = None,
     arrived: CellListener | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Audit:
     """Ask every question on every stage of every subject.
 
@@ -106,6 +106,7 @@ def run(
         memory: gigabytes that the processes may use together; None for four fifths of what is free.
         progress: called with (cells done, all cells, what is being measured).
         arrived: called with each cell that this process measures, once it is stored; needs one job.
+        announce: called once before anything is measured, with what will be asked.
     """
     if arrived and jobs > 1:
         raise UsageError("cells can be followed one by one with a single job only", hint="use jobs=1")
@@ -114,6 +115,8 @@ def run(
     store, outcome = CellStore(folder), Outcome()
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
     report = progress or (lambda done, total, what: None)
+    if announce:
+        announce(outlook(tasks, plan, about, store))
     try:
         _compute(
             tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report, arrived=arrived
@@ -122,7 +125,8 @@ def run(
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, plan, store, outcome)
-    notes += filter(None, [cost_note(results), _budget_note(tasks, plan, outcome)])
+    notes += sample_notes(subjects, plan)
+    notes += filter(None, [cost_note(results), budget_note(tasks, plan, outcome.left_out)])
     record = manifest(
         subjects, about, plan.to_dict(), given=given, seconds=time.perf_counter() - started, warnings=notes,
         skipped=outcome.reasons(), cells_computed=outcome.computed,
@@ -295,7 +299,12 @@ def ask(
         arguments["concept"] = concept
     if "reference" in accepted:
         arguments["reference"] = _view(reference or subject, info.view, concept)
-    view = _view(subject, info.view, concept)
+    if info.view == "text":  # how much a model writes; a corpus is read as it is
+        view: Any = subject.text(
+            samples=arguments.pop("samples", None), tokens=arguments.pop("tokens", None), seed=arguments["seed"]
+        )
+    else:
+        view = _view(subject, info.view, concept)
     asked = resolve_query(question, concept)
     try:
         if isinstance(asked, Query) and needs_table(info, asked):
@@ -317,7 +326,7 @@ def _collect(
         for key, question in task.cells.items():
             cell = store.cell(key)
             if (task.key, key) in outcome.left_out:
-                reason = f"left out: the budget of {duration(plan.budget or 0)} was spent"
+                reason = f"left out: the budget of {plan.budget:g} s was spent"
                 missing = undefined(question.measure, reason, Coverage(()), query=question.query, seed=plan.seed)
                 results.append(Result(task.subject.name, task.name, question, missing))
                 continue
@@ -326,17 +335,6 @@ def _collect(
             notes |= dict.fromkeys(cell.warnings)
             results += [Result(task.subject.name, task.name, question, m) for m in cell.measurements]
     return results, list(notes)
-
-
-def _budget_note(tasks: Sequence[StageTask], plan: Plan, outcome: Outcome) -> str:
-    """Return which cells the budget left out, and how to add them; empty if there are none."""
-    names = [task.title(key) for task in tasks for key in task.cells if (task.key, key) in outcome.left_out]
-    if not names:
-        return ""
-    return (
-        f"the budget of {duration(plan.budget or 0)} left out {counted(len(names), 'cell')} ({few(names, most=5)}); "
-        "the same command with a longer budget, or without one, adds them to the finished cells"
-    )
 
 
 def _is_done(task: StageTask, outcome: Outcome) -> bool:
