@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenhand import measures
 from evenhand.errors import UsageError
@@ -66,7 +66,11 @@ def with_texts(
             "--samples and --tokens say how much a language model writes, and none does in this audit",
             hint="leave them out, or add --measure corpus-bias",
         )
-    sizes = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS}
+    opened: Mapping[str, Any] = next((subject.opened_with for subject in subjects if writes_text(subject)), {})
+    sizes = {
+        "samples": samples or opened.get("samples") or SAMPLES,
+        "tokens": tokens or opened.get("tokens") or TOKENS,
+    }
     return tuple(
         replace(question, options={**question.options, **sizes})
         if writers and question.info.view == "text"
