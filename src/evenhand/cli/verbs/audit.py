@@ -130,7 +130,7 @@ def audit(
 ) -> None:
     """Measure subjects before and after each method; print tables and write one page."""
     from evenhand.audit import Audit, Plan
-    from evenhand.audit.plan import seconds_of
+    from evenhand.audit.sizes import seconds_of
 
     _refuse_options_without_effect(
         planned={
