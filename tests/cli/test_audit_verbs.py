@@ -190,3 +190,17 @@ def test_replacing_another_record_is_said(files: tuple[Path, Path], tmp_path: Pa
     run("audit", files[0], *FAST, "-o", tmp_path)
     assert "note: replacing" not in run("audit", files[0], *FAST, "-o", tmp_path).stderr
     assert "replacing the record of" in run("audit", files[1], *FAST, "-o", tmp_path).stderr
+
+
+def test_an_audit_is_made_small_and_says_so(tmp_path: Path) -> None:
+    small = ["audit", "--no-methods", "--measure", "retention", "--limit", "50", "-o", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, [*small, "--budget", "10min"])
+    assert result.exit_code == 0, result.output
+    assert "1 cell to measure: 1 of vectors" in result.output
+    assert "a sample of at most 50 items, drawn with seed 0, was asked by retention" in result.output
+    plan = tmp_path / "plan.toml"
+    assert CliRunner().invoke(app, [*small, "--budget", "10min", "--write-plan", str(plan)]).exit_code == 0
+    assert "budget = 600.0" in plan.read_text()
+    assert "options = { sample = 50 }" in plan.read_text()
+    for wrong in (["--budget", "soon"], ["--full-probes"], ["--samples", "5"], ["--plan", str(plan)]):
+        assert CliRunner().invoke(app, [*small, *wrong]).exit_code == 2

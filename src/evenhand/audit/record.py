@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -86,8 +86,13 @@ class Audit:
         memory: float | None = None,
         skip_failing: bool = False,
         full_probes: bool = False,
+        limit: int | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
+        budget: float | None = None,
         progress: Progress | None = None,
         invocation: Invocation | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> Audit:
         """Measure subjects, apply each method, and measure again.
 
@@ -105,8 +110,13 @@ class Audit:
             memory: gigabytes that they may use together.
             skip_failing: record a method that cannot be fitted and go on without it.
             full_probes: ask inference models about all pairs of a probe instead of a sample.
+            limit: the most items that a measure asks which can draw a sample of them.
+            samples: texts that a language model writes, for measures of text; 200 by default.
+            tokens: the largest number of tokens in each of them; 100 by default.
+            budget: seconds after which no cell begins; a later run in the same folder adds what was left out.
             progress: called with (cells done, all cells, what is being measured).
             invocation: how the run was started, for the record; this call by default.
+            announce: called once before anything is measured, with what will be asked.
         """
         from evenhand.audit.runner import run
 
@@ -134,6 +144,10 @@ class Audit:
             seed=seed,
             skip_failing=skip_failing,
             full_probes=full_probes,
+            limit=limit,
+            samples=samples,
+            tokens=tokens,
+            budget=budget,
         )
         return run(
             opened,
@@ -144,6 +158,7 @@ class Audit:
             jobs=jobs,
             memory=memory,
             progress=progress,
+            announce=announce,
         )
 
     def __repr__(self) -> str:

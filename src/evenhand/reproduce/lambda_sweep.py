@@ -196,8 +196,10 @@ def run_cells(
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
+    from evenhand.engines.processes import end_with_parent
+
     # A device cannot be used in a fork of a process that has used it, so processes are spawned.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         running = [pool.submit(run_cell, plan, cell, folder, deadline=deadline) for cell in cells]
         try:
             for done, future in enumerate(as_completed(running), start=1):

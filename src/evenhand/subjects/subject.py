@@ -154,6 +154,17 @@ class Subject(ABC):
             self._views[name] = self._open_view(name) if where is None else self._view_on(where, name)
         return self._views[name]
 
+    def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
+        """Return the view `text`: documents as they are, or as many as a model is asked to write.
+
+        Args:
+            samples: number of texts that a model writes.
+            tokens: the largest number of tokens in each of them.
+            seed: seed of the texts.
+        """
+        view: TextView = self.view("text")
+        return view
+
     def run_on(self, engine: Engine | None) -> Self:
         """Compute the views `likelihood`, `sentences`, `labels` and `inference` of a model on an engine.
 

@@ -172,8 +172,10 @@ def run_audit(sending: Connection, request: AuditRequest) -> None:
     from evenhand.audit.manifest import Invocation
     from evenhand.audit.plan import Question
     from evenhand.audit.runner import run
+    from evenhand.engines.processes import end_with_parent
     from evenhand.subjects import open_subject
 
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal ends the server, which ends this process
 
     def arrived(subject: str, stage: str, question: Question, cell: Cell) -> None:

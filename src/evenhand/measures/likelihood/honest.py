@@ -23,6 +23,7 @@ from evenhand.measures.likelihood.scoring import (
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
+from evenhand.progress import tell
 from evenhand.stats.permutation import permutation_test
 from evenhand.stats.units import mean_units, units
 from evenhand.words import Concept, as_concept
@@ -121,7 +122,11 @@ def complete(view: Likelihood, templates: Sequence[HonestTemplate], k: int, *, s
     if not isinstance(view, TextContinuation):
         raise UsageError(f"{view.name} neither fills blanks nor continues texts", hint="use a masked or causal model")
     starts = [template.context.partition("{}")[0].rstrip() for template in templates]
-    return [view.generate(k, TOKENS, seed=seed + number, start=start) for number, start in enumerate(starts)]
+    completions: list[list[str]] = []
+    for number, start in enumerate(starts):
+        completions.append(view.generate(k, TOKENS, seed=seed + number, start=start))
+        tell(number + 1, len(starts), "sentences")
+    return completions
 
 
 def hurtful_category(text: str, lexicon: Mapping[str, str], language: str = "en") -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, info, measure
@@ -79,6 +80,7 @@ def stereoset(
     *,
     averaging: Averaging = "term-mean",
     variant: Variant = "corrected",
+    sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure the language-model score, the stereotype score and their combination, within and between sentences.
@@ -95,7 +97,8 @@ def stereoset(
         averaging: `term-mean` averages over target terms, as published; `pooled` counts every example alike.
         variant: `corrected` counts a tie half. `released` counts it as the anti-stereotype, or as the unrelated text,
             fills the context anew with the sentence's word, and averages probabilities instead of their logarithms.
-        seed: recorded only. The intervals are over target terms, and so is the p-value of ss: terms without a
+        sample: how many examples are scored, spread over tasks and target terms; None or 0 for all.
+        seed: seed of the sample. The intervals are over target terms, and so is the p-value of ss: terms without a
             stereotype prefer either side as often.
 
     Returns:
@@ -109,7 +112,8 @@ def stereoset(
         raise unknown_name("variant", variant, VARIANTS)
     if not isinstance(view, TokenLikelihood):
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
-    name, examples = _examples(dataset)
+    name, every = _examples(dataset)
+    examples = draw_sample(every, [(example.task, example.target) for example in every], sample, seed=seed)
     fields: dict[str, Any] = {
         "query": name,
         "model": view.name,
@@ -122,7 +126,7 @@ def stereoset(
         values, reason = score_examples(view, chosen, task, variant) if chosen else (np.zeros((0, 3)), "no examples")
         kept = np.flatnonzero(np.isfinite(values).all(axis=1))
         scored = [chosen[row] for row in kept]
-        params = {"task": task, "averaging": averaging, "variant": variant}
+        params = {"task": task, "averaging": averaging, "variant": variant} | ({"sample": sample} if sample else {})
         if not scored:
             results += [
                 undefined("stereoset", reason, Coverage(()), score=f"{task}-{score}", params=params, **fields)

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage
@@ -69,6 +70,10 @@ class PairSet:
         category = name.removeprefix(DATA).removeprefix("-")
         pairs = read_crows_pairs(location)
         return cls(name, tuple(pair for pair in pairs if category in ("", pair.category)))
+
+    def sampled(self, size: int | None, seed: int) -> PairSet:
+        """Return a sample with as many pairs of each category as they last; None or 0 for all pairs."""
+        return PairSet(self.name, tuple(draw_sample(self.pairs, [p.category for p in self.pairs], size, seed=seed)))
 
     @property
     def texts(self) -> list[str]:

@@ -86,7 +86,8 @@ def corpus_bias(
         several = tuple(about.groups) if len(about.groups) > 2 else ("",)
         names = [":".join(filter(None, (score, group))) for group in several for score in ("mu", "sigma")]
         return tuple(undefined("corpus-bias", error.message, Coverage(()), score=name, **fields) for name in names)
-    return measurements(result, fields) if len(result.groups) == 2 else group_measurements(result, fields)
+    found = measurements(result, fields) if len(result.groups) == 2 else group_measurements(result, fields)
+    return tuple(replace(one, params={**one.params, **text.about}) for one in found)
 
 
 def group_measurements(result: CorpusBias, fields: Mapping[str, Any]) -> tuple[Measurement, ...]:

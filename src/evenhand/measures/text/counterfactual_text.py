@@ -131,6 +131,13 @@ def counterfactual_text(
     return tuple(found)
 
 
+def count_texts(concept: Concept, *, rows: int | None = ROWS, samples: int = SAMPLES) -> int:
+    """Return how many texts a model writes for the shipped prompts."""
+    people = persons(concept)
+    frames = list(person_sentences(find_template(TEMPLATE), "someone"))
+    return len(people.rows[:rows]) * len(frames) * len(people.groups) * samples
+
+
 def _write(view: PromptWriter, template: Template, concept: Concept, rows: int | None, **options: Any) -> Continuations:
     people = persons(concept)
     frames: list[str] = []
