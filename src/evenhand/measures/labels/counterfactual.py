@@ -47,7 +47,7 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
-    definition=3,
+    definition=4,
 )
 
 

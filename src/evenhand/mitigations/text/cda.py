@@ -21,11 +21,11 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
 from evenhand.words.pronouns import OTHER
+from evenhand.words.proper_names import TITLES
 
 GENDER = ("she", "he")
 PAIRS = "counterfactual-gender"
 ONE_WAY = ("counterfactual-gender-female-to-male", "counterfactual-gender-male-to-female")
-TITLES = "counterfactual-titles"
 NAMES = ("counterfactual-names-female", "counterfactual-names-male")
 
 
@@ -61,6 +61,7 @@ class CounterfactualAugmentation(Mitigation):
         "Pronouns follow a rule that errs, names are those of US births, and proper names are told by capital letters."
     )
     view: ClassVar[str] = "text"
+    definition: ClassVar[int] = 2
 
     sides: Literal["two", "one"] = "two"
     names: bool = True
