@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenhand.errors import FormatError
 from evenhand.models.encoders.averaged import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
@@ -91,7 +92,15 @@ class VectorsSubject(Subject):
     def from_address(cls, address: Address, **options: Any) -> VectorsSubject:
         """Load the vectors."""
         given = {name: value for name, value in options.items() if value is not None}
-        return cls(Vectors.load(address.rest, **given), address.text)
+        try:
+            return cls(Vectors.load(address.rest, **given), address.text)
+        except FormatError as error:
+            if address.scheme or not address.named(".txt"):
+                raise
+            raise FormatError(
+                f"{error.message}; {address.rest} was read as word vectors, because its name ends in .txt",
+                hint=f"if it is text, name it corpus:{address.rest}; if it holds vectors: {error.hint}",
+            ) from error
 
 
 def _is_vector_tensors(address: Address) -> bool:

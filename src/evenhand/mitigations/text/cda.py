@@ -78,10 +78,13 @@ class CounterfactualAugmentation(Mitigation):
             concept: the concept whose groups are swapped, or its id or file.
             seed: the seed, instead of the field `seed`.
         """
-        if isinstance(view, Subject) and view.offers != ("text",):
+        if isinstance(view, Vectors) or (isinstance(view, Subject) and view.offers != ("text",)):
+            title = view.title if isinstance(view, Subject) else "word vectors"
+            other = "for vectors use linear, hard or another method of `evenhand list methods`"
             raise UsageError(
-                f"{self.id} changes the text of a corpus, and {view.name} is {view.title}",
-                hint="fine-tune a model on swapped text with cda-tuning, or name corpus:PATH",
+                f"{self.id} changes the text of a corpus, and {view.name} is {title}",
+                hint="use it on corpora and training data, then train on the result: `evenhand debias corpus:PATH -m "
+                f"{self.id} -o OUT`; {other if title == 'word vectors' else 'cda-tuning trains a model further so'}",
             )
         about = as_concept(concept)
         method = self.with_seed(seed)
