@@ -1,9 +1,7 @@
 """Findings: what an audit shows, in at most ten sentences.
 
-Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value, or the
-normal test that its 95 % interval implies, is below .05 after Holm's correction over all tests of the subject. A method
-is said to improve or worsen a score when the change of its distance from the ideal is that sure, over all changes of
-the subject. Scores that a method lowers by construction count for what is left only.
+Wording depends on the tests of `audit.significance`, never on point values. Scores that a method lowers by construction
+count for what is left only.
 """
 
 from __future__ import annotations
@@ -13,11 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit
-from evenhand.audit.tradeoff import cost_note, is_about_concept
-from evenhand.errors import counted
-from evenhand.measures import Measurement
-from evenhand.report import numbers
-from evenhand.report.significance import (
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import (
     MOVED,
     ONLY_LEFT,
     Changed,
@@ -26,7 +21,10 @@ from evenhand.report.significance import (
     run_change_tests,
     run_tests,
 )
-from evenhand.report.tables import Row, rows
+from evenhand.audit.tradeoff import cost_note, is_about_concept
+from evenhand.errors import counted
+from evenhand.measures import Measurement
+from evenhand.report import numbers
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
@@ -43,7 +41,7 @@ SHORTENED: tuple[tuple[Kind, int], ...] = (
     *(("unmeasured", 1), ("left", 1), ("bias", 2), ("change", 1), ("bias", 1), ("cost", 1)),
 )
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
-CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
+CORRECTION = "p-values in the findings are corrected by Holm's method over the questions put to one stage of a subject"
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import LEVEL, MOVED, ONLY_LEFT, Changed, is_changeable, run_change_tests, run_tests
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.measures import Measurement
-from evenhand.report.significance import LEVEL, MOVED, ONLY_LEFT, Changed, is_changeable, run_change_tests, run_tests
-from evenhand.report.tables import Row, rows
 
 State = Literal[
     "bias", "no sure bias", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",

@@ -1,12 +1,9 @@
-"""An audit as rows: one for each question and score, one cell for each stage. Every view is made from these."""
+"""The rows of an audit under the headings of their families, and as a table for notebooks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from evenhand.audit import Audit, Question
-from evenhand.measures import Info, Measurement
-from evenhand.measures.registry import ARROWS
+from evenhand.audit import Audit
+from evenhand.audit.rows import Row, rows
 from evenhand.printable import escape_html
 from evenhand.report import numbers
 
@@ -20,35 +17,6 @@ FAMILIES = {
     "text": "Text: which words occur with which group",
     "quality": "Quality: what a method costs",
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question and score on every stage of one subject."""
-
-    label: str
-    question: Question
-    cells: dict[str, Measurement]
-
-    @property
-    def info(self) -> Info:
-        """The description of the measure."""
-        return self.question.info
-
-    @property
-    def arrow(self) -> str:
-        """Which way is better."""
-        return ARROWS[self.info.better_score(self.original.score)]
-
-    @property
-    def original(self) -> Measurement:
-        """The measurement before any method."""
-        return next(iter(self.cells.values()))
-
-
-def rows(audit: Audit, subject: str = "") -> list[Row]:
-    """Return the rows of one subject, in the order they were measured."""
-    return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
 
 
 def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
