@@ -20,6 +20,7 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
@@ -65,6 +66,7 @@ def compare(
         raise UsageError("more than two subjects", hint="evenhand audit A B C measures several and ranks them")
     if out:
         require_folder(out)
+        require_run_folder(out)
     before, after = compared
     record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
     changes = _stages(record)
@@ -84,6 +86,7 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
 
     if out:
         require_folder(out)
+        require_run_folder(out)
     runs = load_runs(paths)
     with notes_on_stderr():
         pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]
