@@ -83,7 +83,7 @@ class VectorsSubject(Subject):
         """A vector file by its suffix, or a catalog id of vectors."""
         if address.entry_kind == cls.kind or address.rest == DEFAULT:
             return "it is the catalog id of vectors"
-        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"}
+        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"} | {".kv"}
         if suffix := address.named(*suffixes):
             return f"its name ends in {suffix}"
         return "it holds word vectors" if _is_vector_tensors(address) else ""
