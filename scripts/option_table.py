@@ -1,8 +1,8 @@
 """Write docs/reference/options.md: every verb and option of the command, and the test that uses it.
 
 The tests are read, not run: a test uses an option if it calls the verb with it, in one list of arguments (`run("audit",
-"--json")`), through a helper that fixes the verb, or in a parametrisation of a test that calls one verb only. A page of
-the documentation counts if its shell blocks are run by the tests.
+"--json")`), through a helper that fixes the verb, or in a parametrisation of a test that calls one verb only. Tests of
+refusals do not count. A page of the documentation counts if its shell blocks are run by the tests.
 
     python scripts/option_table.py [--gaps]
 """
@@ -25,6 +25,7 @@ from evenhand.cli import app
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "options.md"
 BLOCK = re.compile(r"(?P<not_run><!-- not run: [^>]+ -->\n+)?^```(?:sh|console|bash)\n(?P<code>.*?)^```$", re.M | re.S)
+REFUSAL = re.compile("refuse|wrong|misuse|nothing_are|does_not_apply")  # tests of errors are none of the main path
 STARTS = {"evenhand", "-m", "-c"}  # words of a command line before its verb
 INTRODUCTION = """# Commands and options
 
@@ -139,7 +140,7 @@ class _Module:
         functions = [node for node in ast.walk(self._tree) if isinstance(node, ast.FunctionDef)]
         inner = {id(part) for one in functions for part in ast.walk(one) if part is not one}
         for function in functions:
-            if id(function) not in inner:
+            if id(function) not in inner and not REFUSAL.search(function.name):
                 self._collect_function(found, function)
 
     def _collect_function(self, found: Uses, function: ast.FunctionDef) -> None:

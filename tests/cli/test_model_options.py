@@ -76,8 +76,9 @@ def test_nli_fine_tuning_follows_its_options(pairs: Path, tiny_folder: Folder, t
     body = tiny_folder("BertModel")
     files = ("--train", pairs, "--dev", pairs, "--test", pairs, "--out", tmp_path / "out")
     size = ("--seeds", "1", "--epochs", "1", "--batch", "8", "--device", "cpu", "--precision", "float32")
-    made = ("--learning-rate", "0.001", "--weight-decay", "0.1", "--dropout", "0.2")
-    (model,) = ok("nli", "fine-tune", f"hf:{body}", *files, *size, *made, *NAMES, "--json")["models"]
+    made = ("--learning-rate", "0.001", "--weight-decay", "0.1", "--dropout", "0.2", "--dtype", "float16")
+    more = ("--when", "train+test", "--head", "linear")
+    (model,) = ok("nli", "fine-tune", f"hf:{body}", *files, *size, *made, *more, *NAMES, "--json")["models"]
     recorded = json.dumps(model)
     for text in ('"learning_rate": 0.001', '"weight_decay": 0.1', '"dropout": 0.2'):
         assert text in recorded
@@ -176,3 +177,11 @@ def test_models_on_a_cluster_of_a_given_address(tiny_folder: Folder, ray_engine:
     assert ok("measure", "perplexity", folder, *on_ray, "--json")["value"] == pytest.approx(local, rel=1e-6)
     found = ok("audit", folder, "--measure", "perplexity", "--no-methods", *on_ray, "-o", tmp_path / "run", "--json")
     assert found["results"][0]["value"] == pytest.approx(local, rel=1e-6)
+
+
+def test_a_classifier_is_audited_as_an_nli_model(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = f"hf:{tiny_folder('BertForSequenceClassification', num_labels=3)}"
+    asked = ("--no-methods", "--measure", "nli-neutrality", "--query", "mab-explicit", "-o", tmp_path / "run", "--json")
+    assert (
+        ok("audit", folder, "--labels", "e,n,c", "--device", "cpu", *asked)["results"][0]["measure"] == "nli-neutrality"
+    )

@@ -168,6 +168,26 @@ def test_a_matrix_without_words_and_a_format_that_the_name_does_not_tell(small: 
     ok("convert", long, tmp_path / "b.txt", "--max-record", "16")
 
 
+def test_measure_takes_a_reference_a_concept_and_a_format(vectors: Path, pickled: Path, tmp_path: Path) -> None:
+    ok("debias", vectors, "-m", "linear", "-o", tmp_path / "after.vec")
+    kept = ok("measure", "retention", tmp_path / "after.vec", "--reference", vectors, "--json")
+    assert kept["value"] < ok("measure", "retention", vectors, "--reference", vectors, "--json")["value"]
+    asked = [ok("measure", "weat", "glove-embedded", "--concept", name, "--json") for name in ("race", "gender")]
+    race, gender = ({row["query"] for row in document["measurements"]} for document in asked)
+    assert race != gender
+    hidden = vectors.rename(tmp_path / "hidden.json")
+    first = ok("measure", "weat", hidden, "--format", "fasttext", *WEAT)["value"]
+    assert ok("measure", "weat", pickled, "--allow-pickle", *WEAT)["value"] == pytest.approx(first, abs=1e-4)
+
+
+def test_the_seed_and_the_size_of_probes_are_in_the_plan(tmp_path: Path) -> None:
+    sampled, full = tmp_path / "sampled.toml", tmp_path / "full.toml"
+    ok("audit", "glove-embedded", "--no-methods", "--write-plan", sampled)
+    ok("audit", "glove-embedded", "--no-methods", "--full-probes", "--seed", "7", "--write-plan", full)
+    assert sampled.read_text() != full.read_text()
+    assert "seed = 7" in full.read_text()
+
+
 def test_compare_asks_about_another_concept(vectors: Path) -> None:
     rows = ok("compare", vectors, vectors, "--concept", "religion", "--measure", "mac", "--json")["rows"]
     assert {row["before"]["query"] for row in rows} != {"gender"}

@@ -64,7 +64,7 @@ def debias(
     ] = False,
     option: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A parameter of the method, such as k=2 or inlp.rounds=20.", show_default=False),
+        typer.Option("--set", help="A parameter of the method, such as k=2 or inlp.iterations=20.", show_default=False),
     ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[

@@ -29,7 +29,7 @@ VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that
 MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
 LabelOrder = Annotated[
     str | None,
-    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,..."),
+    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,contradiction."),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 

@@ -42,7 +42,8 @@ def fine_tune(
         str, typer.Option(help="linear: a linear layer on [CLS]; own: the head of the model's class.")
     ] = "linear",
     labels: Annotated[
-        str | None, typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,...")
+        str | None,
+        typer.Option("--labels", help="Names of numeric labels: entailment,neutral,contradiction."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",

@@ -47,7 +47,9 @@ def probe(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            "--only", help="Some words of a slot only, such as premise=rude,evil; may be repeated.", show_default=False
+            "--only",
+            help="Some words of a slot, such as premise=nurse,doctor; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     surface: Annotated[
