@@ -58,6 +58,9 @@ VectorsForModel = Annotated[
         show_default="the embedded vectors, or the ELMo model beside the file",
     ),
 ]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a file that evenhand did not write, or that was changed since.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
 EngineOption = Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")]

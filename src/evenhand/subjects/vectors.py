@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenhand.errors import FormatError
 from evenhand.models.encoders.averaged import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
@@ -90,7 +91,7 @@ class VectorsSubject(Subject):
         """A vector file by its suffix, or a catalog id of vectors."""
         if address.entry_kind == cls.kind or address.rest == DEFAULT:
             return "it is the catalog id of vectors"
-        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"}
+        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"} | {".kv"}
         if suffix := address.named(*suffixes):
             return f"its name ends in {suffix}"
         return "it holds word vectors" if _is_vector_tensors(address) else ""
@@ -99,7 +100,15 @@ class VectorsSubject(Subject):
     def from_address(cls, address: Address, **options: Any) -> VectorsSubject:
         """Load the vectors."""
         given = {name: value for name, value in options.items() if value is not None}
-        return cls(Vectors.load(address.rest, **given), address.text)
+        try:
+            return cls(Vectors.load(address.rest, **given), address.text)
+        except FormatError as error:
+            if address.scheme or not address.named(".txt"):
+                raise
+            raise FormatError(
+                f"{error.message}; {address.rest} was read as word vectors, because its name ends in .txt",
+                hint=f"if it is text, name it corpus:{address.rest}; if it holds vectors: {error.hint}",
+            ) from error
 
 
 def _is_vector_tensors(address: Address) -> bool:

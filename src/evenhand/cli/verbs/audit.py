@@ -34,6 +34,7 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
 from evenhand.files import require_folder, write_text
+from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Plan
@@ -149,6 +150,7 @@ def audit(
     )  # fmt: skip
     if not write_plan:
         require_folder(out)
+        require_run_folder(out)
     given = Plan.read(plan) if plan else None
     addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
     opened = open_subjects(

@@ -21,6 +21,7 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
@@ -68,6 +69,7 @@ def compare(
         raise UsageError("more than two subjects", hint="evenhand audit A B C measures several and ranks them")
     if out:
         require_folder(out)
+        require_run_folder(out)
     before, after = compared
     opening = {"device": device, "case": case, "allow_pickle": allow_pickle or None}
     record = _measured(before, after, measure or [], concept, opening, seed, invocation(context))
@@ -88,6 +90,7 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
 
     if out:
         require_folder(out)
+        require_run_folder(out)
     runs = load_runs(paths)
     with notes_on_stderr():
         pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]

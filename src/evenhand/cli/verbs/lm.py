@@ -13,6 +13,7 @@ from evenhand.cli.options import (
     Definition,
     Device,
     Json,
+    Overwrite,
     Pairs,
     Precision,
     RecordFolder,
@@ -27,6 +28,7 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import output_file, require_own_folder, require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit.manifest import Invocation
@@ -69,13 +71,14 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train an AWD-LSTM; rerun the same command to resume. With --sweep-lambda, reproduce the table of the paper."""
-    from evenhand.cli.verbs.lm_training import plan, run_sweep, train_one
+    from evenhand.cli.verbs.lm_training import MODEL_FILES, is_training, plan, run_sweep, train_one
 
     planned = plan(
         text, valid, test, preset=preset, changes=_parse_changes(change or [], untied), epochs=epochs, pairs=pairs,
         definition=definition, reduction=reduction, where=where, samples=samples, tokens=tokens,
         permutations=permutations, device=device, precision=precision,
     )  # fmt: skip
+    require_own_folder(out, MODEL_FILES, is_training)
     if where != "input" and not untied:
         note("note: input and output embeddings share one matrix, so --where has no effect; try --untied")
     if sweep is None:
@@ -105,12 +108,13 @@ def generate(
     seed: Seed = 0,
     device: Device = "auto",
     precision: Precision = "auto",
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Sample texts; reproducible for a given seed."""
     from evenhand.subjects.language_models import open_language_model, write_texts
 
-    with notes_on_stderr(), progress("samples") as bar:
+    with output_file(out, sources=[model], overwrite=overwrite), notes_on_stderr(), progress("samples") as bar:
         opened_model = open_language_model(model, device=device, precision=precision)
         options: dict[str, Any] = {"temperature": temperature, "start": start, "burn_in": burn_in, "batch": batch}
         texts = opened_model.texts(samples, tokens, seed=seed, progress=bar, **options)
@@ -187,6 +191,7 @@ def measure(
     device: Device = "auto",
     precision: Precision = "auto",
     out: RecordFolder = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Compare generated text with the training text: mean and standard deviation of |bias|, and their slope."""
@@ -198,7 +203,9 @@ def measure(
         raise UsageError(f"{model} is a text, which has no perplexity", hint="name the model, or omit --test")
     if out:
         require_folder(out)
-    with notes_on_stderr(), progress("lm measure") as bar:
+        require_run_folder(out)
+    kept, page = (output_file(path, sources=[model, training], overwrite=overwrite) for path in (keep, html))
+    with kept, page, notes_on_stderr(), progress("lm measure") as bar:
         options: dict[str, Any] = {"temperature": temperature, "batch": batch}
         texts, tokenised, perplexity = _texts(model, samples, tokens, seed, device, precision, options, test, keep, bar)
         comparisons = against_training(
@@ -206,12 +213,12 @@ def measure(
             stop_words=_stop_words(stop_words), min_count=min_count, permutations=permutations, seed=seed, ceiling=True,
             progress=bar,
         )  # fmt: skip
-    if html:
-        from evenhand.report.comparison_page import write_comparison
+        if html:
+            from evenhand.report.comparison_page import write_comparison
 
-        contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
-        write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
-        note(f"page: {html}")
+            contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
+            write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
+            note(f"page: {html}")
     if out:  # before the output, whose reader may go away
         opening = {"device": device, "precision": precision} if is_model(model) else {}
         _write_record(model, opening, comparisons, pairs, seed, out, invocation(context))

@@ -14,6 +14,7 @@ from evenhand.cli.options import (
     EngineOption,
     Json,
     MaxRecord,
+    Overwrite,
     RecordFolder,
     Seed,
     Workers,
@@ -23,6 +24,7 @@ from evenhand.cli.options import (
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
+from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit.manifest import Invocation
@@ -48,7 +50,9 @@ def probe(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            "--only", help="Some words of a slot only, such as premise=rude,evil; may be repeated.", show_default=False
+            "--only",
+            help="Some words of a slot, such as premise=nurse,doctor; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     surface: Annotated[
@@ -101,6 +105,7 @@ def probe(
             "datasets.load_dataset reads; no model is asked.",
         ),
     ] = None,
+    overwrite: Overwrite = False,
     out: RecordFolder = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -115,7 +120,8 @@ def probe(
 
     asked = restricted_probe(which, only=only or [], surface=surface)
     if export:
-        count = probes.export(asked, export, sample=sample, seed=seed)
+        with output_file(export, overwrite=overwrite):
+            count = probes.export(asked, export, sample=sample, seed=seed)
         if as_json:
             show_json({"probe": asked.name, "pairs": count, "written": str(export)})
         note(f"wrote {count:,} pairs to {export}")
@@ -125,6 +131,7 @@ def probe(
         raise UsageError("--out records whole probes", hint="leave out --only and --surface")
     if out:
         require_folder(out)
+        require_run_folder(out)
     change = VectorMap.load(map_file) if map_file else None
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]

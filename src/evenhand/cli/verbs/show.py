@@ -77,6 +77,7 @@ def _plain(value: Any) -> str:
 def _find(name: str) -> dict[str, Any]:
     from evenhand import data, measures, mitigations, words
     from evenhand.cli.screens.probe import models_record, probe_record
+    from evenhand.mitigations.registry import MITIGATIONS
     from evenhand.subjects.nli_models import EMBEDDED
     from evenhand.words import probes
     from evenhand.words.document import SUFFIXES
@@ -85,8 +86,8 @@ def _find(name: str) -> dict[str, Any]:
         return _model(name)
     if name in measures.ids():
         return _measure(measures.info(name))
-    methods = {entry.id: entry for entry in mitigations.listing()}
-    if name in methods:
+    methods = [entry.id for entry in mitigations.listing()]  # warns of one of another package that fails
+    if name in methods or name in MITIGATIONS:
         return _method(mitigations.get(name))
     own = name.partition("#")[0].lower().endswith(SUFFIXES)
     if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():

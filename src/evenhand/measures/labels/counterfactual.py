@@ -50,7 +50,7 @@ INFO = Info(
     view="labels",
     family="labels",
     null={"gap": 0.0},
-    definition=4,
+    definition=5,
 )
 
 
