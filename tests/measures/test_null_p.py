@@ -18,12 +18,14 @@ from evenhand import measures
 from evenhand.measures.contrasts import against_others, contrasts, group_word_p
 from evenhand.measures.likelihood.honest import identity_p
 from evenhand.measures.likelihood.stereoset import TermTable
+from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, pair_measurements
 from evenhand.measures.likelihood.winobias import stereotype_p
 from evenhand.measures.likelihood.winogender import majority_p
 from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats.permutation import relabelling_p
 from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Template
+from evenhand.words.sentence_sets.crows_pairs import StereotypePair
 from evenhand.words.sentence_sets.honest import HonestTemplate
 from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
 from evenhand.words.sentence_sets.winobias import WinoBiasPair
@@ -268,3 +270,29 @@ def test_more_than_two_labels() -> None:
     many -= many.mean(axis=1, keepdims=True)
     drawn = [relabelling_p(many[:, order], 0, samples=199) for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1])]
     assert all(1 / 200 <= p <= 1 for p in drawn)
+
+
+# Every pair has "white" on one side, and two thirds have it in the more stereotyping sentence.
+PAIRS = [
+    StereotypePair(str(n), f"{a} people {n}", f"{b} people {n}")
+    for n in range(120)
+    for a, b in [("white", f"group{n % 12}") if n % 3 else (f"group{n % 12}", "white")]
+]
+PAIRS += [StereotypePair(f"other{n}", f"old{n} people", f"young{n} people") for n in range(20)]
+
+
+def _pairs_p(seed: int, bias: float = 0.0) -> float | None:
+    def score(text: str) -> float:
+        return normal(seed, text) / 2 + sum(normal(seed, word) for word in text.split())
+
+    more, less = (np.array([score(getattr(pair, side)) for pair in PAIRS]) for side in ("more", "less"))
+    scores = PairScores(more + bias, less, {})
+    (found,) = pair_measurements(
+        "crows-pairs", "m", PairSet("pairs", tuple(PAIRS)), scores, variant="corrected", params={}, seed=0
+    )
+    return found.p_value
+
+
+def test_pairs_do_not_take_a_preferred_word_for_a_stereotype() -> None:
+    assert share_found(_pairs_p) <= MOST
+    assert _pairs_p(0, bias=4.0) < 0.01
