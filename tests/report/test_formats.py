@@ -72,7 +72,7 @@ def test_show_prints_a_saved_run(audit: eh.Audit, tmp_path: Path) -> None:
     audit.save(tmp_path)
     shown = CliRunner().invoke(app, ["show", str(tmp_path)])
     assert shown.exit_code == 0
-    assert "Bias found" in shown.stdout
+    assert "What was found" in shown.stdout
     record = json.loads(CliRunner().invoke(app, ["show", str(tmp_path), "--json"]).stdout)
     assert record["findings"][0]["text"] == findings(audit)[0].text
 

@@ -24,12 +24,10 @@ from evenhand.report.charts.style import dark_rules
 from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
 from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card
-from evenhand.report.tables import FAMILIES, by_family
+from evenhand.report.tables import FAMILIES, by_family, kind_name
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
-
-KINDS = {"nli": "NLI model", "lm": "language model", "encoder": "encoder", "corpus": "corpus"}
 
 
 def write(audit: Audit, path: Path) -> Path:
@@ -229,7 +227,7 @@ def _about(record: dict[str, Any]) -> str:
     """Return a subject in a few words."""
     if "dimensions" in record:
         return f"{record['words']:,} words, {record['dimensions']} dimensions"
-    return f"{KINDS.get(record['kind'], record['kind'])}, offers {', '.join(record['offers'])}"
+    return f"{kind_name(record)}, offers {', '.join(record['offers'])}"
 
 
 def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:

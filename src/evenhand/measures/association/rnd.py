@@ -87,7 +87,7 @@ def rnd(
         len(values),
         located.coverage,
         interval=mean_interval(values),
-        reading=f"{chosen.name} nearer to {located.targets[0 if values.mean() < 0 else 1].name}",
+        reading=f"the vectors associate {chosen.name} with {located.targets[0 if values.mean() < 0 else 1].name}",
         items=tuple({"word": word, "value": float(value)} for word, value in zip(chosen.words, values, strict=True)),
         details={"by_set": {name: float(each.mean()) for name, each in by_set.items()}, **located.details()},
     )

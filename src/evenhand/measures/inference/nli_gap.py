@@ -80,8 +80,8 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         run.coverage,
         interval=score.interval,
         positive=first,
-        reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
-        f"{min(score.values):+.3f} to {max(score.values):+.3f} by seed",
+        reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
+        f"words; {min(score.values):+.3f} to {max(score.values):+.3f} by seed",
         items=_items(run.scores, LABELS.index(label), first, second),
         details={**run.details(), "groups": [first, second]},
         **fields,

@@ -129,7 +129,7 @@ def seat(
         encoded.coverage,
         interval=effect.interval,
         p_value=test.p_value,
-        reading=f"sentences with {x.name} nearer to {first}, with {y.name} to {second}",
+        reading=f"the sentence vectors associate {x.name} with {first}, {y.name} with {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
             for group, values in ((x, effect.first), (y, effect.second))
