@@ -140,8 +140,8 @@ def test_the_clearest_change_is_one_with_a_plain_reading() -> None:
 
 MIXED = {
     "weat-6": (score("weat", 1.5, 0.2, p_value=0.001),),
-    "nli-gap": (score("nli-gap", -0.5, 0.01),),
-    "pronoun-share": (score("pronoun-share", 0.6, 0.1),),
+    "nli-gap": (score("nli-gap", -0.5, 0.01, p_value=0.001),),
+    "pronoun-share": (score("pronoun-share", 0.6, 0.1, p_value=0.001),),
 }
 
 

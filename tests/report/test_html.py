@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
+from evenhand.audit.rows import rows
 from evenhand.report import charts, numbers
 from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.findings import findings
 from evenhand.report.html import anchor, page
 from evenhand.report.scorecard import score_card
-from evenhand.report.tables import by_family, rows
+from evenhand.report.tables import by_family
 
 
 class Tags(HTMLParser):

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evenhand.audit.significance import LEVEL
 from evenhand.corpus.comparison import Comparison
 from evenhand.files import write_text
 from evenhand.report import numbers
 from evenhand.report.charts import Figure
 from evenhand.report.charts.beta_regression import MOST, beta_scatter
 from evenhand.report.html import draw, render
-from evenhand.report.significance import LEVEL
 from evenhand.stats.multiplicity import holm, two_sided_p
 
 MOVED = 25  # words in the table of those that moved most

@@ -1,8 +1,6 @@
 """Findings: what an audit shows, in at most ten sentences, each with the numbers it rests on.
 
-Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value is below .05
-after correction over the tests of the subject. A method is said to improve or worsen a score when the change of its
-distance from the ideal is significant, over all changes of the subject. Scores that a method lowers by construction
+Wording depends on the tests of `audit.significance`, never on point values. Scores that a method lowers by construction
 count for what is left only. That a classifier decides otherwise when the group changes is a fact about the texts it was
 asked, and is reported without a test.
 """
@@ -14,13 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.report import numbers
-from evenhand.report.significance import MOVED, ONLY_LEFT, Changed, Tested
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN, Row, rows
+from evenhand.report.tables import PLAIN
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
@@ -37,7 +36,7 @@ SHORTENED: tuple[tuple[Kind, int], ...] = (
     *(("unmeasured", 1), ("left", 1), ("bias", 2), ("change", 1), ("bias", 1), ("cost", 1)),
 )
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
-CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
+CORRECTION = "p-values in the findings are corrected by Holm's method over the questions put to one stage of a subject"
 DECISIONS = "counterfactual"  # the measure whose flips are facts about the texts asked
 
 
@@ -219,8 +218,8 @@ def _change_sentence(tests: SubjectTests, stage: str) -> Finding:
     def clearest(group: list[Changed]) -> Changed:
         return min(group, key=lambda change: (tests.place(change.row), -change.strength))
 
-    turned = [change for change in changes if (change.row.label, stage) in tests.reversals]
-    crossed = [change for change in changes if change.changes_sign and change not in turned]
+    turned = [change for change in changes if (change.row.label, stage) in tests.reversals and not change.sure]
+    crossed = [change for change in changes if change.changes_sign and not change.sure and change not in turned]
     better = [change for change in changes if change.sure and change.closer]
     worse = [change for change in changes if change.sure and not change.closer]
     counts = [f"improves {len(better)} of {counted(len(changes), 'bias score')} significantly"]

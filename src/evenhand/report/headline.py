@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenhand.audit import Audit, rank
+from evenhand.audit.rows import Row
+from evenhand.audit.significance import is_changeable
 from evenhand.errors import counted
 from evenhand.report import numbers
 from evenhand.report.findings import Finding, bias_findings, join
 from evenhand.report.scorecard import ScoreCell, score_card
-from evenhand.report.significance import is_changeable
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN, Row, kind_name, prominence, subject_record
+from evenhand.report.tables import PLAIN, kind_name, prominence, subject_record
 
 EFFECT_SIZES = ("weat", "seat")  # measures whose value is an effect size d
 # Cohen's names of effect sizes: the least |d| of each.

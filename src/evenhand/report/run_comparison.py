@@ -1,4 +1,4 @@
-"""Several saved runs side by side: what differs beyond the intervals, in sentences, tables and charts.
+"""Several saved runs side by side: what differs significantly, in sentences, tables and charts.
 
 The runs become one record whose stages are the runs and whose subjects are the stages that all of them have. Score
 card, charts and tables are then those of a report. The first run is what the others are compared with.
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted
 from evenhand.report import numbers
 from evenhand.report.findings import Finding, Kind
-from evenhand.report.significance import ONLY_LEFT, Changed, run_change_tests
-from evenhand.report.tables import Row, rows
 
 HEADINGS: dict[Kind, str] = {
     "unmeasured": "Before you compare",
@@ -27,8 +27,8 @@ HEADINGS: dict[Kind, str] = {
     "left": "Bias left",
 }
 CORRECTION = (
-    "p-values of differences are corrected by Holm's method over all rows and runs of one stage. Two runs are treated "
-    "as independent: where they share words, a small difference can be missed, and none is invented"
+    "differences are tested on the same words, pairs or texts; p-values are corrected by Holm's method over the "
+    "questions of one stage and run. Rows that share no units are compared by their intervals, as independent values"
 )
 
 

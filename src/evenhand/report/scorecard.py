@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import Row
+from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, run_change_tests
 from evenhand.measures import Measurement
-from evenhand.report.significance import LEVEL, ONLY_LEFT, Changed, run_change_tests
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import Row
 
 State = Literal[
     "bias", "not significant", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
@@ -82,9 +82,10 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
         for stage, changes in by_stage.items():
             for change in changes:
                 label = change.row.label
-                sure: State = "better" if change.closer else "worse"
-                turned = (label, stage) in tests.reversals
-                states[label, stage] = "other sign" if turned else sure if change.sure else _unsure(change)
+                state: State = change.verdict
+                if state == "other sign" and (label, stage) not in tests.reversals:
+                    state = _unsure(change)
+                states[label, stage] = state
     return [
         ScoreRow(
             row,

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenhand.audit import Audit
-from evenhand.audit.tradeoff import is_about_concept
-from evenhand.report.significance import (
-    MOVED,
-    ONLY_LEFT,
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import (
     Changed,
+    Role,
     Tested,
-    is_changeable,
+    role,
     run_change_tests,
     run_tests,
 )
-from evenhand.report.tables import Row, prominence, rows, subject_record
+from evenhand.report.tables import prominence, subject_record
 
 
 @dataclass(frozen=True)
@@ -49,43 +48,39 @@ class SubjectTests:
         """All rows, in the order they were measured."""
         return rows(self.audit, self.subject)
 
+    def _of(self, *roles: Role) -> list[Row]:
+        return [row for row in self.rows if role(row.question, self.audit.concept) in roles]
+
     @cached_property
     def about(self) -> list[Row]:
         """The rows about the concept."""
-        return [
-            row
-            for row in self.rows
-            if row.info.family != "quality" and is_about_concept(row.question, self.audit.concept)
-        ]
+        return self._of("bias", "left", "by construction")
 
     @cached_property
     def controls(self) -> list[Row]:
         """The rows of bias that are not about the concept, so a method should not change them."""
-        return [
-            row
-            for row in self.rows
-            if row.info.family != "quality" and not is_about_concept(row.question, self.audit.concept)
-        ]
+        return self._of("control")
 
     @cached_property
     def quality(self) -> list[Row]:
         """The rows of quality whose loss is a cost; how far a method moves the vectors is none."""
-        return [row for row in self.rows if row.info.family == "quality" and row.question.measure not in MOVED]
+        return self._of("quality")
 
     @cached_property
     def found(self) -> list[Tested]:
         """The tests of the first stage against no bias."""
-        return run_tests([row for row in self.about if row.question.measure not in ONLY_LEFT], [self.first])
+        return run_tests(self._of("bias", "by construction"), [self.first])
 
     @cached_property
     def left(self) -> list[Tested]:
-        """The tests of all other stages against no bias."""
-        return run_tests(self.about, self.later)
+        """The tests of all other stages against no bias; measures of what is left are a family of their own."""
+        told = run_tests(self._of("bias", "by construction"), self.later)
+        return [*told, *run_tests(self._of("left"), self.later)]
 
     @cached_property
     def changes(self) -> dict[str, list[Changed]]:
         """The tests of what each stage changed."""
-        return run_change_tests([row for row in self.about if is_changeable(row)], self.later)
+        return run_change_tests(self._of("bias"), self.later)
 
     @cached_property
     def quality_changes(self) -> dict[str, list[Changed]]:

@@ -1,4 +1,4 @@
-"""An audit as rows: one for each question and score, one cell for each stage. Every view is made from these.
+"""The rows of an audit in the order a reader is told of them, under the headings of their families.
 
 What a subject does itself comes first: the decisions of a classifier before its word table, the likelihoods and texts
 of a language model before its vectors, and for word vectors the vectors before models that were trained on them. Among
@@ -8,12 +8,10 @@ the measures of one view, those come first whose numbers have a reading in plain
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from evenhand.audit import Audit, Question
-from evenhand.measures import Info, Measurement
-from evenhand.measures.registry import ARROWS
+from evenhand.audit import Audit
+from evenhand.audit.rows import Row, rows
 from evenhand.printable import escape_html
 from evenhand.report import numbers
 
@@ -41,35 +39,6 @@ PLAIN = (
     "winogender", "bbq", "honest", "counterfactual-text", "corpus-bias", "seat", "retrieval-skew", "weat",
     "occupation-share", "recoverability", "clustering", "neighbours", "rnd", "direct-bias", "gipe", "proximity-bias",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question and score on every stage of one subject."""
-
-    label: str
-    question: Question
-    cells: dict[str, Measurement]
-
-    @property
-    def info(self) -> Info:
-        """The description of the measure."""
-        return self.question.info
-
-    @property
-    def arrow(self) -> str:
-        """Which way is better."""
-        return ARROWS[self.info.better_score(self.original.score)]
-
-    @property
-    def original(self) -> Measurement:
-        """The measurement before any method."""
-        return next(iter(self.cells.values()))
-
-
-def rows(audit: Audit, subject: str = "") -> list[Row]:
-    """Return the rows of one subject, in the order they were measured."""
-    return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
 
 
 def subject_record(audit: Audit, subject: str = "") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
+from evenhand.audit.rows import Row
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
@@ -20,7 +21,7 @@ from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
 from evenhand.report.run_comparison import RunComparison
 from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreCell, score_card
-from evenhand.report.tables import Row, by_family, prominence, subject_record
+from evenhand.report.tables import by_family, prominence, subject_record
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -297,6 +298,12 @@ def ranking_tables(ranking: Ranking) -> Iterator[RenderableType]:
         yield f"[dim]not ranked, undefined for a subject: {escape(', '.join(ranking.undefined))}[/]"
 
 
+VERDICTS = (
+    "better or worse: the distance from the ideal changes significantly on the same words, after correction over the "
+    "questions of a stage."
+)
+
+
 def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> Iterator[RenderableType]:
     """Yield the rows of two audits side by side, with the verdict of each, then the reasons for undefined cells."""
     from rich.table import Table
@@ -323,4 +330,7 @@ def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> I
                 yield f"[dim]undefined: {escape(f'{change.label}, {when}: {measurement.reason}')}[/]"
             elif measurement.note:
                 yield f"[dim]{escape(f'{change.label}, {when}: {measurement.note}')}[/]"
-    yield "[dim]better or worse: the distance from the ideal changes by more than the two intervals together.[/]"
+    yield f"[dim]{VERDICTS}[/]"
+    if unpaired := [change for change in every if change.p is not None and not change.paired]:
+        rows = ", ".join(dict.fromkeys(change.label for change in unpaired))
+        yield f"[dim]compared by intervals, as independent values, because they share no units: {escape(rows)}[/]"

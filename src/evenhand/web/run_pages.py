@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from evenhand.audit import Audit
-from evenhand.audit.comparison import change
+from evenhand.audit.comparison import RowPair, compare_rows
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
@@ -154,12 +154,20 @@ def _comparison(site: WebSite, chosen: list[SavedRun]) -> dict[str, Any]:
     audits = [site.runs.audit(run) for run in chosen]
     single = all(len(audit.subjects) == 1 for audit in audits)
     tables = [_cells(audit, single) for audit in audits]
-    lines: list[dict[str, Any]] = []
+    questions = {result.label: result.question for audit in audits for result in audit.results}
+    shown: list[tuple[RowKey, list[Measurement | None]]] = []
+    pairs: list[RowPair] = []
     for key in _by_label(tables):
         cells = [table.get(key) for table in tables]
         known = [cell for cell in cells if cell is not None]
         if len(known) > 1:
-            lines.append({"key": key, "cells": cells, "change": change(key[1], key[0], key[2], known[0], known[-1])})
+            subject, label, stage = key
+            shown.append((key, cells))
+            pairs.append(RowPair(subject, stage, label, questions[label], known[0], known[-1]))
+    changes = compare_rows(pairs, audits[-1].concept)
+    lines: list[dict[str, Any]] = [
+        {"key": key, "cells": cells, "change": change} for (key, cells), change in zip(shown, changes, strict=True)
+    ]
     return {
         "audits": audits,
         "lines": lines,

@@ -133,10 +133,11 @@ def _measured(
 
 
 def _stages(record: Audit) -> list[RowChange]:
-    from evenhand.audit.comparison import change
+    from evenhand.audit.comparison import RowPair, compare_rows
 
-    stage = record.mitigated[0]
-    return [
-        change(label, record.subjects[0], stage, cells["original"], cells[stage])
+    subject, stage = record.subjects[0], record.mitigated[0]
+    pairs = [
+        RowPair(subject, stage, label, record.question(label), cells["original"], cells[stage])
         for label, cells in record.rows().items()
     ]
+    return compare_rows(pairs, record.concept)
