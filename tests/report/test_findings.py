@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
-from evenhand.report.findings import Finding, findings
-from evenhand.report.headline import headline
+from evenhand.report.findings import Finding, findings, unmeasured_reasons
+from evenhand.report.headline import headline, side_by_side
 from evenhand.report.scorecard import score_card
 from evenhand.report.tables import by_family
-from evenhand.report.terminal import fold_label
+from evenhand.report.terminal import audit_summary, fold_label
 from evenhand.stats.multiplicity import holm, two_sided_p
 
 READINGS = {"weat": "Male names nearer to Career", "similarity": "rho"}
@@ -363,3 +366,74 @@ def test_labels_break_after_colons_and_hyphens_only() -> None:
         folded = fold_label(label)
         assert all(len(line) <= 20 for line in folded.split("\n"))
         assert folded.replace("\n  ", "") == label
+
+
+def many(stages: tuple[str, ...], count: int = 30) -> Audit:
+    """Return an audit with many rows."""
+    queries = [f"weat-{number}" for number in (6, 7, 8)] + [f"a-long-name-of-a-query-{n}" for n in range(count)]
+    names = ("weat", "rnd", "nli-gap", "occupation-share")
+    rows = {
+        f"{query}-{name}": tuple(score(name, 1.0 + 0.01 * n, 0.1, p_value=0.0001) for n, _ in enumerate(stages))
+        for query in queries
+        for name in names
+    }
+    return audit(rows, stages)
+
+
+@pytest.mark.parametrize("methods", [0, 1, 2, 8])
+def test_the_summary_fits_one_screen(methods: int, tmp_path) -> None:
+    """60 lines of 80 columns, with the title and the place of the report."""
+    record = many((ORIGINAL, *(f"method-{number}" for number in range(methods))))
+    console = Console(width=80, file=StringIO(), color_system=None)
+    for part in audit_summary(record):
+        console.print(part)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= 54
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert headline(record) in text
+    assert "Score card" in text
+    assert "What was found" in text
+    assert re.search(r"\d+ more rows; --tables shows every number\.$", text)
+    assert len([line for line in lines if re.search("[●▲≈=]", line)]) >= 5
+
+
+def beside(*subjects: str) -> Audit:
+    """Return an audit of several subjects; the last has no row of sentences."""
+    results = []
+    for number, subject in enumerate(subjects):
+        cells = {"weat-6": score("weat", 1.5 - number, 0.2, p_value=0.001), "men": score("similarity", 0.7, 0.1)}
+        cells |= {"midb": score("midb", 0.1, 0.01), "clustering": score("clustering", 1.0, 0.0)}
+        cells |= {"seat": score("seat", 1.0, 0.2, p_value=0.001)} if number < len(subjects) - 1 else {}
+        results += [Result(subject, ORIGINAL, Question(m.measure, q), replace(m, query=q)) for q, m in cells.items()]
+    manifest = {
+        "concept": {"name": "gender"},
+        "subjects": [{"name": subject, "kind": "vectors"} for subject in subjects],
+        "arguments": {"effective": {"seed": 0}},
+    }
+    return Audit(manifest, tuple(Stage(ORIGINAL, subject) for subject in subjects), tuple(results))
+
+
+def test_several_subjects_stand_side_by_side() -> None:
+    record = beside("a", "b", "c")
+    table = {line.row.label: line for line in side_by_side(record)}
+    assert list(table) == ["weat-6", "seat", "similarity:men"]  # quality last; without what is 1 by construction
+    assert [cell.measurement.value for cell in table["weat-6"].cells.values()] == [1.5, 0.5, -0.5]
+    assert table["seat"].cells["c"] is None
+    assert side_by_side(audit({"weat-6": (score("weat", 1.5),)}, (ORIGINAL,))) == []
+    assert headline(record).startswith(
+        "3 of 3 subjects show significant gender bias (a: 2 of 2 tests; b: 2 of 2 tests;"
+    )
+
+
+def test_every_reason_for_a_missing_value_is_kept() -> None:
+    gone = [score("weat", None, reason=reason) for reason in ("no words.", "no spread", "no words.")]
+    record = audit({f"weat-{n}": (cell, cell) for n, cell in zip((6, 7, 8), gone, strict=True)})
+    assert unmeasured_reasons(record, "v") == {
+        "not computed": {
+            "no words": ["weat-6 (original, linear)", "weat-8 (original, linear)"],
+            "no spread": ["weat-7 (original, linear)"],
+        }
+    }
+    (text,) = sentences(record, "unmeasured")
+    assert text == "6 of 6 values could not be computed. Main reason: no words."

@@ -371,7 +371,7 @@ def _unmeasured(audit: Audit, subject: str) -> list[Finding]:
         some = f"{counts[state]} of {counted(len(cells), 'value')}"
         could = "could not be computed" if state == "not computed" else "cannot be interpreted"
         (reason, labels), *others = reasons.items()
-        text = f"{some} {could}. {'Main reason' if others else 'Reason'}: {_shorten(reason)}."
+        text = f"{some} {could}. {'Main reason' if others else 'Reason'}: {_shorten(reason)}"
         listed = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
         more = f"; {counted(len(others), 'other reason')}" if others else ""
         sentences.append(Finding("unmeasured", text, subject, evidence=f"{listed}{more}"))
@@ -387,4 +387,5 @@ def _failed_controls(measurement: Measurement) -> str:
 
 
 def _shorten(reason: str, most: int = 160) -> str:
-    return reason if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"
+    """Return the beginning of a reason as the end of a sentence."""
+    return f"{reason}." if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"

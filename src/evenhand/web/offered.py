@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from evenhand import mitigations, subspaces, words
+from evenhand import mitigations, words
 from evenhand.errors import EvenhandError, UsageError
+from evenhand.measures.geometry.bias_score import concept_direction
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
@@ -67,9 +68,15 @@ class OfferedSubjects:
             vectors: Vectors = subject.view("vectors")
         return vectors
 
-    def axis(self, id: str, concept: str) -> Subspace:
-        """Return the direction of a concept in the original vectors."""
-        return self._axes.get((id, concept), lambda: subspaces.learn(self.vectors(id), words.concept(concept)))
+    def axis(self, id: str, concept: str, method: str = NO_METHOD) -> Subspace:
+        """Return the direction of a concept, learned from the vectors after a method; `none` is the original.
+
+        It is learned from all pairs of the concept. One pair, as she and he, would show nothing: a projection makes its
+        two words equal, and every word lies at 0 of the direction it removes.
+        """
+        return self._axes.get(
+            (id, concept, method), lambda: concept_direction(self.changed(id, concept, method), words.concept(concept))
+        )
 
     def ends(self, id: str, concept: str) -> tuple[str, ...]:
         """Return the frequent words furthest to either end of the axis, without those that name the groups."""

@@ -119,8 +119,9 @@ def audit(
             "--method": method, "--site": site, "--measure": measure, "--query": query, "--no-methods": no_methods,
             "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
         } if plan else {},
-        running={"--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local"}
-        if write_plan else {},
+        running={
+            "--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local", "--tables": tables,
+        } if write_plan else {},
     )  # fmt: skip
     if no_methods and method:
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
