@@ -45,7 +45,7 @@ class Measurement:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     definition: int = 1
-    units: tuple[Units, ...] = ()
+    units: tuple[Units, ...] = field(default=(), compare=False, repr=False)
     """What the value is estimated from, by kind of unit, so that a later value is compared unit by unit."""
 
     @property

@@ -101,15 +101,14 @@ class Units:
             return self.factor * STATISTICS[self.statistic](sums)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, rounded to ten digits; many units are summed into blocks."""
-        kept = self if self.names is None or len(self.names) <= MOST_UNITS else self.in_blocks()
+        """Return plain data for JSON, rounded to ten digits."""
         return {
-            "statistic": kept.statistic,
-            "unit": kept.unit,
-            "count": kept.count,
-            "factor": kept.factor,
-            "names": None if kept.names is None else list(kept.names),
-            "columns": [[float(f"{number:.{DIGITS}g}") for number in row] for row in kept.columns.tolist()],
+            "statistic": self.statistic,
+            "unit": self.unit,
+            "count": self.count,
+            "factor": self.factor,
+            "names": None if self.names is None else list(self.names),
+            "columns": [[float(f"{number:.{DIGITS}g}") for number in row] for row in self.columns.tolist()],
         }
 
     @classmethod
@@ -145,13 +144,17 @@ class Units:
 
 
 def units(statistic: StatisticName, unit: str, names: Iterable[object], *columns: Floats) -> Units:
-    """Return units with one array for each column; rows with the same name are one unit."""
+    """Return units with one array for each column.
+
+    Rows with the same name are one unit. More than 256 units are summed into as many blocks.
+    """
     if statistic not in NAMES:
         raise UsageError(f"unknown statistic {statistic!r}", hint=f"use {', '.join(NAMES)}")
     distinct: dict[str, int] = {}
     codes = np.array([distinct.setdefault(str(name), len(distinct)) for name in names], dtype=np.int64)
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
-    return Units(statistic, unit, tuple(distinct), _sum_rows(table, codes, len(distinct)), len(distinct))
+    found = Units(statistic, unit, tuple(distinct), _sum_rows(table, codes, len(distinct)), len(distinct))
+    return found if len(distinct) <= MOST_UNITS else found.in_blocks()
 
 
 def mean_units(unit: str, names: Iterable[object], values: Floats) -> Units:

@@ -12,6 +12,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_interval
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, mean_units
 from evenhand.words import Query
 
 CELLS_AT_ONCE = 4 << 20  # comparisons held at once
@@ -96,6 +97,7 @@ def bat(
         reading=f"{100 * value:.1f} % of the analogies {t1} : {a1} :: {t2} : {a2} hold, "
         f"{100 * opposite:.1f} % with the groups swapped",
         items=_items(located.targets[0].words, located.targets[1].words, shares, (t1, t2)),
+        units=_units(located.targets[0].words, located.targets[1].words, shares),
         details={
             "swapped": opposite,
             "by_query": {f"{t1} - {t2} + {a2}": float(first.mean()), f"{a1} - {t1} + {t2}": float(second.mean())},
@@ -130,6 +132,14 @@ def analogy_shares(x: Matrix64, y: Matrix64, a: Matrix64, b: Matrix64) -> Matrix
 def _combine(first: Matrix64, second: Matrix64, n_a: int, n_b: int) -> Matrix64:
     """Return the mean of both kinds of queries, every comparison with the same weight."""
     return (first * (n_b - 1) + second * (n_a - 1)) / (n_a + n_b - 2)
+
+
+def _units(first: tuple[str, ...], second: tuple[str, ...], shares: Matrix64) -> tuple[Units, Units]:
+    rows, columns = (indices.ravel().tolist() for indices in np.indices(shares.shape))
+    return (
+        mean_units("first target", [first[row] for row in rows], shares.ravel()),
+        mean_units("second target", [second[column] for column in columns], shares.ravel()),
+    )
 
 
 def _interval(shares: Matrix64) -> Interval:

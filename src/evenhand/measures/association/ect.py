@@ -11,7 +11,8 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval
-from evenhand.stats.correlation import spearman_rows
+from evenhand.stats.correlation import mean_ranks, spearman_rows
+from evenhand.stats.units import correlation_units
 from evenhand.words import Query
 
 FEWEST = 3  # two words can only agree or disagree: 1 or -1
@@ -88,6 +89,7 @@ def ect(
             for word, a, b in zip(words, first, second, strict=True)
         ),
         details=located.details(),
+        units=(correlation_units("word", words, mean_ranks(first), mean_ranks(second)),),
     )
 
 

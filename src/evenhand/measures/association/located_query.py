@@ -98,6 +98,10 @@ class LocatedQuery:
             for (name, word), value in zip(words, values, strict=True)
         )
 
+    def target_names(self) -> list[str]:
+        """Return a name for each target word; a word of two sets has two."""
+        return [f"{number}:{word}" for number, group in enumerate(self.targets) for word in group.words]
+
     def target_spans(self) -> Iterator[tuple[LocatedSet, slice]]:
         """Yield each target set with the slice of its words among all target words."""
         start = 0

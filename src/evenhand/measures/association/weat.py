@@ -17,6 +17,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.stats.means import NO_SPREAD
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
+from evenhand.stats.units import effect_size_units
 from evenhand.words import Query
 
 EQUAL_SETS_BOUND = 2.0
@@ -112,6 +113,7 @@ def weat(
         p_value=test.p_value,
         reading=_reading(located.query, effect, (len(s_x), len(s_y)), bound, alternative),
         items=located.target_items(np.concatenate([s_x, s_y])),
+        units=(effect_size_units("word", located.targets[0].words, located.targets[1].words, s_x, s_y, ddof=ddof),),
         details={
             "statistic": float(s_x.sum() - s_y.sum()),
             "mean_difference": float(s_x.mean() - s_y.mean()),

@@ -15,6 +15,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.lookup import SAME_WORD
 from evenhand.words import Concept, Table, as_concept
@@ -115,6 +116,10 @@ def sembias(
         len(complete),
         coverage,
         interval=clustered_interval(hits, clusters, share=True),
+        units=tuple(
+            mean_units(f"{name} pair", labels, hits)
+            for name, labels in zip(("definition", "stereotype"), clusters, strict=True)
+        ),
         reading=f"in {100 * hits.mean():.1f} % of the rows the definitional pair is most like {second} - {first}",
         items=items,
         details={

@@ -9,7 +9,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
-from evenhand.measures.inference.ensemble_probe import SAMPLE, EnsembleProbe, InferenceView, probe_ensemble
+from evenhand.measures.inference.ensemble_probe import (
+    SAMPLE,
+    EnsembleProbe,
+    InferenceView,
+    gap_p,
+    gap_units,
+    probe_ensemble,
+)
 from evenhand.measures.inference.pair_statistics import Tables, divided
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement, undefined
@@ -52,6 +59,8 @@ def nli_gap(
 ) -> Measurement | tuple[Measurement, ...]:
     """Gap between the probe's two groups, with its interval over words and training seeds.
 
+    The p-value also asks whether the gap is large beside the differences between the words of a group: see `gap_p`.
+
     Returns one measurement for entailment and one for contradiction, or only that of `label`. Net neutral cannot see
     the gap: retraining on projected vectors closed it in every seed while net neutral did not move. The items are the
     gaps of single occupations.
@@ -79,6 +88,8 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         run.scores.first.n_pairs,
         run.coverage,
         interval=score.interval,
+        p_value=gap_p(run.scores, LABELS.index(label), run.scores.groups),
+        units=gap_units(run.scores, LABELS.index(label), run.scores.groups),
         positive=first,
         reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
         f"words; {min(score.values):+.3f} to {max(score.values):+.3f} by seed",
