@@ -9,9 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from evenhand import mitigations, words
+from evenhand import mitigations, subspaces, words
 from evenhand.errors import EvenhandError, UsageError
-from evenhand.measures.geometry.bias_score import concept_direction
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
@@ -71,12 +70,15 @@ class OfferedSubjects:
     def axis(self, id: str, concept: str, method: str = NO_METHOD) -> Subspace:
         """Return the direction of a concept, learned from the vectors after a method; `none` is the original.
 
-        It is learned from all pairs of the concept. One pair, as she and he, would show nothing: a projection makes its
-        two words equal, and every word lies at 0 of the direction it removes.
+        It points from the mean of all other groups to that of the positive group. One pair, as she and he, would show
+        nothing: a projection makes its two words equal, and every word lies at 0 of the direction it removes.
         """
-        return self._axes.get(
-            (id, concept, method), lambda: concept_direction(self.changed(id, concept, method), words.concept(concept))
-        )
+
+        def learn() -> Subspace:
+            vectors = self.changed(id, concept, method)
+            return subspaces.learn(vectors, words.concept(concept), "two-means", normalise=True)
+
+        return self._axes.get((id, concept, method), learn)
 
     def ends(self, id: str, concept: str) -> tuple[str, ...]:
         """Return the frequent words furthest to either end of the axis, without those that name the groups."""
