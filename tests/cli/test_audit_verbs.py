@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -84,7 +85,7 @@ def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
     rows = {row["label"]: row for row in json.loads(done.stdout)["rows"]}
     weat = rows["weat-6"]
     assert weat["change"] == pytest.approx(weat["after"]["value"] - weat["before"]["value"])
-    assert weat["verdict"] in ("better", "worse", "unclear", "same")
+    assert weat["verdict"] in ("better", "worse", "other sign", "unclear", "same")
     assert max(map(len, run("compare", *runs).stdout.splitlines())) <= 80
 
 
@@ -97,6 +98,44 @@ def test_a_baseline_decides_the_exit_code(runs: tuple[Path, Path]) -> None:
     done = run("check", runs[1], "--baseline", runs[0], "--json")
     limits = json.loads(done.stdout)["limits"]
     assert done.exit_code == (0 if all(limit["holds"] for limit in limits) else 3)
+
+
+def test_check_writes_junit(runs: tuple[Path, Path]) -> None:
+    done = run("check", runs[0], "--max", "weat-6=0.001", "--max", "weat-6=5", "--format", "junit")
+    assert done.exit_code == 3
+    suites = ElementTree.fromstring(done.stdout)
+    assert (suites.get("tests"), suites.get("failures")) == ("2", "1")
+    first, second = suites.iter("testcase")
+    assert first.get("classname") == eh.Audit.load(runs[0]).subjects[0]
+    assert first.get("name") == "weat-6 (original) <= 0.001"
+    assert "above its maximum" in first.find("failure").get("message")
+    assert second.find("failure") is None
+
+
+def test_check_writes_markdown(runs: tuple[Path, Path]) -> None:
+    done = run("check", runs[1], "--baseline", runs[0], "--format", "markdown")
+    assert done.exit_code in (0, 3)
+    assert done.stdout.startswith("## Bias limits: ")
+    assert "| weat-6 | original |" in done.stdout
+
+
+def test_check_narrows_to_a_stage_and_to_the_interval(runs: tuple[Path, Path]) -> None:
+    m = eh.Audit.load(runs[0]).get("weat-6")
+    limit = f"weat-6={abs(m.value) + 1e-4}"
+    assert run("check", runs[0], "--max", limit, "--stage", "original").exit_code == 0
+    assert run("check", runs[0], "--max", limit, "--by", "interval").exit_code == 3
+    assert run("check", runs[0], "--max", limit, "--stage", "linear").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--by", "luck").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--format", "pdf").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--format", "junit", "--json").exit_code == 2
+
+
+def test_a_comparison_of_runs_is_paired(runs: tuple[Path, Path]) -> None:
+    """The vectors after `linear` have the same words, and weat-6 is clearly lower on them."""
+    rows = {row["label"]: row for row in json.loads(run("compare", *runs, "--json").stdout)["rows"]}
+    assert rows["weat-6"]["paired"]
+    assert rows["weat-6"]["verdict"] == "better"
+    assert rows["weat-6"]["p_value"] < 0.01
 
 
 def test_check_prints_what_it_compared(runs: tuple[Path, Path]) -> None:

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from evenhand.audit.cells import ROW_ONLY
+from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
 from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
@@ -53,8 +55,7 @@ class Result:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
         """Read the output of `to_dict`."""
-        own = ("subject", "stage", "label", "variant", "options", "only_query")
-        measurement = Measurement.from_dict({key: value for key, value in record.items() if key not in own})
+        measurement = Measurement.from_dict({key: value for key, value in record.items() if key not in ROW_ONLY})
         question = Question(
             measurement.measure, measurement.query, record["options"], record["variant"], record["only_query"]
         )
@@ -86,6 +87,7 @@ class Audit:
         skip_failing: bool = False,
         full_probes: bool = False,
         progress: Progress | None = None,
+        invocation: Invocation | None = None,
     ) -> Audit:
         """Measure subjects, apply each method, and measure again.
 
@@ -104,6 +106,7 @@ class Audit:
             skip_failing: record a method that cannot be fitted and go on without it.
             full_probes: ask inference models about all pairs of a probe instead of a sample.
             progress: called with (cells done, all cells, what is being measured).
+            invocation: how the run was started, for the record; this call by default.
         """
         from evenhand.audit.runner import run
 
@@ -113,6 +116,15 @@ class Audit:
         about = find_concept(concept if plan is None else plan.concept)
         given: dict[str, Any] = {"methods": None if methods is None else list(methods), "measures": list(measures)}
         given |= {"queries": list(queries), "concept": about.name, "seed": seed}
+        others = {
+            "plan": plan,
+            "jobs": jobs,
+            "memory": memory,
+            "skip_failing": skip_failing,
+            "full_probes": full_probes,
+        }
+        usual = {"plan": None, "jobs": 1, "memory": None, "skip_failing": False, "full_probes": False}
+        given |= {name: value for name, value in others.items() if value != usual[name]}
         made = plan or Plan.default(
             opened,
             methods=given["methods"],
@@ -127,7 +139,7 @@ class Audit:
             opened,
             made,
             concept=about,
-            given=given,
+            invocation=invocation or Invocation(given=given, call=call_text("evenhand.Audit.run", subjects, given)),
             folder=Path(folder) if folder else None,
             jobs=jobs,
             memory=memory,
@@ -229,11 +241,11 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; `audit/schema.json` describes it."""
-        from evenhand.audit.store import SCHEMA
+        from evenhand.audit.store import SCHEMA, signed
         from evenhand.report.findings import findings
         from evenhand.report.headline import headline
 
-        return {
+        record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
             "headline": headline(self),
@@ -241,6 +253,7 @@ class Audit:
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }
+        return signed(record)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `audit.json` into a folder."""
@@ -260,6 +273,25 @@ class Audit:
         from evenhand.report.html import write  # the one upward import: the page is a view of the record
 
         return write(self, Path(path))
+
+
+def record_measured(
+    subject: Subject,
+    measured: Sequence[tuple[Question, Sequence[Measurement]]],
+    concept: Concept,
+    *,
+    seed: int = 0,
+    warnings: Sequence[str] = (),
+    invocation: Invocation | None = None,
+) -> Audit:
+    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
+    questions = tuple(question for question, _ in measured)
+    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
+    record = manifest(
+        [subject], concept, plan.to_dict(), invocation=invocation, warnings=warnings, cells_computed=len(measured)
+    )
+    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
+    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _require_distinct(subjects: Sequence[Subject]) -> None:

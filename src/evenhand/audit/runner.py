@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
-from evenhand.audit.manifest import manifest
+from evenhand.audit.manifest import Invocation, manifest, with_command
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.tradeoff import cost_note
@@ -30,7 +30,7 @@ from evenhand.errors import (
     WorkerError,
 )
 from evenhand.measures.group_tables import measure_groups, needs_table
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress
@@ -78,7 +78,7 @@ def run(
     plan: Plan,
     *,
     concept: Concept | None = None,
-    given: Mapping[str, Any] | None = None,
+    invocation: Invocation | None = None,
     folder: Path | None = None,
     jobs: int = 1,
     memory: float | None = None,
@@ -91,7 +91,7 @@ def run(
         subjects: what is audited, in the order of the plan.
         plan: methods and questions.
         concept: the concept of the plan, where it is not an id or a file.
-        given: the arguments as the caller gave them, for the record.
+        invocation: how the run was started, for the record; the command that asks the same is added if it has none.
         folder: where finished cells are stored; they are reused by a later run.
         jobs: number of processes.
         memory: gigabytes that the processes may use together; None for four fifths of what is free.
@@ -104,6 +104,8 @@ def run(
     about = concept or words.concept(plan.concept)
     store, outcome = CellStore(folder), Outcome()
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
+    for task in tasks:
+        store.stage(task.key)  # so that damage is noticed also where the stage is fitted again for other reasons
     report = progress or (lambda done, total, what: None)
     try:
         _compute(
@@ -113,10 +115,12 @@ def run(
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, store, outcome)
-    notes += filter(None, [cost_note(results)])
+    notes += filter(None, [store.damage(), cost_note(results)])
+    started_by = with_command(invocation or Invocation(), subjects, plan, about, skipped=outcome.skipped)
     record = manifest(
-        subjects, about, plan.to_dict(), given=given, seconds=time.perf_counter() - started, warnings=notes,
-        skipped=outcome.reasons(), cells_computed=outcome.computed,
+        subjects, about, plan.to_dict(), invocation=started_by, seconds=time.perf_counter() - started, warnings=notes,
+        running={"jobs": jobs, "memory": memory}, skipped=outcome.reasons(),
+        cells_computed=outcome.computed,
     )  # fmt: skip
     stages = [
         Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
@@ -124,7 +128,14 @@ def run(
     return Audit(record, tuple(stages), tuple(results))
 
 
-def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress | None = None) -> Audit:
+def run_pair(
+    before: Subject,
+    after: Subject,
+    plan: Plan,
+    *,
+    progress: Progress | None = None,
+    invocation: Invocation | None = None,
+) -> Audit:
     """Ask every question of two subjects, the second as a stage of the first."""
     started = time.perf_counter()
     concept, report = words.concept(plan.concept), progress or (lambda done, total, what: None)
@@ -138,31 +149,18 @@ def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress 
                 measured = ask(question, subject, concept, reference=before, seed=plan.seed)
                 results += [Result(before.name, stage, question, m) for m in as_measurements(measured)]
     seconds = time.perf_counter() - started
-    record = manifest([before], concept, plan.to_dict(), seconds=seconds, warnings=notes, cells_computed=len(results))
+    record = manifest(
+        [before], concept, plan.to_dict(), invocation=invocation, seconds=seconds, warnings=notes,
+        cells_computed=len(results),
+    )  # fmt: skip
     record["subjects"][0]["compared_with"] = after.describe()
     return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
-
-
-def record_measured(
-    subject: Subject,
-    measured: Sequence[tuple[Question, Sequence[Measurement]]],
-    concept: Concept,
-    *,
-    seed: int = 0,
-    warnings: Sequence[str] = (),
-) -> Audit:
-    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
-    questions = tuple(question for question, _ in measured)
-    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
-    record = manifest([subject], concept, plan.to_dict(), warnings=warnings, cells_computed=len(measured))
-    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
-    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:
     questions = plan.for_subject(subject)
     for name in (ORIGINAL, *plan.methods):
-        key = change_key(subject.digest, "" if name == ORIGINAL else name, concept, plan.seed)
+        key = change_key(subject.opening_digest, "" if name == ORIGINAL else name, concept, plan.seed)
         yield StageTask(subject, name, key, {cell_key(key, q, concept, plan.seed): q for q in questions})
 
 

@@ -190,7 +190,7 @@ def _finding(kind: Kind, text: str, subject: str, test: Tested, evidence: str) -
 
 def _numbers(measurement: Measurement, label: str, p: float | None) -> str:
     interval = numbers.interval(measurement)
-    value = f"{label} {numbers.number(measurement.value)}" + (f" {interval}" if interval else "")
+    value = f"{label} {numbers.value(measurement)}" + (f" {interval}" if interval else "")
     return value + (f", {numbers.format_p(p)}" if p is not None else "")
 
 
@@ -267,7 +267,7 @@ def join(parts: list[str]) -> str:
 
 def from_to(change: Changed) -> str:
     """Return a score before and after as text."""
-    after = numbers.number(change.after.value) + f" {numbers.interval(change.after)}"
+    after = f"{numbers.value(change.after)} {numbers.interval(change.after)}"
     return f"{change.row.label} from {numbers.number(change.before.value)} to {after}"
 
 

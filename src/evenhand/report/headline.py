@@ -66,7 +66,7 @@ def _what(tests: SubjectTests) -> str:
         return f"No significant {concept} bias was found in {subject} ({_significant(tests)} significant)"
     clause = lead.text.partition(". ")[0].rstrip(".")
     measured = next(row.cells[tests.first] for row in tests.about if row.label == lead.label)
-    value = f"{numbers.number(measured.value)} {numbers.interval(measured)}".rstrip()
+    value = f"{numbers.value(measured)} {numbers.interval(measured)}".rstrip()
     strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if measured.measure in EFFECT_SIZES else value
     sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []
     sure += [f"{_significant(tests)} significant"] if len(tests.found) > 1 else []

@@ -96,6 +96,7 @@ def page_environment() -> Environment:
     )
     environment.filters.update(
         number=numbers.number,
+        value=numbers.value,
         interval=numbers.interval,
         p_value=numbers.p_value,
         words=numbers.words,
@@ -200,7 +201,10 @@ def _method_citations(audit: Audit) -> list[str]:
 
 
 def _command(audit: Audit) -> str:
-    """Return the command that repeats the audit."""
+    """Return the command that repeats the audit; for a record of version 0.2, which held none, as far as it tells."""
+    arguments = audit.manifest["arguments"]
+    if "command" in arguments:
+        return str(arguments["command"])
     plan = audit.manifest["arguments"]["effective"]
     parts = [
         "evenhand audit",

@@ -26,7 +26,7 @@ def limit_line(limit: Limit) -> str:
 def summary(limits: Sequence[Limit]) -> str:
     """Return how many limits hold, and how many rows could not be compared with the baseline on the same units."""
     held = sum(limit.holds for limit in limits)
-    text = f"{held} of {counted(len(limits), 'limit')} {'holds' if held == 1 else 'hold'}"
+    text = f"{held} of {len(limits)} limits hold"
     unpaired = [limit for limit in limits if limit.paired is False]
     if unpaired:
         text += (

@@ -44,7 +44,7 @@ def cell(measurement: Measurement, *, interval: bool = True) -> str:
     """Return the text of a table cell: value with its p-value, and the interval below."""
     if measurement.status != "ok":
         return "[dim]–[/]"
-    value = f"[bold]{numbers.number(measurement.value)}[/]"
+    value = f"[bold]{numbers.value(measurement)}[/]"
     if measurement.not_interpretable:
         value += "[dim]?[/]"
     shown = [numbers.p_value(measurement), numbers.interval(measurement)] if interval else []

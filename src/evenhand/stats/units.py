@@ -188,8 +188,10 @@ def effect_size_units(
 ) -> Units:
     """Return the units of an effect size: the difference of two means over the standard deviation of all values."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centre = np.concatenate([x, y]).mean()  # cancels in the effect size; kept out of the squares for precision
-    x, y = x - centre, y - centre
+    # Centre and scale cancel in the effect size. Without them, an exchange compares words, not units of measurement.
+    pooled = np.concatenate([x, y])
+    centre, scale = pooled.mean(), pooled.std() or 1.0
+    x, y = (x - centre) / scale, (y - centre) / scale
     columns = np.zeros((len(x) + len(y), 6))
     columns[: len(x), :3] = np.stack([np.ones(len(x)), x, x * x], axis=1)
     columns[len(x) :, 3:] = np.stack([np.ones(len(y)), y, y * y], axis=1)
@@ -204,6 +206,8 @@ def correlation_units(
     """Return the units of Pearson's r, or of the slope of y on x; for Spearman's rho, pass ranks."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     x, y = x - x.mean(), y - y.mean()
+    if statistic == "pearson":  # the scale cancels, see `effect_size_units`
+        x, y = x / (x.std() or 1.0), y / (y.std() or 1.0)
     return units(statistic, unit, names, np.ones(len(x)), x, y, x * y, x * x, y * y)
 
 

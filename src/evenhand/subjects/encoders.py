@@ -11,10 +11,11 @@ from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
+from evenhand.models.prepared_folder import prepared
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.subjects.transformer_subject import TransformerSubject, resolve
 
 TITLES: dict[Kind, str] = {
     "encoder": "a text encoder",
@@ -33,13 +34,13 @@ class EncoderSubject(TransformerSubject):
 
     kind = "encoder"
     title = "a text encoder"
-    options: ClassVar[tuple[str, ...]] = ("device", "precision")
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
-        self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
+        self._device, self._precision = resolve(options.get("device"), options.get("precision") or "float32")
 
     def _load(self) -> Transformer:
         return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
@@ -81,11 +82,12 @@ class EncoderSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> EncoderSubject:
         """Open the folder; weights are read when a view needs them."""
-        if names := unnamed_labels(address.path):
+        folder = prepared(address.path, allow_pickle=bool(options.pop("allow_pickle", False)))
+        if names := unnamed_labels(folder):
             warnings.warn(
                 f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
                 "for an NLI model name their order: --labels c,n,e",
                 EvenhandWarning,
                 stacklevel=3,
             )
-        return cls(address.path, address.text, model_kind=model_kind(address.path), **options)
+        return cls(folder, address.text, model_kind=model_kind(folder), **options)

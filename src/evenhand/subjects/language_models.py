@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
+from evenhand.models.device import PRECISIONS
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 from evenhand.subjects.opening import kind_of_address, parse_address
@@ -27,7 +28,7 @@ from evenhand.subjects.subject import (
     files_digest,
     folder_kind,
 )
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
+from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject, resolve
 
 if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood
@@ -160,7 +161,9 @@ class LanguageModelSubject(TransformerSubject):
     kind = "lm"
     title = "a causal language model"
     likelihood_of = "causal-lm"
-    options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
+    options: ClassVar[tuple[str, ...]] = (
+        "device", "precision", "samples", "tokens", "temperature", "seed", "batch", "allow_pickle",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -178,7 +181,8 @@ class LanguageModelSubject(TransformerSubject):
     ) -> None:
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
-        self._device, self._precision = device or "auto", precision or "auto"
+        supported = ("float32",) if model_kind == AWD_LSTM else PRECISIONS
+        self._device, self._precision = resolve(device, precision, supported=supported)
         self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._batch = {"batch": batch} if batch else {}
@@ -260,6 +264,8 @@ class LanguageModelSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
+        from evenhand.models.prepared_folder import prepared
+
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):
             raise UsageError(
@@ -267,6 +273,7 @@ class LanguageModelSubject(TransformerSubject):
                 hint="name a folder of `evenhand lm train` or of transformers, or a .gguf file",
             )
         kind = "gguf" if address.named(".gguf") else folder_kind(address)
+        path = prepared(path, allow_pickle=bool(options.pop("allow_pickle", False)))
         return cls(path, address.text, model_kind=kind, **options)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from evenhand import data
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
+from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
@@ -47,7 +48,7 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
-    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels")
+    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
         self,
@@ -70,6 +71,11 @@ class NLISubject(TransformerSubject):
         if self._folder is not None:
             return ("inference", "vectors", "sentences")
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What computes the answers; labels, vectors and maps are part of the digest."""
+        return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
     @property
     def can_change(self) -> bool:
@@ -162,6 +168,7 @@ def open_models(
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,
+    allow_pickle: bool = False,
 ) -> NLISubject:
     """Open several training seeds of one model as one subject.
 
@@ -172,7 +179,11 @@ def open_models(
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
         max_record: longest line or row of a prediction file in bytes.
+        allow_pickle: read pickled weights of Hugging Face folders, tensors alone.
     """
+    if device != "numpy":
+        resolve_device(device)  # refuses what is none, also where no model computes
+    named, addresses = addresses, [_prepared(address, allow_pickle) for address in addresses]
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
@@ -183,9 +194,28 @@ def open_models(
     )
     digest = hashlib.sha256(repr([_file_digest(text) for text in addresses] + [reader.digest, labels]).encode())
     return NLISubject(
-        models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
+        models, name=name, address=" ".join(named), note="; ".join(dict.fromkeys(reader.notes)),
         digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
     )  # fmt: skip
+
+
+def _place(model: NLIModel | RecordedModel) -> str:
+    """Return what computes the answers of a model: numpy, torch on a device, with a precision; nothing for a file."""
+    if backend := getattr(model, "backend", None):
+        return "numpy" if backend.name == "numpy" else f"torch {device_kind(backend.name)}"
+    if on_device := getattr(model, "device_model", None):
+        return f"torch {device_kind(on_device.device)} {on_device.precision}"
+    elmo = getattr(model, "elmo", None)
+    return f"torch {device_kind(elmo.device)}" if elmo else ""
+
+
+def _prepared(text: str, allow_pickle: bool) -> str:
+    """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
+    from evenhand.models.prepared_folder import prepared
+
+    path = Path(_without_scheme(text))
+    ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)
+    return text if ready == path else f"hf:{ready}"
 
 
 def _without_scheme(text: str) -> str:
@@ -285,7 +315,8 @@ class VectorsForModels:
             return ""
         from evenhand.subjects.vectors import VectorsSubject
 
-        return VectorsSubject(self._vectors).digest
+        read = VectorsSubject(self._vectors)
+        return f"{read.digest} {read.opening}"
 
     def load(self) -> Vectors:
         """Return the vectors, mapped where a map was given."""

@@ -57,6 +57,11 @@ class VectorsSubject(Subject):
             return self._models.ensemble(self.vectors)
         return AveragedVectors(self.vectors) if name == "sentences" else self.vectors
 
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How words are looked up. Format, encoding and vocabulary show in the words and the matrix."""
+        return {"case": self.vectors.case, "language": self.vectors.language}
+
     def _content_digest(self) -> str:
         hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))
         for start in range(0, len(self.vectors), BLOCK):
@@ -65,7 +70,10 @@ class VectorsSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, size, hash, source and history."""
-        return super().describe() | {
+        plain = super().describe()
+        read = {"format": self.vectors.source.get("format"), "encoding_errors": "strict"} if self.address else {}
+        return plain | {
+            "opening": read | plain["opening"],
             "words": len(self.vectors),
             "dimensions": self.vectors.dim,
             "case": self.vectors.case,
@@ -75,7 +83,7 @@ class VectorsSubject(Subject):
 
     def changed(self, change: VectorChange) -> VectorsSubject:
         """Return the subject whose vectors the change was applied to."""
-        return VectorsSubject(change(self.vectors), self.address)
+        return VectorsSubject(change(self.vectors))  # without the address, which opens the original
 
     @classmethod
     def recognise(cls, address: Address) -> str:

@@ -99,8 +99,8 @@ def _templates() -> Environment:
     )
     environment.filters.update(
         cell=numbers.cell,
-        signed=lambda value: f"{value:+.3f}",
-        percent=lambda value: f"{100 * value:.1f} %",
+        signed=lambda value: f"{value:+z.3f}",
+        percent=lambda value: f"{100 * value:z.1f} %",
     )
     environment.globals["tools"] = TOOLS
     return environment

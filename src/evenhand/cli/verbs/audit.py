@@ -27,6 +27,7 @@ from evenhand.cli.options import (
     VectorsForModel,
     Vocabulary,
     Workers,
+    invocation,
     on_engine,
     open_subjects,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 def audit(
+    context: typer.Context,
     subjects: Annotated[
         list[str] | None,
         typer.Argument(
@@ -149,9 +151,10 @@ def audit(
         _write_plan(made, write_plan, as_json)
         return
     _note_replaced(out, opened, made)
+    asked = invocation(context)
     running = on_engine(opened, engine, workers=workers, address=address, device=device)
     with running, progress("audit") as bar:
-        record = Audit.run(opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar)
+        record = Audit.run(opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar, invocation=asked)
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:
         show_json(record.to_dict())

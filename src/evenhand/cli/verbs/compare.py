@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from evenhand.cli.options import (
     DeviceOption,
     Json,
     Seed,
+    invocation,
     notes_on_stderr,
     open_subjects,
 )
@@ -23,9 +24,11 @@ from evenhand.files import require_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
+    from evenhand.audit.manifest import Invocation
 
 
 def compare(
+    context: typer.Context,
     compared: Annotated[
         list[str],
         typer.Argument(
@@ -66,7 +69,8 @@ def compare(
     if out:
         require_folder(out)
     before, after = compared
-    record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
+    opening = {"device": device, "case": case, "allow_pickle": allow_pickle or None}
+    record = _measured(before, after, measure or [], concept, opening, seed, invocation(context))
     changes = _stages(record)
     if out:
         write_record(record, out)
@@ -113,20 +117,19 @@ def _saved(before: str, after: str) -> list[RowChange]:
 
 
 def _measured(
-    before: str, after: str, only: list[str], concept: str, device: str | None, case: str | None, allow_pickle: bool,
-    seed: int,
+    before: str, after: str, only: list[str], concept: str, opening: dict[str, Any], seed: int, started: Invocation
 ) -> Audit:  # fmt: skip
     from evenhand.audit import Plan
     from evenhand.audit.runner import run_pair
 
-    first, second = open_subjects([before, after], device=device, case=case, allow_pickle=allow_pickle or None)
+    first, second = open_subjects([before, after], **opening)
     if first.kind != second.kind:
         raise UsageError(
             f"{first.name} is {first.title} and {second.name} is {second.title}", hint="compare two of the same kind"
         )
     plan = Plan.default([first, second], methods=(), only=only, concept=concept, seed=seed)
     with progress("compare") as bar:
-        record = run_pair(first, second, plan, progress=bar)
+        record = run_pair(first, second, plan, progress=bar, invocation=started)
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     return record

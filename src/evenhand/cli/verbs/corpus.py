@@ -38,6 +38,7 @@ from evenhand.cli.options import (
     Top,
     Window,
     Workers,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.corpus import note_skipped, show_bias, show_comparison
@@ -47,11 +48,13 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import require_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.corpus import Comparison, CorpusBias, CorpusOptions
     from evenhand.corpus.result import Order
 
 
 def bias(
+    context: typer.Context,
     files: Files,
     groups: Groups = None,
     window: Window = None,
@@ -106,18 +109,18 @@ def bias(
         result = score_corpus(source, options, engine=opened, progress=bar)
     note_skipped(result.read_log)
     if out:  # before the output, whose reader may go away
-        _write_record(files, result, options, out)
+        _write_record(files, result, options, out, invocation(context))
     if as_json:
         show_json(result.to_dict())
     else:
         show_bias(result, top, least, cast("Order", order))
 
 
-def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path) -> None:
+def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path, started: Invocation) -> None:
     """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import measurements
     from evenhand.subjects.corpora import CorpusSubject
 
@@ -125,7 +128,7 @@ def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, 
     subject = CorpusSubject(tuple(files), f"corpus:{' '.join(files)}")
     fields = {"query": "words", "model": subject.name, "seed": options.seed}
     rows = [(Question("corpus-bias", "words", only_query=True), measurements(result, fields))]
-    write_record(record_measured(subject, rows, concept, seed=options.seed), out)
+    write_record(record_measured(subject, rows, concept, seed=options.seed, invocation=started), out)
 
 
 def compare(

@@ -19,6 +19,7 @@ from evenhand.cli.options import (
     Seed,
     SkipBad,
     SubjectArgument,
+    invocation,
     notes_on_stderr,
     open_subjects,
 )
@@ -30,6 +31,7 @@ from evenhand.errors import EvenhandError, UsageError, counted
 
 if TYPE_CHECKING:
     from evenhand.audit import Tradeoff
+    from evenhand.audit.manifest import Invocation
     from evenhand.mitigations import Mitigation, SiteChange, VectorMap
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 
 def debias(
+    context: typer.Context,
     subject: SubjectArgument,
     out: Annotated[
         Path,
@@ -123,7 +126,7 @@ def debias(
         return
     opened = _open(subject, None if sweep else out, device=device, case=case, format=format, allow_pickle=allow_pickle)
     if sweep:
-        compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)
+        compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
         return
     if isinstance(opened, TransformerSubject):
         debias_model(opened, methods, about, out, ModelOptions(decoder or "untied", hook, save_map, seed, as_json))
@@ -275,7 +278,7 @@ COSTS = ("retention", "similarity", "analogy")
 SLOW = ("gp",)  # minutes of training: only when it is named in an audit
 
 
-def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_json: bool) -> None:
+def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, started: Invocation, as_json: bool) -> None:
     """Run the audit of all methods, print the ranking, write record and page."""
     from evenhand import measures, mitigations, words
     from evenhand.audit import Audit, tradeoffs
@@ -297,6 +300,7 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_j
             folder=folder,
             skip_failing=True,
             progress=bar,
+            invocation=started,
         )
     places = tradeoffs(audit)
     skipped = unfit | dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")

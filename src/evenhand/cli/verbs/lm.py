@@ -21,6 +21,7 @@ from evenhand.cli.options import (
     Seed,
     Temperature,
     Tokens,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, write_record
@@ -28,6 +29,7 @@ from evenhand.errors import UsageError
 from evenhand.files import require_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.corpus.comparison import Comparison
 
 
@@ -162,6 +164,7 @@ NAMES = ("training text", "generated text")
 
 
 def measure(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL|TEXT", help="A language model, or a file of generated texts.")],
     training: Annotated[str, typer.Option("--train", help="The training text.", show_default=False)],
     pairs: Annotated[str, typer.Option(help="Word pairs or a concept: an id or a file.")] = "bordia2019-cnn-dm",
@@ -210,7 +213,8 @@ def measure(
         write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
         note(f"page: {html}")
     if out:  # before the output, whose reader may go away
-        _write_record(model, comparisons, pairs, seed, out)
+        opening = {"device": device, "precision": precision} if is_model(model) else {}
+        _write_record(model, opening, comparisons, pairs, seed, out, invocation(context))
     if as_json:
         records = {name: c.to_dict(points=not name.endswith(CEILING)) for name, c in comparisons.items()}
         show_json({"model": model, "training": training, "perplexity": perplexity, **records, "seed": seed})
@@ -219,16 +223,19 @@ def measure(
         note(f"seed {seed}")
 
 
-def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, seed: int, out: Path) -> None:
+def _write_record(
+    model: str, opening: dict[str, str], comparisons: dict[str, Comparison], pairs: str, seed: int, out: Path,
+    started: Invocation,
+) -> None:  # fmt: skip
     """Write the scores of the generated text as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import comparison_measurements
     from evenhand.subjects import open_subject
     from evenhand.subjects.language_models import is_model
 
-    subject = open_subject(model if is_model(model) else f"corpus:{model}")
+    subject = open_subject(model if is_model(model) else f"corpus:{model}", **opening)
     fields = {"query": "words", "model": subject.name, "seed": seed}
     rows = [
         measurement
@@ -238,9 +245,8 @@ def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, se
     ]
     is_list = pairs in words.ids("pairs")
     concept = words.Concept("groups", pairs=words.pairs(pairs)) if is_list else words.concept(pairs)
-    write_record(
-        record_measured(subject, [(Question("corpus-bias", "words", only_query=True), rows)], concept, seed=seed), out
-    )
+    asked = [(Question("corpus-bias", "words", only_query=True), rows)]
+    write_record(record_measured(subject, asked, concept, seed=seed, invocation=started), out)
 
 
 def _texts(

@@ -17,6 +17,7 @@ from evenhand.cli.options import (
     RecordFolder,
     Seed,
     Workers,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
@@ -24,6 +25,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.engines import Engine
     from evenhand.measures.inference import SeedsResult
     from evenhand.subjects.nli_models import NLISubject
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def probe(
+    context: typer.Context,
     model: Annotated[
         list[str] | None,
         typer.Argument(
@@ -131,7 +134,7 @@ def probe(
         results = [_run(where, subject, asked, options) for subject in subjects]
     comparison = compare_results(*results) if compare else None
     if out:  # before the output, whose reader may go away
-        _write_record(subjects, results, asked, sample, seed, out)
+        _write_record(subjects, results, asked, sample, seed, out, invocation(context))
     if as_json:
         difference = comparison.to_dict() if comparison else {}
         compared = {"compared": difference["after"], "differences": difference["differences"]} if comparison else {}
@@ -164,8 +167,9 @@ def _run(engine: Engine, subject: NLISubject, asked: Probe, options: dict[str, A
 
 
 def _write_record(
-    subjects: list[NLISubject], results: list[SeedsResult], asked: Probe, sample: int | None, seed: int, out: Path
-) -> None:
+    subjects: list[NLISubject], results: list[SeedsResult], asked: Probe, sample: int | None, seed: int, out: Path,
+    started: Invocation,
+) -> None:  # fmt: skip
     """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand.audit import Audit, Plan, Question
 
@@ -176,7 +180,8 @@ def _write_record(
     names = ["nli-neutrality", *(["nli-gap", "mab"] if results[0].groups else [])]
     size = {"sample": 0 if whole else sample}
     questions = tuple(Question(name, asked.name, size, only_query=True) for name in names)
-    record = Audit.run(subjects, plan=Plan(questions, concept=asked.concept or "gender", seed=seed))
+    plan = Plan(questions, concept=asked.concept or "gender", seed=seed)
+    record = Audit.run(subjects, plan=plan, invocation=started)
     write_record(record, out)
 
 

@@ -30,7 +30,7 @@ INFO = Info(
     cites=("dev2019attenuating",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
-    definition=2,
+    definition=3,
 )
 
 
@@ -62,7 +62,7 @@ def ect(
     """
     located = locate_query(vectors, query, targets=2, attributes=None)
     fields = located.fields("ect", vectors, {"min_share": min_share}, seed, reference)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     words, rows = _all_attributes(located)
     if len(words) < FEWEST:

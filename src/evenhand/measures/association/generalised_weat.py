@@ -35,7 +35,7 @@ INFO = Info(
     queries=(),
     matched_sets=True,
     one_against_rest=True,
-    definition=3,
+    definition=4,
 )
 
 
@@ -87,7 +87,7 @@ def generalised_weat(
             f"{located.query.name}{concept} has {n_targets} and {n_attributes}"
         )
         return fields.undefined(reason, located.coverage)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     attribute_means = np.stack([unit_rows(group.rows).mean(axis=0) for group in located.attributes])
     deviations = attribute_means - attribute_means.mean(axis=0)

@@ -38,7 +38,7 @@ INFO = Info(
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
-    definition=3,
+    definition=4,
 )
 
 
@@ -80,7 +80,7 @@ def rnd(
     params = {"distance": distance, "normalise": normalise, "attribute": chosen.name, "min_share": min_share}
     positive = f"nearer to {located.targets[1].name}"
     fields = located.fields("rnd", vectors, params, seed, reference, positive)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     scale = unit_rows if normalise else np.asarray
     first, second = (scale(group.rows).mean(axis=0) for group in located.targets)

@@ -24,6 +24,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
 from evenhand.words.probes import Probe
 
+WIDE = "the interval of a gap is wider than it needs to be: it covered the true gap in all samples of a simulation"
 GapLabel: TypeAlias = Literal["entailment", "contradiction"]
 INFO = Info(
     id="nli-gap",
@@ -82,6 +83,7 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         reason = f"{fields['query']} has no two groups that all seeds can be compared on"
         return undefined("nli-gap", reason, run.coverage, **fields)
     score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
+    fields |= {"note": "; ".join(filter(None, (fields["note"], WIDE if score.interval else "")))}
     return Measurement(
         "nli-gap",
         score.mean,
@@ -92,7 +94,7 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         units=gap_units(run.scores, LABELS.index(label), run.scores.groups),
         positive=first,
         reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
-        f"words; {min(score.values):+.3f} to {max(score.values):+.3f} by seed",
+        f"words; {min(score.values):+z.3f} to {max(score.values):+z.3f} by seed",
         items=_items(run.scores, LABELS.index(label), first, second),
         details={**run.details(), "groups": [first, second]},
         **fields,

@@ -16,6 +16,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage
 from evenhand.stats import share_interval
+from evenhand.stats.units import mean_units
 from evenhand.words.sentence_sets.crows_pairs import CATEGORIES, StereotypePair, read_crows_pairs
 
 Variant = Literal["corrected", "released"]
@@ -143,6 +144,7 @@ class _Builder:
         if not len(scored):
             return undefined(self.measure, reason, Coverage(()), **fields)
         share, interval = self._share(scored)
+        wins = preferences(self.scores.more[scored], self.scores.less[scored], self.variant)
         ties = int((self.scores.more[scored] == self.scores.less[scored]).sum())
         return Measurement(
             self.measure,
@@ -151,6 +153,7 @@ class _Builder:
             Coverage(()),
             interval=interval,
             p_value=sign_test(self.scores.more[scored], self.scores.less[scored]),
+            units=(mean_units("pair", [self.asked.pairs[row].id for row in scored], 100 * wins),),
             reading=f"the model prefers the more stereotyping sentence in {share:.1f} % of {len(scored):,} pairs",
             note="; ".join(filter(None, (NOTE if not category else "", reason if lost else ""))),
             items=tuple(self._item(int(row)) for row in scored) if not category else (),

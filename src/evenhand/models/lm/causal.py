@@ -26,6 +26,7 @@ from evenhand.models.lm.likelihood import (
     warn_windowed,
 )
 from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
+from evenhand.models.tokenizing import encode_one, tokenizer_errors
 from evenhand.models.transformer import Transformer
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default
@@ -140,7 +141,7 @@ class CausalLM:
             numbers = range(low, min(low + batch, samples))
             uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
             ids = self._sample([first] * len(numbers), uniform, temperature)
-            texts += self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+            texts += self._decode(ids)
             if progress:
                 progress(len(texts), samples, "samples")
         return texts
@@ -173,8 +174,7 @@ class CausalLM:
             for low in range(0, len(group), batch):
                 part = group[low : low + batch]
                 ids = self._sample([first[row] for _, row, _ in part], uniform[[i for _, _, i in part]], temperature)
-                decoded = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
-                for (_, row, i), text in zip(part, decoded, strict=True):
+                for (_, row, i), text in zip(part, self._decode(ids), strict=True):
                     texts[row][i] = text
         return texts
 
@@ -233,8 +233,12 @@ class CausalLM:
         return Perplexity(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
 
     def _encode(self, texts: Sequence[str]) -> list[Rows]:
-        encoded = [self.tokenizer.encode(text, add_special_tokens=False) for text in check_texts(texts)]
-        return [np.array(ids, dtype=np.int64) for ids in encoded]
+        return [np.array(encode_one(self.tokenizer, text), dtype=np.int64) for text in check_texts(texts)]
+
+    def _decode(self, ids: list[list[int]]) -> list[str]:
+        with tokenizer_errors(self.tokenizer):
+            texts: list[str] = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+        return texts
 
     def _sums(self, logs: list[Vector64]) -> TextScores:
         totals = np.array([part.sum() for part in logs], dtype=np.float64)
@@ -289,7 +293,7 @@ class CausalLM:
         """Return the token for the beginning of a text, followed by those of `start`."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         first = [int(token) for token in ids if token is not None][:1]
-        first += self.tokenizer.encode(start, add_special_tokens=False) if start else []
+        first += encode_one(self.tokenizer, start) if start else []
         if not first:
             raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first
