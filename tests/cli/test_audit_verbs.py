@@ -34,6 +34,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory, files: tuple[Path, Path]) -> 
     return folders
 
 
+def test_the_terminal_shows_findings_and_ends_with_the_report(files, tmp_path) -> None:
+    done = run("audit", files[0], *FAST, "-o", tmp_path / "run")
+    assert "What was found" in done.stdout
+    assert "Score card" in done.stdout
+    assert done.stderr.splitlines()[-1] == f"report {tmp_path / 'run' / 'report.html'}"
+    every = run("audit", files[0], *FAST, "-o", tmp_path / "run", "--tables")
+    assert "Under each value its 95 % interval" in " ".join(every.stdout.split())
+
+
 def test_a_plan_is_written_and_run(files: tuple[Path, Path], tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     done = run("audit", files[0], *FAST, "--write-plan", plan, "-o", tmp_path / "run")
@@ -138,7 +147,8 @@ def test_check_prints_what_it_compared(runs: tuple[Path, Path]) -> None:
 
 
 def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -> None:
-    done = run("audit", *files, *FAST, "-o", tmp_path)
+    assert "Side by side" in run("audit", *files, *FAST, "-o", tmp_path).stdout
+    done = run("audit", *files, *FAST, "-o", tmp_path, "--tables")
     assert done.exit_code == 0
     assert "Ranks" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -156,6 +166,7 @@ def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -
         (("audit", "{vectors}", "--method", "linear", "--no-methods"), "--method and --no-methods"),
         (("audit", "{vectors}", "--measure", "weat", "--full-probes"), "--full-probes is for inference models"),
         (("audit", "{vectors}", "--write-plan", "{out}", "--jobs", "2"), "--write-plan runs nothing"),
+        (("audit", "{vectors}", "--write-plan", "{out}", "--tables"), "--tables has no effect"),
         (("audit", "--plan", "p.toml", "--concept", "religion", "--seed", "1"), "--plan replaces --concept, --seed"),
         (("measure", "mab", "{vectors}", "--reference", "{vectors}"), "mab takes no --reference"),
         (("debias", "{vectors}", "--sweep", "--save-map", "m.safetensors", "-o", "{out}"), "--save-map needs --method"),

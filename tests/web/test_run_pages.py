@@ -79,7 +79,7 @@ def test_runs_are_compared(client: TestClient, site: WebSite, runs: Path) -> Non
     text = client.get("/compare", params={"run": [known["one"], known["two"]]}).text
     value = eh.Audit.load(runs / "one").get("weat-6").value
     assert text.count(f"<b>{value:.2f}</b>") >= 2
-    assert "show no sure change" in text
+    assert "show no significant change" in text
     assert "weat-8" not in text  # in one of them only
 
 

@@ -258,10 +258,12 @@ class Audit:
         """Return plain data for JSON; `audit/schema.json` describes it."""
         from evenhand.audit.store import SCHEMA, signed
         from evenhand.report.findings import findings
+        from evenhand.report.headline import headline
 
         record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
+            "headline": headline(self),
             "findings": [finding.to_dict() for finding in findings(self)],
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],

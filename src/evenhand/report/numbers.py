@@ -67,7 +67,9 @@ def p_value(measurement: Measurement) -> str:
 
 
 def format_p(p: float) -> str:
-    """Format a p-value with three decimals; never 0 and never above 1."""
+    """Format a p-value with three decimals; never 0, never above 1, and never as .050 where it is below .05."""
+    if p < 0.05 and round(p, 3) >= 0.05:
+        return "p < .05"
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 

@@ -192,13 +192,15 @@ def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, 
     total = counted(len(changes), f"{what} score")
     rest = f", no significant difference in {unclear}." if unclear else "."
     text = f"{run} against {first}, {total}: {counts}{rest}"
-    for word, group in groups.items():
-        if group:
-            text += f" {word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}."
+    evidence = [
+        f"{word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}"
+        for word, group in groups.items()
+        if group
+    ]
     clearest = max(sure, key=lambda change: change.strength)
     return Finding(
         kind, text, subject, run, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
-        clearest.row.info.reading,
+        clearest.row.info.reading, ". ".join(evidence),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from evenhand.errors import EvenhandWarning
 from evenhand.models.classifier import Classifier, TextClassifier
@@ -17,10 +17,10 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import TransformerSubject, resolve
 
-KINDS = {
-    "encoder": "its config names an encoder",
-    "masked-lm": "its config names a masked language model",
-    "text-classifier": "its config names a text classifier",
+TITLES: dict[Kind, str] = {
+    "encoder": "a text encoder",
+    "masked-lm": "a masked language model",
+    "text-classifier": "a text classifier",
 }
 
 
@@ -33,12 +33,12 @@ class EncoderSubject(TransformerSubject):
     """
 
     kind = "encoder"
-    title = "a Hugging Face encoder"
+    title = "a text encoder"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
-        self.folder, self.model_kind = folder, model_kind
+        self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
         self._device, self._precision = resolve(options.get("device"), options.get("precision") or "float32")
 
@@ -76,7 +76,8 @@ class EncoderSubject(TransformerSubject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A Hugging Face folder whose config names an encoder, a masked LM or a text classifier."""
-        return KINDS.get(folder_kind(address), "")
+        title = TITLES.get(cast(Kind, folder_kind(address)))
+        return f"its config names {title}" if title else ""
 
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> EncoderSubject:

@@ -89,8 +89,8 @@ class Subject(ABC):
     """
 
     kind: ClassVar[str]
-    title: ClassVar[str]
-    """The kind in words, for messages: "word vectors"."""
+    title: str
+    """The kind in words, for messages: "word vectors"; of a class, or more exactly of a subject."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
     likelihood_of: str = ""

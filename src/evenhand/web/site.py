@@ -98,10 +98,6 @@ def _templates() -> Environment:
         loader=ChoiceLoader(list(map(PackageLoader, ("evenhand.web", "evenhand.report"))))
     )
     environment.filters.update(
-        number=numbers.number,
-        value=numbers.value,
-        interval=numbers.interval,
-        p_value=numbers.p_value,
         cell=numbers.cell,
         signed=lambda value: f"{value:+z.3f}",
         percent=lambda value: f"{100 * value:z.1f} %",

@@ -19,7 +19,7 @@ def test_by_hand():
     m = rnd(V, QUERY)
     assert [item["value"] for item in m.items] == pytest.approx([-np.sqrt(17), 3.0])
     assert m.value == pytest.approx((3 - np.sqrt(17)) / 2)
-    assert m.reading == "A nearer to X"
+    assert m.reading == "the vectors associate A with X"
     assert m.positive == "nearer to Y"
     assert m.details["by_set"] == pytest.approx({"A": m.value, "B": 3.0})
 

@@ -44,7 +44,7 @@ def test_by_hand():
     assert measures.weat(BY_HAND, QUERY, alternative="greater").p_value == 1 / 6
     assert [item["value"] for item in m.items] == pytest.approx([-0.2, 0.2, -1.0, -1.4], abs=1e-6)
     assert (m.n, m.interval, m.positive) == (4, None, "X with A")
-    assert m.reading == "X nearer to A, Y to B"
+    assert m.reading == "the vectors associate X with A, Y with B"
 
 
 def test_the_sample_deviation_is_smaller_by_the_known_ratio():

@@ -129,9 +129,10 @@ def audit(
     vocabulary: Vocabulary = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
+    tables: Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure subjects before and after each method; print tables and write one page."""
+    """Measure subjects before and after each method; print the findings and write one page."""
     from evenhand.audit import Audit, Plan
     from evenhand.audit.sizes import seconds_of
 
@@ -141,8 +142,9 @@ def audit(
             "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
             "--limit": limit, "--samples": samples, "--tokens": tokens, "--budget": budget,
         } if plan else {},
-        running={"--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local"}
-        if write_plan else {},
+        running={
+            "--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local", "--tables": tables,
+        } if write_plan else {},
     )  # fmt: skip
     _refuse_contradictions(
         site=site, method=method, no_methods=no_methods, plan=plan, limit=limit, full_probes=full_probes,
@@ -178,11 +180,11 @@ def audit(
     if as_json:
         show_json(record.to_dict())
     else:
-        from evenhand.report.terminal import audit_tables
+        from evenhand.report.terminal import audit_summary, audit_tables
 
         names = ", ".join(f"{subject.name} ({subject.title})" for subject in opened)
         show(f"[bold]{escape(names)}[/], concept {escape(record.concept)}, seed {record.seed}", "")
-        show(*audit_tables(record))
+        show(*(audit_tables if tables else audit_summary)(record))
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     note(f"record {saved}\nreport {page}")

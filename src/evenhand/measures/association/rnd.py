@@ -94,7 +94,7 @@ def rnd(
         len(values),
         located.coverage,
         interval=mean_interval(values),
-        reading=f"{chosen.name} nearer to {located.targets[0 if values.mean() < 0 else 1].name}",
+        reading=f"the vectors associate {chosen.name} with {located.targets[0 if values.mean() < 0 else 1].name}",
         p_value=_permutation_p([scale(group.rows) for group in located.targets], scale(chosen.rows), distance, seed),
         items=tuple({"word": word, "value": float(value)} for word, value in zip(chosen.words, values, strict=True)),
         units=(mean_units("word", chosen.words, values),),

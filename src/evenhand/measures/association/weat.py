@@ -148,7 +148,7 @@ def largest_effect(n_x: int, n_y: int, ddof: int = 0) -> float:
 def _reading(query: Query, effect: float, sizes: tuple[int, int], bound: float, alternative: Alternative) -> str:
     near, far = query.attributes if effect >= 0 else query.attributes[::-1]
     first, second = query.targets
-    reading = f"{first.name} nearer to {near.name}, {second.name} to {far.name}"
+    reading = f"the vectors associate {first.name} with {near.name}, {second.name} with {far.name}"
     if abs(effect) > EQUAL_SETS_BOUND + ROUNDING:
         reading += f"; beyond 2 because {sizes[0]} and {sizes[1]} targets allow up to {bound:.2f}"
     if alternative != "two-sided":

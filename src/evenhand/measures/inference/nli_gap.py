@@ -93,8 +93,8 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         p_value=gap_p(run.scores, LABELS.index(label), run.scores.groups),
         units=gap_units(run.scores, LABELS.index(label), run.scores.groups),
         positive=first,
-        reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
-        f"{min(score.values):+z.3f} to {max(score.values):+z.3f} by seed",
+        reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
+        f"words; {min(score.values):+z.3f} to {max(score.values):+z.3f} by seed",
         items=_items(run.scores, LABELS.index(label), first, second),
         details={**run.details(), "groups": [first, second]},
         **fields,

@@ -132,7 +132,7 @@ def seat(
         interval=effect.interval,
         p_value=test.p_value,
         units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
-        reading=f"sentences with {x.name} nearer to {first}, with {y.name} to {second}",
+        reading=f"the sentence vectors associate {x.name} with {first}, {y.name} with {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
             for group, values in ((x, effect.first), (y, effect.second))
