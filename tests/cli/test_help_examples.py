@@ -29,7 +29,7 @@ EXAMPLE = re.compile(
         | (?<=`)\w+,(?=`)                           # `7,`
         | (?!\d,\d{3}\b)[\w.]+(?:,[\w.]*\w)+        # e,n,c, but not 2,000
         | [a-z]+\.(?!json|html)[a-z]+(?!\w)         # hard.misp
-        | (?<=such\ as\ )[a-z]*\d[\w.]*\w           # 0.95, enwik8
+        | (?<=such\ as\ )[a-z]*\d(?:[\w.]*\w)?      # 0.95, enwik8
     )""",
     re.VERBOSE,
 )
