@@ -109,6 +109,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--workers": RAY,
         "--encoding-errors": "strict refuses what replace reads; the words that were read are hashed",
         "--allow-pickle": PERMISSION,
+        "--tables": SHOWN,
         "--json": SHOWN,
     },
     "debias": {
