@@ -332,8 +332,8 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
 
 def manifest(arguments: argparse.Namespace, started: float) -> dict[str, Any]:
     """Return what the results depend on."""
-    versions = {"python": python_version()}
-    for package in ("evenhand", "numpy", "scipy", "scikit-learn", "torch", "transformers"):
+    versions = {"python": python_version(), "evenhand": eh.__version__}
+    for package in ("numpy", "scipy", "scikit-learn", "torch", "transformers"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
