@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import measures
+from evenhand.audit import Result
 from evenhand.measures.registry import as_measurements
 from evenhand.words.sentence_sets.crows_pairs import StereotypePair
 from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
@@ -229,3 +231,41 @@ def test_units_have_the_value_and_tests_have_p_values(asked: dict[str, Asked], i
 def m_null(m: measures.Measurement) -> float | None:
     null = measures.info(m.measure).null
     return null if null is None or isinstance(null, float) else null.get(m.score)
+
+
+# The intervals of mab are over the words of phrases, whose sums by group are not kept.
+VECTORS_WITHOUT = ("mab", "sentence-retention")
+
+
+WHOLE_VOCABULARY = ("clustering", "gipe", "neighbours", "recoverability", "retention")  # few words, to be quick
+
+
+@pytest.fixture(scope="module")
+def of_vectors(glove: eh.Vectors) -> list[Result]:
+    families = [id for id in measures.ids() if measures.info(id).family in BY_VECTORS]
+    names = [id for id in families if measures.info(id).view == "vectors" and id not in WHOLE_VOCABULARY]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        some = eh.Audit.run(glove, methods=[], measures=names)
+        others = eh.Audit.run(glove.head(4_000), methods=[], measures=WHOLE_VOCABULARY)
+    return [*some.results, *others.results]
+
+
+def test_units_of_vectors_have_the_value(of_vectors: list[Result]) -> None:
+    """The estimate from the units is the value, so a test on them is a test of the value."""
+    seen = set()
+    for result in of_vectors:
+        m = result.measurement
+        if m.interval is not None and m.measure not in VECTORS_WITHOUT:
+            assert m.units, result.label
+            seen.add(m.measure)
+        for units in m.units:
+            assert units.value == pytest.approx(m.value, rel=1e-9, abs=1e-12), result.label
+    assert len(seen) >= 15
+
+
+def test_scores_of_vectors_that_can_be_found_have_a_p_value(of_vectors: list[Result]) -> None:
+    for result in of_vectors:
+        m, null = result.measurement, result.question.info.null
+        if m.value is not None and (null.get(m.score) if isinstance(null, Mapping) else null) is not None:
+            assert m.p_value is not None, result.label

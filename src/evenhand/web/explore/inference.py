@@ -18,10 +18,10 @@ MOST_HYPOTHESES = 4
 
 
 def example(offered: OfferedSubjects, fields: FormFields) -> dict[str, str]:
-    """Return occupations with a woman and a man in the hypothesis."""
+    """Return occupations with a woman and a man in the hypothesis; the embedded vectors have "the" and lack "a"."""
     return vector_example(offered, "inference") | {
-        "premise": "The {} bought a coat.",
-        "hypotheses": "The woman bought a coat.\nThe man bought a coat.",
+        "premise": "The {} bought the coat.",
+        "hypotheses": "The woman bought the coat.\nThe man bought the coat.",
         "fillers": "nurse, teacher, doctor, accountant, engineer, mechanic",
     }
 
