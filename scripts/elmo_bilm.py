@@ -79,7 +79,7 @@ class Settings:
     warmup: int = 400
     end: float = 0.0
     decay: float = 0.01
-    dropout: float = 0.15
+    dropout: float = 0.25
     clip: float = 1.0
     tie: bool = False
 
@@ -161,7 +161,8 @@ class Corpus:
 
         def send(array: np.ndarray) -> torch.Tensor:
             tensor = torch.from_numpy(np.ascontiguousarray(array))
-            return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
+            pinned = tensor.pin_memory() if self.device.type == "cuda" and len(tensor) else tensor
+            return pinned.to(self.device, non_blocking=True)
 
         return Batch(
             distinct=[send(part) for part in distinct],

@@ -1,0 +1,103 @@
+"""The scripts that train the large biLM compute evenhand's network, and keep texts and weights as they say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+SCRIPTS = Path(__file__).parents[4] / "scripts"
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    for name in ("elmo_kernels", "elmo_pack", "elmo_texts"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_the_lstm_has_the_values_and_gradients_of_the_network() -> None:
+    from elmo_kernels import LSTMLayer  # type: ignore[import-not-found]
+
+    from evenhand.models.encoders.elmo.network import ElmoLSTMLayer
+    from evenhand.models.encoders.elmo.options import ElmoOptions
+
+    torch.manual_seed(0)
+    layer = ElmoLSTMLayer(ElmoOptions(cells=24, projection=8, cell_clip=0.8, projection_clip=0.9))
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    x = torch.randn(2, 7, 5, 8, requires_grad=True)
+    wanted = [x, layer.weight, layer.bias, layer.projection]
+
+    def compute(function: Any) -> list[Any]:
+        y = function(x)
+        slopes = torch.linspace(-1, 1, y.numel()).view_as(y)
+        return [y.detach(), *torch.autograd.grad((y * slopes).sum(), wanted)]
+
+    expected = compute(lambda x: layer(x)[0])
+    assert (expected[0].abs() == 0.9).any()  # both clips are at work
+    found = compute(lambda x: LSTMLayer.apply(x, *wanted[1:], 0.8, 0.9))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_sampled_loss_has_the_value_and_gradients_of_the_formula() -> None:
+    from elmo_kernels import SampledLoss
+
+    torch.manual_seed(0)
+    x, rows, bias, true = (torch.randn(s, requires_grad=True) for s in ((40, 16), (50, 16), (50,), (40,)))
+    drawn, targets, weights = torch.randint(0, 30, (50,)), torch.randint(0, 30, (40,)), torch.rand(40)
+    others = (x @ rows.T + bias).masked_fill(drawn == targets[:, None], -torch.inf)
+    expected = ((torch.logaddexp(true, others.logsumexp(-1)) - true) * weights).sum()
+    found = SampledLoss.apply(x, rows, bias, true, drawn, targets, weights)
+    torch.testing.assert_close(found, expected)
+    for one, other in zip(
+        *(torch.autograd.grad(loss, (x, rows, bias, true)) for loss in (found, expected)), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_weights_come_back_within_two_percent_and_small_ones_in_half_precision(tmp_path: Path) -> None:
+    from elmo_pack import load_packed, write_packed  # type: ignore[import-not-found]
+
+    rng = np.random.default_rng(0)
+    scales = np.exp(rng.standard_normal((2, 200, 1)))
+    arrays = {
+        "large": (rng.standard_normal((2, 200, 1_024)) * scales).astype(np.float32),
+        "small": rng.standard_normal((30, 7)).astype(np.float32),
+    }
+    sizes = write_packed(tmp_path, arrays)
+    assert sum(sizes.values()) < 0.9 * arrays["large"].size  # less than 8 bits a number
+    packed = load_packed(tmp_path)
+    assert (packed["small"] == arrays["small"].astype(np.float16)).all()
+    errors = np.linalg.norm(packed["large"] - arrays["large"], axis=-1) / np.linalg.norm(arrays["large"], axis=-1)
+    assert errors.max() < 0.02
+    (tmp_path / "weights.0.bin").write_bytes((tmp_path / "weights.0.bin").read_bytes() + b"x")
+    with pytest.raises(ValueError, match="another model"):
+        load_packed(tmp_path)
+
+
+def test_texts_are_unpacked_as_they_were() -> None:
+    from elmo_texts import Text, pack, unpack  # type: ignore[import-not-found]
+
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 60, 300)
+    ids = np.exp(rng.random(lengths.sum()) * np.log(1 << 20)).astype(np.int64)
+    text = unpack(pack(Text(ids, lengths)))
+    assert (text.ids == ids).all()
+    assert (text.lengths == lengths).all()
+
+
+def test_clitics_that_a_text_splits_off_are_joined_again() -> None:
+    from elmo_texts import sentences, tokens
+
+    assert tokens("It 's the role @-@ play he did n't <unk> .") == [
+        *("It's", "the", "role-play", "he", "didn't", "<unk>", ".")
+    ]
+    words = tokens("J. Smith saw her. She left early!")
+    assert [len(sentence) for sentence in sentences(words)] == [6, 4]
