@@ -3,8 +3,8 @@
     python scripts/elmo_pack.py PACKED FOLDER
 
 PACKED holds weights.json, weights.N.bin and bilm.json, as elmo_bilm.py writes them. A large array is cut into blocks of
-512 numbers along its last axis; each block is rounded to multiples of a twentieth of its root mean square, or of its
-largest number over 127 if that is more, and the integers are Huffman-coded. Small arrays stay in half precision.
+512 numbers along its last axis; each block is rounded to multiples of a twentieth of its root mean square, and the
+integers are Huffman-coded. Small arrays, and numbers beyond 127 steps, stay in half precision.
 FOLDER gets options.json and weights.safetensors in half precision: `elmo:FOLDER`.
 """
 
@@ -24,13 +24,13 @@ LARGEST_FILE = 15 * 2**20
 Arrays = dict[str, np.ndarray]
 
 
-def quantise(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps of the blocks, in half precision, and the integers."""
+def quantise(array: np.ndarray) -> list[np.ndarray]:
+    """Return the steps of the blocks, the integers, and places and values of the numbers that are kept as they are."""
     blocks = array.reshape(-1, min(BLOCK, array.shape[-1])).astype(np.float32)
-    rms = np.sqrt((blocks**2).mean(1, keepdims=True))
-    steps = np.maximum(rms / LEVELS, np.abs(blocks).max(1, keepdims=True) / 126).astype(np.float16)
-    steps = np.maximum(steps, np.float16(1e-7))
-    return steps, np.rint(blocks / steps.astype(np.float32)).clip(-127, 127).astype(np.int8)
+    steps = np.maximum(np.sqrt((blocks**2).mean(1, keepdims=True)) / LEVELS, 1e-7).astype(np.float16)
+    integers = np.rint(blocks / steps.astype(np.float32))
+    far = np.flatnonzero(np.abs(integers) > 127)
+    return [steps, integers.clip(-127, 127).astype(np.int8), far.astype("<u4"), blocks.ravel()[far].astype(np.float16)]
 
 
 def huffman(data: bytes) -> bytes:
@@ -48,8 +48,8 @@ def write_packed(folder: Path, arrays: Arrays) -> dict[str, int]:
         if array.size > SMALL:
             if array.shape[-1] % min(BLOCK, array.shape[-1]):
                 raise ValueError(f"{name}: the last axis of {array.shape} is not a multiple of {BLOCK}")
-            steps, integers = quantise(array)
-            pieces = [steps.tobytes(), huffman(integers.tobytes())]
+            steps, integers, places, values = quantise(array)
+            pieces = [steps.tobytes(), huffman(integers.tobytes()), places.tobytes(), values.tobytes()]
         parts += pieces
         index.append({**entry, "pieces": [len(piece) for piece in pieces]})
     data = b"".join(parts)
@@ -74,7 +74,9 @@ def load_packed(folder: Path) -> Arrays:
         else:
             steps = np.frombuffer(pieces[0], np.float16).astype(np.float32)[:, None]
             integers = np.frombuffer(zlib.decompress(pieces[1], -15), np.int8)
-            array = (integers.reshape(len(steps), -1) * steps).astype(np.float16).astype(np.float32)
+            array = (integers.reshape(len(steps), -1) * steps).astype(np.float16).ravel()
+            array[np.frombuffer(pieces[2], "<u4")] = np.frombuffer(pieces[3], np.float16)
+            array = array.astype(np.float32)
         arrays[entry["name"]] = array.reshape(entry["shape"])
     if at != len(data):
         raise ValueError(

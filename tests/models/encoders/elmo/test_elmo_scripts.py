@@ -71,12 +71,15 @@ def test_packed_weights_come_back_within_two_percent_and_small_ones_in_half_prec
         "large": (rng.standard_normal((2, 200, 1_024)) * scales).astype(np.float32),
         "small": rng.standard_normal((30, 7)).astype(np.float32),
     }
+    arrays["large"][1, 7, 9] *= 1_000  # one number far from the others of its block
+    arrays["large"][0, ::50, 3] = 12 * scales[0, ::50, 0]
     sizes = write_packed(tmp_path, arrays)
     assert sum(sizes.values()) < 0.9 * arrays["large"].size  # less than 8 bits a number
     packed = load_packed(tmp_path)
     assert (packed["small"] == arrays["small"].astype(np.float16)).all()
     errors = np.linalg.norm(packed["large"] - arrays["large"], axis=-1) / np.linalg.norm(arrays["large"], axis=-1)
     assert errors.max() < 0.02
+    assert packed["large"][0, 50, 3] == np.float16(arrays["large"][0, 50, 3])
     (tmp_path / "weights.0.bin").write_bytes((tmp_path / "weights.0.bin").read_bytes() + b"x")
     with pytest.raises(ValueError, match="another model"):
         load_packed(tmp_path)
