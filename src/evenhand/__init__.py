@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.registry import lazy_attribute
 
-__version__ = "0.2.1"
+__version__ = "0.3.0"
 
 # Public name -> where it lives. An entry without a colon is a module.
 _PUBLIC = {

@@ -28,10 +28,14 @@ class Registry(Generic[T]):
         kind: what the objects are, for error messages ("measure").
         packages: the packages whose modules define the objects.
         group: the entry point group of other distributions, or an empty string for none.
+        aliases: former ids and the present ones; `get` accepts them, `ids` does not list them.
     """
 
-    def __init__(self, kind: str, packages: tuple[str, ...], *, group: str = "") -> None:
+    def __init__(
+        self, kind: str, packages: tuple[str, ...], *, group: str = "", aliases: Mapping[str, str] | None = None
+    ) -> None:
         self.kind = kind
+        self._aliases = dict(aliases or {})
         self._packages = packages
         self._group = group
         self._objects: dict[str, T] = {}
@@ -55,6 +59,7 @@ class Registry(Generic[T]):
 
     def get(self, id: str) -> T:
         """Return the object with this id."""
+        id = self._aliases.get(id, id)
         if id not in self._objects:
             self._import_module_of(id)
         if id not in self._objects:
@@ -77,6 +82,7 @@ class Registry(Generic[T]):
         return [self.get(id) for id in self.ids()]
 
     def __contains__(self, id: object) -> bool:
+        id = self._aliases.get(id, id) if isinstance(id, str) else id
         if isinstance(id, str) and id not in self._objects:
             self._import_module_of(id)  # one module instead of all
         return id in self._objects or id in self.ids()

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ import pytest
 import evenhand as eh
 from evenhand.audit import Plan, Question, check, compare, rank, runner
 from evenhand.audit.cells import CellStore, cell_key, change_key
-from evenhand.audit.comparison import distance_from_ideal
-from evenhand.errors import EvenhandWarning, OutputError
+from evenhand.audit.significance import distance_from_ideal
+from evenhand.errors import EvenhandWarning, OutputError, UnknownNameError
 from evenhand.subjects import open_subject
 from evenhand.words import Concept
 
@@ -104,7 +105,8 @@ def test_a_record_of_the_first_schema_is_read() -> None:
     }
     from evenhand.audit.store import from_dict
 
-    audit = from_dict(old)
+    with pytest.warns(EvenhandWarning, match=r"evenhand 0\.1 kept no digest"):
+        audit = from_dict(old)
     assert audit.labels == ("nli-gap:entailment",)
     assert audit.get("nli-gap, entailment").value == -0.46
     assert audit.subjects == ("v",)
@@ -319,15 +321,48 @@ def test_chains_apply_from_left_to_right(glove: eh.Vectors) -> None:
     assert [step["method"] for step in report["chain"]] == ["linear", "span"]
 
 
-def test_limits_apply_to_every_mitigated_stage_unless_one_is_named(audit: eh.Audit) -> None:
+def test_limits_apply_to_every_stage_unless_one_is_named(audit: eh.Audit) -> None:
+    """The vectors themselves break the limit of the README; only their mitigated copy keeps it."""
     value = audit.get("weat-6", "linear").value
     assert value is not None
-    (limit,) = check(audit, maximum=["weat-6=0"])
+    limits = check(audit, maximum=["weat-6=0"])
+    assert [limit.stage for limit in limits] == ["original", "linear"]
+    assert {limit.subject for limit in limits} == set(audit.subjects)
+    between = (value + audit.get("weat-6").value) / 2
+    assert [limit.holds for limit in check(audit, maximum=[f"weat-6={between}"])] == [False, True]
+    (limit,) = check(audit, maximum=["weat-6=0"], stages=["linear"])
     assert (limit.stage, limit.value, limit.holds, limit.reason) == ("linear", value, False, "above its maximum")
+    with pytest.raises(UnknownNameError, match="there is no stage 'hard'"):
+        check(audit, maximum=["weat-6=0"], stages=["hard"])
     (limit,) = check(audit, maximum=[f"weat-6@original={abs(audit.get('weat-6').value) + 0.1}"])
     assert (limit.stage, limit.holds) == ("original", True)
     (limit,) = check(audit, minimum=[f"weat-6@original={audit.get('weat-6').value + 0.1}"])
     assert limit.reason == "below its minimum"
+
+
+def test_a_limit_on_the_interval_is_stricter_than_one_on_the_value(audit: eh.Audit) -> None:
+    m = audit.get("weat-6")
+    assert m.value is not None
+    assert m.interval is not None
+    number = m.value + 1e-6
+    assert max(map(abs, m.interval)) > number
+    by_value, by_interval = (
+        check(audit, maximum=[f"weat-6@original={number}"], by=by)[0] for by in ("value", "interval")
+    )
+    assert (by_value.holds, by_interval.holds) == (True, False)
+    assert by_interval.reason == "its interval is above its maximum"
+    low = min(m.interval)
+    assert check(audit, minimum=[f"weat-6@original={low - 1e-6}"], by="interval")[0].holds
+    assert not check(audit, minimum=[f"weat-6@original={low + 1e-6}"], by="interval")[0].holds
+
+
+def test_a_limit_on_the_interval_of_a_value_without_one_does_not_hold() -> None:
+    record = made({"original": 1.0})
+    bare = replace(
+        record, results=tuple(replace(r, measurement=replace(r.measurement, interval=None)) for r in record.results)
+    )
+    (limit,) = check(bare, maximum=["weat-6=2"], by="interval")
+    assert (limit.holds, limit.reason) == (False, "it has no interval")
 
 
 def test_limits_on_an_audit_without_methods_read_the_original(glove: eh.Vectors) -> None:
@@ -381,7 +416,7 @@ def made(values: dict[str, float | None], half: float = 0.1) -> eh.Audit:
     ("before", "after", "verdict"),
     [
         (1.0, 0.5, "better"), (1.0, 1.5, "worse"), (1.0, 1.05, "unclear"), (1.0, 1.0, "same"), (1.0, None, "undefined"),
-        (0.05, -0.05, "unclear"), (0.5, -0.9, "worse"), (0.9, -0.5, "better"), (0.9, -0.85, "unclear"),
+        (0.05, -0.05, "unclear"), (0.5, -0.9, "worse"), (0.9, -0.5, "other sign"), (0.9, -0.85, "other sign"),
     ],
 )  # fmt: skip
 def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float | None, verdict: str) -> None:

@@ -65,14 +65,14 @@ def test_a_row_that_lost_its_controls_fails_against_the_baseline(audit: Audit, r
     assert all(made.holds for made in check(readable, baseline=audit))
 
 
-def test_a_change_of_a_score_whose_controls_fail_is_unclear(audit: Audit) -> None:
+def test_a_change_of_a_score_whose_controls_fail_is_not_judged(audit: Audit) -> None:
     lower = replace(
         audit,
         results=tuple(
             replace(r, measurement=replace(r.measurement, value=0.0, interval=(0.0, 0.0))) for r in audit.results
         ),
     )
-    assert {change.verdict for change in compare(audit, lower)} == {"unclear"}
+    assert {change.verdict for change in compare(audit, lower)} == {"not interpretable"}
 
 
 def test_the_command_exits_with_3(audit: Audit, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Records that earlier versions wrote are still read, shown and compared.
 
 `old_runs/` holds records as `Audit.save` wrote them, with fewer results and shorter lists: `schema-1.json` by version
-0.1 before subjects had views, `schema-2.json` by the first version with views.
+0.1 before subjects had views, `schema-2.json` by the first version with views, `schema-3.json` by the first version that
+kept a digest (made again after it was shortened).
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,10 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_an_old_record_keeps_its_numbers(folder: Path) -> None:
     stored = json.loads((folder / "audit.json").read_text())
-    audit = eh.Audit.load(folder)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        audit = eh.Audit.load(folder)
+    assert [("kept no digest" in str(note.message)) for note in notes] == [True] * ("sha256" not in stored)
     assert [result.measurement.value for result in audit.results] == [row["value"] for row in stored["results"]]
     assert audit.labels == ("weat-6", "weat-8", "direct-bias:old-direction", "direct-bias:new-direction")
     assert audit.stage_names == ("original", "linear")
@@ -51,6 +56,7 @@ def test_an_old_record_is_shown_and_checked(folder: Path) -> None:
     ):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
+        assert ("kept no digest" in done.stderr) == ("sha256" not in json.loads((folder / "audit.json").read_text()))
 
 
 def test_the_reader_implements_every_keyword_of_the_schema() -> None:

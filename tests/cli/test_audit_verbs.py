@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -31,6 +32,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory, files: tuple[Path, Path]) -> 
     for file, folder in zip(files, folders, strict=True):
         assert run("audit", file, *FAST, "-o", folder).exit_code == 0
     return folders
+
+
+def test_the_terminal_shows_findings_and_ends_with_the_report(files, tmp_path) -> None:
+    done = run("audit", files[0], *FAST, "-o", tmp_path / "run")
+    assert "What was found" in done.stdout
+    assert "Score card" in done.stdout
+    assert done.stderr.splitlines()[-1] == f"report {tmp_path / 'run' / 'report.html'}"
+    every = run("audit", files[0], *FAST, "-o", tmp_path / "run", "--tables")
+    assert "Under each value its 95 % interval" in " ".join(every.stdout.split())
 
 
 def test_a_plan_is_written_and_run(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -75,7 +85,7 @@ def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
     rows = {row["label"]: row for row in json.loads(done.stdout)["rows"]}
     weat = rows["weat-6"]
     assert weat["change"] == pytest.approx(weat["after"]["value"] - weat["before"]["value"])
-    assert weat["verdict"] in ("better", "worse", "unclear", "same")
+    assert weat["verdict"] in ("better", "worse", "other sign", "unclear", "same")
     assert max(map(len, run("compare", *runs).stdout.splitlines())) <= 80
 
 
@@ -90,6 +100,44 @@ def test_a_baseline_decides_the_exit_code(runs: tuple[Path, Path]) -> None:
     assert done.exit_code == (0 if all(limit["holds"] for limit in limits) else 3)
 
 
+def test_check_writes_junit(runs: tuple[Path, Path]) -> None:
+    done = run("check", runs[0], "--max", "weat-6=0.001", "--max", "weat-6=5", "--format", "junit")
+    assert done.exit_code == 3
+    suites = ElementTree.fromstring(done.stdout)
+    assert (suites.get("tests"), suites.get("failures")) == ("2", "1")
+    first, second = suites.iter("testcase")
+    assert first.get("classname") == eh.Audit.load(runs[0]).subjects[0]
+    assert first.get("name") == "weat-6 (original) <= 0.001"
+    assert "above its maximum" in first.find("failure").get("message")
+    assert second.find("failure") is None
+
+
+def test_check_writes_markdown(runs: tuple[Path, Path]) -> None:
+    done = run("check", runs[1], "--baseline", runs[0], "--format", "markdown")
+    assert done.exit_code in (0, 3)
+    assert done.stdout.startswith("## Bias limits: ")
+    assert "| weat-6 | original |" in done.stdout
+
+
+def test_check_narrows_to_a_stage_and_to_the_interval(runs: tuple[Path, Path]) -> None:
+    m = eh.Audit.load(runs[0]).get("weat-6")
+    limit = f"weat-6={abs(m.value) + 1e-4}"
+    assert run("check", runs[0], "--max", limit, "--stage", "original").exit_code == 0
+    assert run("check", runs[0], "--max", limit, "--by", "interval").exit_code == 3
+    assert run("check", runs[0], "--max", limit, "--stage", "linear").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--by", "luck").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--format", "pdf").exit_code == 2
+    assert run("check", runs[0], "--max", limit, "--format", "junit", "--json").exit_code == 2
+
+
+def test_a_comparison_of_runs_is_paired(runs: tuple[Path, Path]) -> None:
+    """The vectors after `linear` have the same words, and weat-6 is clearly lower on them."""
+    rows = {row["label"]: row for row in json.loads(run("compare", *runs, "--json").stdout)["rows"]}
+    assert rows["weat-6"]["paired"]
+    assert rows["weat-6"]["verdict"] == "better"
+    assert rows["weat-6"]["p_value"] < 0.01
+
+
 def test_check_prints_what_it_compared(runs: tuple[Path, Path]) -> None:
     done = run("check", runs[0], "--max", "weat-6=0.001")
     assert done.exit_code == 3
@@ -99,7 +147,8 @@ def test_check_prints_what_it_compared(runs: tuple[Path, Path]) -> None:
 
 
 def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -> None:
-    done = run("audit", *files, *FAST, "-o", tmp_path)
+    assert "Side by side" in run("audit", *files, *FAST, "-o", tmp_path).stdout
+    done = run("audit", *files, *FAST, "-o", tmp_path, "--tables")
     assert done.exit_code == 0
     assert "Ranks" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -117,6 +166,7 @@ def test_several_subjects_show_ranks(files: tuple[Path, Path], tmp_path: Path) -
         (("audit", "{vectors}", "--method", "linear", "--no-methods"), "--method and --no-methods"),
         (("audit", "{vectors}", "--measure", "weat", "--full-probes"), "--full-probes is for inference models"),
         (("audit", "{vectors}", "--write-plan", "{out}", "--jobs", "2"), "--write-plan runs nothing"),
+        (("audit", "{vectors}", "--write-plan", "{out}", "--tables"), "--tables has no effect"),
         (("audit", "--plan", "p.toml", "--concept", "religion", "--seed", "1"), "--plan replaces --concept, --seed"),
         (("measure", "mab", "{vectors}", "--reference", "{vectors}"), "mab takes no --reference"),
         (("debias", "{vectors}", "--sweep", "--save-map", "m.safetensors", "-o", "{out}"), "--save-map needs --method"),
@@ -151,3 +201,17 @@ def test_replacing_another_record_is_said(files: tuple[Path, Path], tmp_path: Pa
     run("audit", files[0], *FAST, "-o", tmp_path)
     assert "note: replacing" not in run("audit", files[0], *FAST, "-o", tmp_path).stderr
     assert "replacing the record of" in run("audit", files[1], *FAST, "-o", tmp_path).stderr
+
+
+def test_an_audit_is_made_small_and_says_so(tmp_path: Path) -> None:
+    small = ["audit", "--no-methods", "--measure", "retention", "--limit", "50", "-o", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, [*small, "--budget", "10min"])
+    assert result.exit_code == 0, result.output
+    assert "1 cell to measure: 1 of vectors" in result.output
+    assert "a sample of at most 50 items, drawn with seed 0, was asked by retention" in result.output
+    plan = tmp_path / "plan.toml"
+    assert CliRunner().invoke(app, [*small, "--budget", "10min", "--write-plan", str(plan)]).exit_code == 0
+    assert "budget = 600.0" in plan.read_text()
+    assert "options = { sample = 50 }" in plan.read_text()
+    for wrong in (["--budget", "soon"], ["--full-probes"], ["--samples", "5"], ["--plan", str(plan)]):
+        assert CliRunner().invoke(app, [*small, *wrong]).exit_code == 2

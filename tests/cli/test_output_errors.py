@@ -162,15 +162,15 @@ def test_a_record_is_written_before_the_output_whose_reader_may_go_away(
     assert Path("run/audit.json").exists()
 
 
-@pytest.mark.parametrize(("terminated", "code"), [(True, 143), (False, 130)])
+@pytest.mark.parametrize(("number", "code"), [(15, 143), (1, 129), (0, 130)])
 def test_an_interruption_outside_of_a_verb_has_the_exit_code_of_its_signal(
-    terminated: bool, code: int, monkeypatch: pytest.MonkeyPatch
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop() -> None:
         raise SystemExit(130)  # what typer does
 
     monkeypatch.setattr(cli_app, "app", stop)
-    monkeypatch.setattr(cli_app, "_is_terminated", terminated)
+    monkeypatch.setattr(cli_app, "_ended_by", number)
     monkeypatch.setattr(cli_app, "_is_whole_process", False)
     monkeypatch.setattr(cli_app.signal, "signal", lambda number, handler: None)
     with pytest.raises(SystemExit) as stopped:

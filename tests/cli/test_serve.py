@@ -1,6 +1,8 @@
 """`evenhand serve` prints its address, answers there, warns when others can reach it, and stops at Ctrl-C."""
 
+import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -106,3 +108,12 @@ def test_a_browser_is_opened_on_a_desktop_only(monkeypatch: pytest.MonkeyPatch, 
 def test_a_port_in_use_is_an_error() -> None:
     with server.listen("127.0.0.1", 0) as first, pytest.raises(OutputError, match="cannot listen"):
         server.listen("127.0.0.1", first.getsockname()[1])
+
+
+def test_a_port_can_be_chosen_and_the_address_printed_as_json(served: list[RequestGuard], tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    result = CliRunner().invoke(app, ["serve", str(tmp_path), "--no-browser", "--port", str(port), "--json"])
+    assert result.exit_code == 0, result.output
+    assert f":{port}/" in json.dumps(json.loads(result.stdout))

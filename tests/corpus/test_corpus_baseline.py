@@ -1,6 +1,7 @@
 """The baseline that keeps bursts: what it keeps, and the size of its test on clustered texts without association."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from evenhand.corpus.counting.token_block import TokenBlock
 from evenhand.corpus.scores.shuffled_baseline import PermutedLabels, draw_relabellings
 
 WORDS, WINDOW = 600, 10
+
+
+def drawn_relabellings(log, groups, count, rng):
+    return list(islice(draw_relabellings(log, groups, rng), count))
 
 
 def bursty_texts(seed: int, documents: int = 40) -> corpus.Texts:
@@ -45,7 +50,7 @@ def test_one_document_has_a_baseline_but_no_p_value():
 def test_a_document_gets_the_whole_sequence_of_one_of_its_size():
     labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2], dtype=np.int8)
     log = LabelLog(labels, np.array([3, 3, 3]))
-    drawn = PermutedLabels(log, draw_relabellings(log, 3, 20, np.random.default_rng(0))).draw(9)
+    drawn = PermutedLabels(log, drawn_relabellings(log, 3, 20, np.random.default_rng(0))).draw(9)
     assert {tuple(row[::3]) for row in drawn} > {(0, 1, 2)}
     for row in drawn:
         assert np.array_equal(np.sort(row[::3]), [0, 1, 2])
@@ -55,14 +60,14 @@ def test_a_document_gets_the_whole_sequence_of_one_of_its_size():
 def test_one_document_is_rotated():
     labels = np.array([0, 0, 0, 1, 1, 0, 1, 1], dtype=np.int8)
     log = LabelLog(labels, np.array([8]))
-    drawn = PermutedLabels(log, draw_relabellings(log, 2, 10, np.random.default_rng(0))).draw(8)
+    drawn = PermutedLabels(log, drawn_relabellings(log, 2, 10, np.random.default_rng(0))).draw(8)
     assert {tuple(row) for row in drawn} <= {tuple(np.roll(labels, k)) for k in range(8)}
 
 
 def test_labels_do_not_depend_on_the_blocks():
     rng = np.random.default_rng(0)
     log = LabelLog(rng.integers(2, size=100).astype(np.int8), np.array([10, 1, 39, 50]))
-    relabellings = draw_relabellings(log, 2, 5, rng)
+    relabellings = drawn_relabellings(log, 2, 5, rng)
     parts = PermutedLabels(log, relabellings)
     together = np.concatenate([parts.draw(n) for n in (7, 0, 33, 60)], axis=1)
     assert np.array_equal(together, PermutedLabels(log, relabellings).draw(100))
@@ -154,7 +159,7 @@ def share_rejected(documents: int, length: int, kind: str, association: float, s
     for _ in range(samples):
         text = clustered_text(rng, documents, length, kind, association)
         log = LabelLog(text.labels, text.sizes)
-        null = mean_bias(text, PermutedLabels(log, draw_relabellings(log, 2, 59, rng)).draw(len(text.labels)))
+        null = mean_bias(text, PermutedLabels(log, drawn_relabellings(log, 2, 59, rng)).draw(len(text.labels)))
         p_values.append((1 + np.count_nonzero(null >= mean_bias(text, text.labels[None])[0])) / 60)
     return float(np.mean(np.array(p_values) <= 0.05))
 
@@ -170,3 +175,17 @@ def test_the_size_of_the_test(documents, length, kind):
 @pytest.mark.parametrize("kind", ["no bursts", "documents lean", "runs"])
 def test_an_association_is_found(kind):
     assert share_rejected(100, 400, kind, 1.5, 40) >= 0.6
+
+
+def test_a_decay_over_a_long_document_says_that_mu_measures_distances():
+    rng = np.random.default_rng(0)
+    words = rng.choice([f"w{i}" for i in range(300)], 6000).astype("<U4")
+    words[::1500], words[700::1500] = "she", "he"
+    groups = {"f": ["she"], "m": ["he"]}
+    long = corpus.bias(corpus.Texts([" ".join(words)]), groups, decay=0.9, permutations=3)
+    assert long.mu > 3
+    (note,) = [note for note in long.notes if "distances" in note]
+    assert "mark the documents" in note
+    near = corpus.Texts([f"she {' '.join(part)} he" for part in words[1:601].reshape(-1, 10)])
+    assert not any("distances" in note for note in corpus.bias(near, groups, decay=0.9).notes)
+    assert not any("distances" in note for note in corpus.bias(corpus.Texts([" ".join(words)]), groups).notes)

@@ -209,7 +209,9 @@ def test_counts_intervals_and_baseline_are_shown_by_default(noisy):
         *("nurse", f"{item['bias']:+.2f}", f"{low:+.2f}", "to", f"{high:+.2f}"),
         *(f"{item['evidence']:+.1f}", *near, str(item["count"])),
     ]
-    assert record["baseline"]["permutations"] == 20
+    assert record["params"]["permutations"] == 1999
+    assert record["baseline"]["decided_after"] <= record["baseline"]["permutations"] <= 1999
+    assert "Besag" in record["baseline"]["rule"]
     assert "labels permuted between documents" in " ".join(shown.split())
 
 

@@ -95,10 +95,11 @@ def test_a_long_document_is_resampled_in_stretches(reach):
 
 def test_draws_are_chosen_by_the_size_of_the_text(monkeypatch):
     b = scored(bootstrap=None, permutations=None)
-    assert (b.params["bootstrap"], b.params["permutations"]) == (1000, 20)
-    assert b.baseline.permutations == 20
+    assert (b.params["bootstrap"], b.params["permutations"]) == (1000, 1999)
+    assert b.baseline.permutations == 1999  # p = .0025: four of them reach mu
+    assert (b.baseline.reached, b.baseline.p_value) == (4, 5 / 2000)
     monkeypatch.setattr(sys.modules["evenhand.corpus.bias"], "AFFORDABLE", 10)  # a function has the same name
     large = scored(bootstrap=None, permutations=None)
     assert large.baseline is large.intervals is None
-    assert any("--permutations 20" in note and "--bootstrap 1000" in note for note in large.notes)
+    assert any("--permutations 1999" in note and "--bootstrap 1000" in note for note in large.notes)
     assert scored(permutations=2).baseline.permutations == 2

@@ -115,3 +115,28 @@ def test_too_little_text_for_a_baseline(monkeypatch):
     text = corpus.Texts(["she a he a", "he b", "he b"])
     with pytest.raises(DegenerateError, match="too small for a baseline"):
         scored(text, permutations=20, stop_words=["b"])
+
+
+def test_a_clearly_biased_text_has_a_p_value_below_001():
+    biased = scored(texts(60, seed=3, lean=0.9), permutations=1999).baseline
+    assert biased.p_value == 1 / 2000
+    assert (biased.permutations, biased.decided_after, biased.reached) == (1999, 1999, 0)
+    assert "at most 1,999" in biased.rule
+    neutral = scored(texts(60, seed=3), permutations=1999).baseline
+    assert neutral.p_value == 10 / neutral.decided_after
+    assert neutral.decided_after <= neutral.permutations <= 500
+
+
+def test_the_p_value_counts_the_labellings_up_to_the_tenth_that_reaches_mu():
+    """The p-value of the first labellings does not change with how many more are allowed."""
+    few, many = (scored(texts(60, seed=3), permutations=most).baseline for most in (100, 1999))
+    assert few.decided_after == many.decided_after < 100
+    assert few.p_value == many.p_value
+
+
+def test_sequential_p_values_are_uniform_without_bias():
+    # Exchangeable texts: P(p <= a) = a at every value that p can take, here 10 / l and k / 40.
+    values = np.array([scored(texts(6, seed=seed), permutations=39, seed=seed).baseline.p_value for seed in range(300)])
+    for limit in (4 / 40, 10 / 40, 10 / 20, 10 / 13):
+        share = np.mean(values <= limit + 1e-12)
+        assert abs(share - limit) < 3.5 * np.sqrt(limit * (1 - limit) / len(values))

@@ -7,6 +7,7 @@ import pytest
 
 from evenhand import data
 from evenhand.data import packages as registries
+from evenhand.data import sdists
 from evenhand.data.catalog import parse
 from evenhand.errors import FetchError
 
@@ -22,10 +23,11 @@ def test_a_wheel_is_asked_for_as_a_wheel_so_that_no_code_runs() -> None:
     assert "--no-deps" in command
 
 
-def test_a_path_in_an_sdist_asks_for_the_sdist() -> None:
-    command = registries.pip_command(SDIST)
-    assert command[command.index("--no-binary") + 1] == "Some.Set"
-    assert "--only-binary" not in command
+def test_a_path_in_an_sdist_is_never_left_to_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "run", lambda command, folder: pytest.fail("pip builds sdists"))
+    monkeypatch.setattr(registries.sdists, "pip_settings", lambda: sdists.PipSettings())
+    with pytest.raises(FetchError, match=r"no sdist of Some\.Set 1\.2"):
+        registries.download(SDIST, tmp_path)
 
 
 def test_no_registry_is_named() -> None:

@@ -174,7 +174,7 @@ def _site_maps() -> list[bytes]:
 
 @target("encoder-maps", "evenhand-sites.safetensors", _site_maps, wrap=framed, needs=("torch",))
 def _encoder_maps(path: Path) -> object:
-    from evenhand.models.encoders.saving import stored_maps
+    from evenhand.models.encoders.stored_maps import stored_maps
 
     return stored_maps(path.parent)
 

@@ -287,9 +287,16 @@ def _shortened(value: object) -> object:
 
 
 def audits() -> list[bytes]:
-    """Return the record of a small audit, and those of earlier schemas."""
+    """Return the record of a small audit, and those of earlier schemas.
+
+    All are marked as schema 2: a record of schema 3 is refused by its digest before anything else of it matters.
+    """
     old = sorted(Path(__file__).parents[1].glob("audit/old_runs/*.json"))
-    return [json.dumps(_shortened(_audit().to_dict())).encode(), *(path.read_bytes() for path in old)]
+    records = [_shortened(_audit().to_dict()), *(json.loads(path.read_text()) for path in old)]
+    for record in records:
+        if record.pop("sha256", ""):
+            record["schema"] = 2
+    return [json.dumps(record).encode() for record in records]
 
 
 def cells() -> list[bytes]:

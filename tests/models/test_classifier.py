@@ -56,12 +56,33 @@ def test_labels_are_named(tiny_folder: Callable[..., Path]) -> None:
         label_index(view, "worse")
     with pytest.raises(UsageError, match="text 0 has 102 tokens, and the model reads 64"):
         view.predict(["she " * 100])
-    regression = tiny_folder("BertForSequenceClassification", problem_type="regression", id2label={0: "score"})
-    with pytest.raises(eh.EvenhandError, match="predicts a number, not labels"):
-        eh.open(f"hf:{regression}").view("labels")
 
 
 def test_only_classifiers_offer_labels(tiny_folder: Callable[..., Path]) -> None:
     assert eh.open(f"hf:{tiny_folder('BertModel')}").offers == ("vectors", "sentences")
     folder = tiny_folder("BertForSequenceClassification", id2label=NAMES, label2id={"bad": 0, "fair": 1, "good": 2})
     assert eh.open(f"hf:{folder}").offers == ("vectors", "sentences", "labels")
+
+
+@pytest.mark.parametrize(
+    ("options", "unit"),
+    [
+        ({"id2label": {0: "reward"}, "label2id": {"reward": 0}}, "score"),
+        ({"problem_type": "regression"}, "score"),
+        (
+            {"id2label": {0: "toxic"}, "label2id": {"toxic": 0}, "problem_type": "multi_label_classification"},
+            "probability",
+        ),
+        ({}, "probability"),
+    ],
+)
+def test_a_regression_head_gives_its_scores_as_they_are(
+    options: dict[str, object], unit: str, tiny_folder: Callable[..., Path]
+) -> None:
+    view = classifier(tiny_folder, **options)
+    assert view.unit == unit
+    if unit == "score":
+        assert not view.exclusive
+        np.testing.assert_allclose(view.predict(TEXTS), logits(tiny_folder, **options), atol=1e-6)
+    else:
+        assert ((view.predict(TEXTS) > 0) & (view.predict(TEXTS) < 1)).all()

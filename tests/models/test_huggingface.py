@@ -242,7 +242,7 @@ def test_models_are_loaded_by_their_kind(tmp_path: Path, class_name: str, kind: 
     options = {"id2label": {int(key): name for key, name in NLI.items()}} if kind == "nli-classifier" else {}
     saved(tmp_path, class_name, **options)
     assert model_kind(tmp_path) == kind
-    model, notes = load_model(tmp_path)
+    model, notes, _ = load_model(tmp_path)
     assert type(model).__name__ == class_name
     assert not model.training
     assert notes == ()
@@ -264,7 +264,7 @@ def test_one_kind_of_language_model_is_not_loaded_as_the_other(tmp_path: Path) -
 
 def test_an_encoder_saved_as_a_language_model_has_no_made_up_pooler(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    model, notes = load_model(saved(tmp_path, "BertForMaskedLM"), "encoder")
+    model, notes, _ = load_model(saved(tmp_path, "BertForMaskedLM"), "encoder")
     assert model.pooler is None
     assert any("pooler" in note for note in notes)
     assert any("do not belong to BertModel" in note and "cls.predictions" in note for note in notes)

@@ -140,6 +140,19 @@ def test_bad_files_are_refused(stored: tuple[Path, dict[str, np.ndarray]], tmp_p
         import_onnx(onnx_file(path, weights, heads=2), tmp_path / "full")
 
 
+def test_a_tokenizer_file_that_is_a_link_out_of_the_folder_is_not_copied(
+    stored: tuple[Path, dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    _, weights = stored
+    (tmp_path / "private").write_text("mine")
+    (tmp_path / "model").mkdir()
+    onnx_file(tmp_path / "model" / "model.onnx", weights, heads=2)
+    (tmp_path / "model" / "vocab.txt").symlink_to(tmp_path / "private")
+    with pytest.raises(FormatError, match=r"vocab\.txt is a link that leads out of the folder"):
+        import_onnx(tmp_path / "model", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_onnx_model_is_named_where_it_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
     for address in (tmp_path, tmp_path / "model.onnx"):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
-from evenhand.report.findings import Finding, findings
+from evenhand.report.findings import Finding, findings, unmeasured_reasons
+from evenhand.report.headline import headline, side_by_side
 from evenhand.report.scorecard import score_card
-from evenhand.report.terminal import fold_label
+from evenhand.report.tables import by_family
+from evenhand.report.terminal import audit_summary, fold_label
 from evenhand.stats.multiplicity import holm, two_sided_p
 
 READINGS = {"weat": "Male names nearer to Career", "similarity": "rho"}
@@ -26,7 +31,9 @@ def score(measure: str, value: float | None, half: float = 0.1, **fields) -> Mea
     return replace(made, **fields)
 
 
-def audit(rows: dict[str, tuple[Measurement, ...]], stages: tuple[str, ...] = (ORIGINAL, "linear")) -> Audit:
+def audit(
+    rows: dict[str, tuple[Measurement, ...]], stages: tuple[str, ...] = (ORIGINAL, "linear"), kind: str = "vectors"
+) -> Audit:
     """Return an audit of one subject, with the measurements of each row by stage."""
     results = [
         Result("v", stage, Question(cell.measure, label), replace(cell, query=label))
@@ -35,7 +42,7 @@ def audit(rows: dict[str, tuple[Measurement, ...]], stages: tuple[str, ...] = (O
     ]
     manifest = {
         "concept": {"name": "gender"},
-        "subjects": [{"name": "v"}],
+        "subjects": [{"name": "v", "kind": kind}],
         "arguments": {"effective": {"seed": 0}},
     }
     return Audit(manifest, tuple(Stage(stage, "v") for stage in stages), tuple(results))
@@ -45,19 +52,24 @@ def sentences(record: Audit, kind: str) -> list[str]:
     return [finding.text for finding in findings(record) if finding.kind == kind]
 
 
+def evidence(record: Audit, kind: str) -> list[str]:
+    return [finding.evidence for finding in findings(record) if finding.kind == kind]
+
+
 def test_bias_is_found_with_its_number_interval_and_direction() -> None:
     record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001),)}, (ORIGINAL,))
     (finding,) = findings(record)
-    assert finding.text == "Male names nearer to Career: weat-6 1.50 [1.30, 1.70], p = .001."
+    assert finding.text == "Male names nearer to Career."
+    assert finding.evidence == "weat-6 1.50 [1.30, 1.70], p = .001"
     assert (finding.kind, finding.label, finding.value, finding.stage) == ("bias", "weat-6", 1.5, ORIGINAL)
     assert finding.reading
 
 
 def test_no_bias_beyond_chance_is_said_and_is_no_proof() -> None:
     record = audit({"weat-6": (score("weat", 0.4, 1.0, p_value=0.4),)}, (ORIGINAL,))
-    assert sentences(record, "bias") == [
-        "No bias beyond chance: none of 1 test differs from no bias (weat). This does not show that there is none."
-    ]
+    (finding,) = findings(record)
+    assert finding.text == ("No score is significantly different from no bias. This does not show that there is none.")
+    assert finding.evidence == "1 test: weat"
 
 
 def test_p_values_are_corrected_over_the_family() -> None:
@@ -66,7 +78,7 @@ def test_p_values_are_corrected_over_the_family() -> None:
     assert "nearer to Career" in sentences(alone, "bias")[0]
     labels = ("weat-6", "weat-7", "weat-8", "weat-6b", "weat-6c")
     among = audit({label: (score("weat", 1.0, 0.5, p_value=0.02),) for label in labels}, (ORIGINAL,))
-    assert "No bias beyond chance" in sentences(among, "bias")[0]
+    assert "No score is significantly different" in sentences(among, "bias")[0]
 
 
 def test_no_difference_is_said() -> None:
@@ -76,10 +88,10 @@ def test_no_difference_is_said() -> None:
 
 def test_an_improvement_is_said_with_both_values() -> None:
     record = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.25, 0.2, p_value=0.3))})
-    assert sentences(record, "change") == [
-        "linear improves 1 of 1 bias score significantly. Clearest change: weat-6 from 1.50 to 0.250 [0.050, 0.450]."
-    ]
-    assert sentences(record, "left") == ["After linear, none of 1 test differs from no bias beyond chance."]
+    assert sentences(record, "change") == ["linear improves 1 of 1 bias score significantly."]
+    assert evidence(record, "change") == ["Clearest change: weat-6 from 1.50 to 0.250 [0.050, 0.450]"]
+    assert sentences(record, "left") == ["After linear, no score is significantly different from no bias."]
+    assert evidence(record, "left") == ["1 test"]
 
 
 def test_a_change_of_sign_inside_the_noise_is_no_reversal() -> None:
@@ -88,6 +100,126 @@ def test_a_change_of_sign_inside_the_noise_is_no_reversal() -> None:
     sure = audit({"weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", -1.3, 0.3, p_value=0.002))})
     assert "changes the sign of 1" in sentences(sure, "change")[0]
     assert "improves 0" in sentences(sure, "change")[0]
+
+
+def test_a_changed_sign_is_explained() -> None:
+    """An effect size is relative: the sentence says how much association is left."""
+    before = score("weat", 1.5, 0.2, p_value=0.001, details={"statistic": 0.37})
+    after = score("weat", -1.3, 0.3, p_value=0.002, details={"statistic": -0.14}, reading="Math nearer to Female terms")
+    (text,) = sentences(audit({"weat-7": (before, after)}), "change")
+    assert "With the other sign, Math nearer to Female terms (weat-7)." in text
+    assert "the association itself shrinks from 0.370 to 0.140" in text
+    grown = replace(after, details={"statistic": -0.5})
+    assert (
+        "the bias is not removed, it points the other way" in sentences(audit({"weat-7": (before, grown)}), "change")[0]
+    )
+
+
+def test_a_changed_sign_does_not_contradict_what_is_left() -> None:
+    """The interval after the method excludes 0, and the corrected test of what is left does not find it."""
+    rows = {
+        "weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.2, 0.5, p_value=0.5)),
+        "weat-7": (score("weat", 1.3, 0.4, p_value=0.004), score("weat", -1.2, 0.6, p_value=0.03)),
+    }
+    record = audit(rows)
+    assert sentences(record, "left") == ["After linear, no score is significantly different from no bias."]
+    assert sentences(record, "change") == [
+        "linear improves 1 of 2 bias scores significantly; 1 shows no significant change."
+    ]
+    assert "without significant bias there: weat-7 from 1.30 to -1.20" in evidence(record, "change")[0]
+    card = {line.row.label: line.cells["linear"].state for line in score_card(record)}
+    assert card == {"weat-6": "better", "weat-7": "unclear"}
+
+
+def test_the_clearest_change_is_one_with_a_plain_reading() -> None:
+    rows = {
+        "midb": (score("midb", -0.057, 0.001), score("midb", -0.041, 0.001)),
+        "weat-6": (score("weat", 1.5, 0.3, p_value=0.001), score("weat", 0.2, 0.3, p_value=0.5)),
+    }
+    (finding,) = [found for found in findings(audit(rows)) if found.kind == "change"]
+    assert finding.text.startswith("linear improves 2 of 2 bias scores")
+    assert finding.label == "weat-6"
+
+
+MIXED = {
+    "weat-6": (score("weat", 1.5, 0.2, p_value=0.001),),
+    "nli-gap": (score("nli-gap", -0.5, 0.01, p_value=0.001),),
+    "pronoun-share": (score("pronoun-share", 0.6, 0.1, p_value=0.001),),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("vectors", ["weat", "nli-gap", "pronoun-share"]), ("lm", ["nli-gap", "pronoun-share", "weat"])],
+)
+def test_what_the_subject_itself_does_comes_first(kind: str, expected: list[str]) -> None:
+    record = audit(MIXED, (ORIGINAL,), kind)
+    assert [found.label.partition(":")[0].removesuffix("-6") for found in findings(record)] == expected
+    families = [group[0].question.measure for group in by_family(record).values()]
+    assert families == expected
+    prefixed = next(found.text for found in findings(record) if found.label == "nli-gap")
+    assert prefixed == ("In NLI models trained on these vectors, a reading." if kind == "vectors" else "A reading.")
+
+
+def classifier(gap_p: float | None = None) -> Audit:
+    """Return an audit of a text classifier whose decisions depend on the group."""
+    worst = {"word": "The boy left.", "counterpart": "The girl left.", "value": 0.56, "probabilities": [0.69, 0.13]}
+    cells = {
+        "flip-rate": score("counterfactual", 0.05, 0.02, reading="the label changes in 5.0 % of the pairs"),
+        "change": score("counterfactual", 0.047, 0.02, reading="P(toxic) differs by 0.56 at most", items=(worst,)),
+        "gap": score("counterfactual", -0.033, 0.02, reading="P(toxic) is lower for female", p_value=gap_p),
+    }
+    results = tuple(
+        Result("c", ORIGINAL, Question("counterfactual", "person-sentences"), replace(cell, score=name))
+        for name, cell in cells.items()
+    )
+    manifest = {
+        "concept": {"name": "gender"},
+        "subjects": [{"name": "c", "kind": "encoder", "model": "text-classifier"}],
+        "arguments": {"effective": {"seed": 0}},
+    }
+    return Audit(manifest, (Stage(ORIGINAL, "c"),), results)
+
+
+def test_decisions_that_depend_on_the_group_are_found_without_a_test() -> None:
+    (finding,) = findings(classifier())
+    assert finding.text == (
+        "The label changes in 5.0 % of the pairs. P(toxic) differs by 0.56 at most. P(toxic) is lower for female. "
+        "The largest difference: “The boy left.” 0.69, “The girl left.” 0.13."
+    )
+    for number in ("flip-rate 0.050 [0.030, 0.070]", "change 0.047", "gap -0.033 [-0.053, -0.013]"):
+        assert number in finding.evidence
+    assert headline(classifier()) == (
+        "c (text classifier) shows gender bias: the label changes in 5.0 % of the pairs (0.050 [0.030, 0.070])."
+    )
+
+
+def test_the_direction_of_decisions_is_a_finding_of_its_own_where_it_is_tested() -> None:
+    facts, gap = findings(classifier(gap_p=0.01))
+    assert "lower for female" not in facts.text
+    assert (gap.text, gap.p_value) == ("P(toxic) is lower for female.", 0.01)
+    facts, other = findings(classifier(gap_p=0.5))
+    assert other.text.startswith("No other score is significantly different from no bias.")
+
+
+def test_the_headline_says_what_how_strong_how_sure_what_methods_did_and_the_cost() -> None:
+    rows = {
+        "weat-6": (score("weat", 1.5, 0.2, p_value=0.001), score("weat", 0.2, 0.2, p_value=0.3)),
+        "recoverability": (score("recoverability", 1.0, 0.0), score("recoverability", 0.8, 0.01)),
+        "men": (score("similarity", 0.7, 0.05), score("similarity", 0.5, 0.05)),
+    }
+    assert headline(audit(rows)) == (
+        "v (word vectors) shows gender bias: male names nearer to Career (large effect, d = 1.50 [1.30, 1.70]; p = "
+        ".001); linear improves 1 of 1 score, significant bias is left after linear and quality falls after linear."
+    )
+    nothing = {"weat-6": (score("weat", 0.1, 0.5, p_value=0.6), score("weat", 0.1, 0.5, p_value=0.6))}
+    assert headline(audit(nothing)) == (
+        "No significant gender bias was found in v (word vectors) (0 of 1 test significant); linear improves none of 1 "
+        "score, no significant bias is left and the cost was not measured."
+    )
+    assert headline(audit({"ripa": (score("ripa", 0.7),)}, (ORIGINAL,))) == (
+        "v (word vectors) has no score of gender bias that can be tested."
+    )
 
 
 def test_crossing_zero_is_no_improvement_unless_the_distance_falls_surely() -> None:
@@ -136,24 +268,25 @@ def test_an_undefined_value_is_no_success() -> None:
     assert sentences(record, "change") == ["No bias score can be compared before and after linear."]
     assert sentences(record, "left") == []
     assert sentences(record, "unmeasured") == [
-        "1 of 2 cells is without a number: weat-6 (linear). Reason: she/he: both sides have the same vectors."
+        "1 of 2 values could not be computed. Reason: she/he: both sides have the same vectors."
     ]
+    assert evidence(record, "unmeasured") == ["weat-6 (linear)"]
 
 
 def test_a_score_that_is_not_interpretable_is_neither_bias_nor_success() -> None:
     failed = score("nli-gap", 0.0, 0.01, details={"not_interpretable": "controls at 40 %"})
     record = audit({"nli-gap": (score("nli-gap", -0.5, 0.1), failed)})
     assert "improves" not in " ".join(sentences(record, "change"))
-    assert sentences(record, "unmeasured") == [
-        "1 of 2 cells is not interpretable: nli-gap (linear). Reason: controls at 40 %."
-    ]
+    assert sentences(record, "unmeasured") == ["1 of 2 values cannot be interpreted. Reason: controls at 40 %."]
+    assert evidence(record, "unmeasured") == ["nli-gap (linear)"]
 
 
 def test_words_chosen_by_their_bias_show_no_bias_of_the_original() -> None:
     """Clustering is 1 on the original by construction; after a method it says what is left."""
     record = audit({"clustering": (score("clustering", 1.0, 0.0), score("clustering", 0.8, 0.02))})
     assert sentences(record, "bias") == []
-    assert "After linear, 1 of 1 test still differs from no bias" in sentences(record, "left")[0]
+    assert sentences(record, "left") == ["After linear, bias is left: a reading."]
+    assert evidence(record, "left")[0].endswith("1 of 1 test significant")
 
 
 def test_a_measure_that_is_never_zero_is_not_tested_against_zero() -> None:
@@ -167,15 +300,20 @@ def test_controls_about_something_else_are_not_bias_of_the_concept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "expected"),
+    ("after", "expected", "numbers"),
     [
-        (0.5, "Quality falls: linear lowers similarity:men from 0.700 to 0.500 [0.450, 0.550]: rho."),
-        (0.69, "No significant loss of quality (similarity:men); small sets can miss a small cost."),
+        (
+            0.5,
+            "Quality falls significantly after linear: rho after linear.",
+            "linear: similarity:men from 0.700 to 0.500 [0.450, 0.550]",
+        ),
+        (0.69, "No significant loss of quality; small sets can miss a small cost.", "similarity:men"),
     ],
 )
-def test_cost(after: float, expected: str) -> None:
+def test_cost(after: float, expected: str, numbers: str) -> None:
     cells = (score("similarity", 0.7, 0.05), score("similarity", after, 0.05))
     assert sentences(audit({"men": cells}), "cost") == [expected]
+    assert evidence(audit({"men": cells}), "cost") == [numbers]
 
 
 def test_cost_that_was_not_measured_is_said() -> None:
@@ -228,3 +366,74 @@ def test_labels_break_after_colons_and_hyphens_only() -> None:
         folded = fold_label(label)
         assert all(len(line) <= 20 for line in folded.split("\n"))
         assert folded.replace("\n  ", "") == label
+
+
+def many(stages: tuple[str, ...], count: int = 30) -> Audit:
+    """Return an audit with many rows."""
+    queries = [f"weat-{number}" for number in (6, 7, 8)] + [f"a-long-name-of-a-query-{n}" for n in range(count)]
+    names = ("weat", "rnd", "nli-gap", "occupation-share")
+    rows = {
+        f"{query}-{name}": tuple(score(name, 1.0 + 0.01 * n, 0.1, p_value=0.0001) for n, _ in enumerate(stages))
+        for query in queries
+        for name in names
+    }
+    return audit(rows, stages)
+
+
+@pytest.mark.parametrize("methods", [0, 1, 2, 8])
+def test_the_summary_fits_one_screen(methods: int, tmp_path) -> None:
+    """60 lines of 80 columns, with the title and the place of the report."""
+    record = many((ORIGINAL, *(f"method-{number}" for number in range(methods))))
+    console = Console(width=80, file=StringIO(), color_system=None)
+    for part in audit_summary(record):
+        console.print(part)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= 54
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert headline(record) in text
+    assert "Score card" in text
+    assert "What was found" in text
+    assert re.search(r"\d+ more rows; --tables shows every number\.$", text)
+    assert len([line for line in lines if re.search("[●▲≈=]", line)]) >= 5
+
+
+def beside(*subjects: str) -> Audit:
+    """Return an audit of several subjects; the last has no row of sentences."""
+    results = []
+    for number, subject in enumerate(subjects):
+        cells = {"weat-6": score("weat", 1.5 - number, 0.2, p_value=0.001), "men": score("similarity", 0.7, 0.1)}
+        cells |= {"midb": score("midb", 0.1, 0.01), "clustering": score("clustering", 1.0, 0.0)}
+        cells |= {"seat": score("seat", 1.0, 0.2, p_value=0.001)} if number < len(subjects) - 1 else {}
+        results += [Result(subject, ORIGINAL, Question(m.measure, q), replace(m, query=q)) for q, m in cells.items()]
+    manifest = {
+        "concept": {"name": "gender"},
+        "subjects": [{"name": subject, "kind": "vectors"} for subject in subjects],
+        "arguments": {"effective": {"seed": 0}},
+    }
+    return Audit(manifest, tuple(Stage(ORIGINAL, subject) for subject in subjects), tuple(results))
+
+
+def test_several_subjects_stand_side_by_side() -> None:
+    record = beside("a", "b", "c")
+    table = {line.row.label: line for line in side_by_side(record)}
+    assert list(table) == ["weat-6", "seat", "similarity:men"]  # quality last; without what is 1 by construction
+    assert [cell.measurement.value for cell in table["weat-6"].cells.values()] == [1.5, 0.5, -0.5]
+    assert table["seat"].cells["c"] is None
+    assert side_by_side(audit({"weat-6": (score("weat", 1.5),)}, (ORIGINAL,))) == []
+    assert headline(record).startswith(
+        "3 of 3 subjects show significant gender bias (a: 2 of 2 tests; b: 2 of 2 tests;"
+    )
+
+
+def test_every_reason_for_a_missing_value_is_kept() -> None:
+    gone = [score("weat", None, reason=reason) for reason in ("no words.", "no spread", "no words.")]
+    record = audit({f"weat-{n}": (cell, cell) for n, cell in zip((6, 7, 8), gone, strict=True)})
+    assert unmeasured_reasons(record, "v") == {
+        "not computed": {
+            "no words": ["weat-6 (original, linear)", "weat-8 (original, linear)"],
+            "no spread": ["weat-7 (original, linear)"],
+        }
+    }
+    (text,) = sentences(record, "unmeasured")
+    assert text == "6 of 6 values could not be computed. Main reason: no words."

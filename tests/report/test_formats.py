@@ -72,9 +72,21 @@ def test_show_prints_a_saved_run(audit: eh.Audit, tmp_path: Path) -> None:
     audit.save(tmp_path)
     shown = CliRunner().invoke(app, ["show", str(tmp_path)])
     assert shown.exit_code == 0
-    assert "Bias found" in shown.stdout
+    assert "What was found" in shown.stdout
     record = json.loads(CliRunner().invoke(app, ["show", str(tmp_path), "--json"]).stdout)
     assert record["findings"][0]["text"] == findings(audit)[0].text
+
+
+def test_show_prints_every_number_on_demand(audit: eh.Audit, tmp_path: Path) -> None:
+    audit.save(tmp_path)
+    brief, full = (CliRunner().invoke(app, ["show", str(tmp_path), *more]).stdout for more in ([], ["--tables"]))
+    assert "words found of words asked" not in brief
+    for label in audit.labels:
+        assert label in full
+    assert len(full.splitlines()) > len(brief.splitlines())
+    refused = CliRunner().invoke(app, ["show", "weat", "--tables"])
+    assert refused.exit_code == 2
+    assert "--tables is for the folder of a run" in refused.output
 
 
 def test_terminal_output_fits_80_columns(audit: eh.Audit, tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
+from evenhand.audit.rows import rows
 from evenhand.report import charts, numbers
 from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.findings import findings
+from evenhand.report.headline import headline
 from evenhand.report.html import anchor, page
 from evenhand.report.scorecard import score_card
-from evenhand.report.tables import by_family, rows
+from evenhand.report.tables import by_family
 
 
 class Tags(HTMLParser):
@@ -113,6 +115,31 @@ def test_undefined_reasons_are_notes_shown_once(glove: eh.Vectors) -> None:
     text = page(eh.Audit.run(glove, methods=["linear"], measures=["sembias", "occupation-share"]))
     assert text.count("both sides have the same vectors") <= 3  # the finding, the note, the record
     assert "note 1" in text
+
+
+def test_every_reason_can_be_unfolded(glove: eh.Vectors) -> None:
+    audit = eh.Audit.run(glove, methods=["linear", "span"], measures=["sembias", "ripa", "occupation-share"])
+    reasons = {cell.reason.rstrip(".") for row in rows(audit) for cell in row.cells.values() if cell.reason}
+    assert len(reasons) > 1
+    folded = re.findall(r"<details><summary>Every reason</summary><ul.*?</ul></details>", page(audit), re.DOTALL)
+    assert len(folded) == 1
+    for reason in reasons:
+        assert escape(reason) in folded[0]
+
+
+def test_a_headline_stands_on_top(audit: eh.Audit) -> None:
+    text = page(audit)
+    assert (
+        text.index("<h1>") < text.index(f'<p class="headline">{escape(headline(audit))}') < text.index('id="findings"')
+    )
+    assert audit.to_dict()["headline"] == headline(audit)
+
+
+def test_several_subjects_are_compared_on_top(glove: eh.Vectors) -> None:
+    other = eh.Vectors(glove.words, glove.matrix[::-1].copy(), name="shuffled")
+    text = page(eh.Audit.run([glove, other], methods=[], measures=["weat"]))
+    assert text.index("Side by side") < text.index('id="findings"')
+    assert "mean rank" in text
 
 
 def test_the_score_card_has_a_state_for_every_cell(audit: eh.Audit) -> None:

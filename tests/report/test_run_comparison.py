@@ -54,14 +54,16 @@ def audit(scores: Scores, *, seed: int = 0, stages: tuple[str, ...] = (ORIGINAL,
 
 
 def sentences(kind: str, **runs: Audit) -> list[str]:
-    return [finding.text for finding in compare_runs(runs).findings() if finding.kind == kind]
+    """Return each sentence with its numbers behind it."""
+    found = [finding for finding in compare_runs(runs).findings() if finding.kind == kind]
+    return [f"{finding.text} {finding.evidence}".rstrip() for finding in found]
 
 
 def test_a_sure_difference_is_said_with_both_values() -> None:
     found = sentences("change", old=audit({"weat-6": 1.5, "weat-7": 0.5}), new=audit({"weat-6": 0.4, "weat-7": 0.52}))
     assert found == [
         "new against old, 2 bias scores: better in 1, no significant difference in 1. "
-        "Better: weat-6 0.400 [0.300, 0.500], 1.50 in old."
+        "Better: weat-6 0.400 [0.300, 0.500], 1.50 in old"
     ]
 
 

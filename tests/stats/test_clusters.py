@@ -9,6 +9,7 @@ from evenhand.stats import (
     cluster_weights,
     clustered_interval,
     clustered_means,
+    crossed_share_note,
     interval,
     mean_interval,
     percentile_interval,
@@ -118,3 +119,14 @@ def test_a_share_of_clusters_is_never_a_point_and_few_clusters_have_none() -> No
     assert clustered_interval(ones, [[0, 1] * 6]) is None
     with pytest.raises(UsageError, match="one or two clusterings"):
         clustered_interval(ones, [list(range(12))] * 3)
+
+
+def test_a_crossed_share_near_1_with_few_clusters_is_named():
+    crossed = [list(range(10)) * 60, [row // 10 for row in range(600)]]
+    assert "with 10 clusters of one kind" in crossed_share_note(0.92, crossed)
+    assert "approximate" in crossed_share_note(0.05, crossed)
+    assert crossed_share_note(0.5, crossed) == ""
+    assert crossed_share_note(1.0, crossed) == ""  # Wilson's, over clusters
+    assert crossed_share_note(0.92, crossed[:1]) == ""
+    many = [list(range(40)) * 40, [row // 40 for row in range(1600)]]
+    assert crossed_share_note(0.92, many) == ""

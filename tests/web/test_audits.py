@@ -1,7 +1,8 @@
 """An audit that the page starts runs in its own process, arrives cell by cell, and can be stopped."""
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,13 @@ def test_cells_are_followed_in_one_process_only() -> None:
     assert set(seen) == {("glove-embedded", stage, "direct-bias") for stage in ("original", "linear")}
     with pytest.raises(UsageError, match="single job"):
         run([subject], plan, jobs=2, arrived=lambda *_: None)
+
+
+def test_measures_of_what_a_subject_does_are_ticked(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="the extra [models] is not installed")
+    folder = tiny_folder("BertForSequenceClassification", id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
+    subject = open_subject(f"hf:{folder}")
+    assert subject.title == "a text classifier"
+    with TestClient(create_app([subject], [tmp_path]), base_url="http://127.0.0.1") as client:
+        text = client.get("/audits/new").text
+    assert re.findall(r'name="measure" value="([^"]+)" checked', text) == ["counterfactual"]

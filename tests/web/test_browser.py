@@ -1,5 +1,6 @@
 """The main flows in a real browser: what a reader clicks works, and the console stays silent."""
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ pytest.importorskip("starlette", reason="the extra [web] is not installed")
 
 from chromium import PROGRAM, Chromium
 
+import evenhand as eh
 from evenhand.subjects import open_subject
 from evenhand.web import create_app
 from evenhand.web.server import address_of, listen
@@ -23,10 +25,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of its own thread, as `evenhand serve` starts it."""
+def address(runs: Path, glove: eh.Vectors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of its own thread, as `evenhand serve` starts it; its last run has more columns than a phone shows."""
     listening = listen("127.0.0.1", 0)
-    app = create_app([open_subject("glove-embedded")], [tmp_path_factory.mktemp("new"), runs])
+    wide = tmp_path_factory.mktemp("wide") / "wide"
+    record = eh.Audit.run(glove, methods=["linear", "span", "hard", "soft", "inlp", "leace"], measures=["weat"]).save(
+        wide
+    )
+    os.utime(record, (1e9, 1e9))
+    app = create_app([open_subject("glove-embedded")], [tmp_path_factory.mktemp("new"), runs, wide])
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -100,11 +107,16 @@ def test_an_audit_is_started_and_its_cells_arrive(browser: Chromium, address: st
     assert "Score card" in browser.text()
 
 
-@pytest.mark.parametrize("path", ["runs", "explore/association", "explore/inference", "audits/new"])
-def test_nothing_is_wider_than_a_phone(browser: Chromium, address: str, path: str) -> None:
-    browser.resize(400)
-    browser.open(f"{address}{path}")
-    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+@pytest.mark.parametrize("width", [360, 400, 500])
+def test_nothing_is_wider_than_a_phone(browser: Chromium, address: str, width: int) -> None:
+    browser.resize(1000)
+    browser.open(f"{address}runs")
+    run = browser.evaluate("[...document.querySelectorAll('.run h2 a')].at(-1).getAttribute('href')").removeprefix("/")
+    browser.resize(width)
+    paths = ("runs", run, f"{run}/report", "explore/axis", "explore/association", "explore/inference", "audits/new")
+    for path in paths:
+        browser.open(f"{address}{path}")
+        assert browser.evaluate("document.documentElement.scrollWidth") == width, path
     browser.resize(1000)
 
 

@@ -41,21 +41,42 @@ def test_every_page_shows_its_example(client: TestClient, tool: str) -> None:
 
 def test_the_axis_gives_cosines_with_the_direction(site: WebSite, glove: eh.Vectors) -> None:
     result = axis.answer(site.offered, fields(words="nurse engineer zzzz", method="linear"))
-    direction = subspaces.learn(glove, eh.concept("gender")).basis[0]
-    nurse, engineer = (glove[word] @ direction / np.linalg.norm(glove[word]) for word in ("nurse", "engineer"))
+    concept = eh.concept("gender")
     assert [line[0] for line in result["table"]] == ["nurse", "engineer"]
-    assert [line[1] for line in result["table"]] == pytest.approx([nurse, engineer], abs=1e-5)
-    assert [line[2] for line in result["table"]] == pytest.approx([0, 0], abs=1e-5)
+    for column, vectors in ((1, glove), (2, eh.mitigations.LinearProjection().fit(glove, concept)(glove))):
+        direction = subspaces.two_means(vectors, *concept.groups.values(), normalise=True).basis[0]
+        expected = [vectors[word] @ direction / np.linalg.norm(vectors[word]) for word in ("nurse", "engineer")]
+        assert [line[column] for line in result["table"]] == pytest.approx(expected, abs=1e-5)
+        assert abs(expected[0]) > 0.05  # the axis that is learned again shows what the projection left
     assert result["missing"] == ("zzzz",)
     assert result["chosen"].poles == ("female", "male")
 
 
+def test_the_axis_page_says_how_far_words_spread_and_whether_they_stay_in_place(site: WebSite) -> None:
+    result = axis.answer(site.offered, fields(words=axis.OCCUPATIONS, method="linear"))
+    before, after = (np.array([line[column] for line in result["table"]]) for column in (1, 2))
+    assert result["spread"] == pytest.approx((before.std(), after.std()))
+    assert result["agreement"] == pytest.approx(np.corrcoef(before, after)[0, 1])
+    assert result["agreement"] > 0.5  # the projection moves no word to the other side
+    assert axis.answer(site.offered, fields(words="nurse engineer", method="linear"))["agreement"] is None
+
+
+def test_an_axis_that_cannot_be_learned_again_is_said(client: TestClient, site: WebSite) -> None:
+    result = axis.answer(site.offered, fields(words="nurse engineer", method="span"))
+    assert [line[2] for line in result["table"]] == [None, None]
+    text = client.get("/explore/axis?words=nurse&method=span").text
+    assert "After span the axis cannot be learned again" in text
+    assert "/explore/neighbours?" in text
+    assert client.get("/explore/neighbours?word=nurse&method=span").status_code == 200
+
+
 def test_the_dots_lie_where_the_values_say(site: WebSite) -> None:
-    plot = axis.answer(site.offered, fields(words="nurse engineer", method="none"))["plot"]
+    answer = axis.answer(site.offered, fields(words="nurse engineer", method="none"))
+    plot, (nurse, engineer) = answer["plot"], [line[1] for line in answer["table"]]
     first, second = plot.dots
     assert first.after is None
     assert first.before > plot.zero > second.before
-    assert (first.before - plot.zero) > (plot.zero - second.before) > 0
+    assert (first.before - plot.zero) / (second.before - plot.zero) == pytest.approx(nurse / engineer, abs=0.01)
 
 
 def test_without_words_the_axis_shows_its_ends(site: WebSite) -> None:

@@ -13,6 +13,8 @@ pytest.importorskip("starlette", reason="the extra [web] is not installed")
 from starlette.testclient import TestClient
 
 import evenhand as eh
+from evenhand.audit.store import signed
+from evenhand.errors import FormatError
 from evenhand.report.findings import findings
 from evenhand.web import PageLimits, create_app
 from evenhand.web.runs import RunLibrary
@@ -77,7 +79,7 @@ def test_runs_are_compared(client: TestClient, site: WebSite, runs: Path) -> Non
     text = client.get("/compare", params={"run": [known["one"], known["two"]]}).text
     value = eh.Audit.load(runs / "one").get("weat-6").value
     assert text.count(f"<b>{value:.2f}</b>") >= 2
-    assert "show no sure change" in text
+    assert "show no significant change" in text
     assert "weat-8" not in text  # in one of them only
 
 
@@ -128,11 +130,16 @@ def test_new_and_changed_runs_appear(tmp_path: Path, runs: Path) -> None:
     file.write_text(record)
     (run,) = library.listing()
     assert library.audit(run).concept == "gender"
-    file.write_text(record.replace('"name": "gender"', '"name": "sex"'))
+    renamed = record.replace('"name": "gender"', '"name": "sex"')
+    file.write_text(json.dumps(signed(json.loads(renamed))))
     os.utime(file, ns=(1, 1))
     (changed,) = library.listing()
     assert changed.id == run.id
     assert library.audit(changed).concept == "sex"
+    file.write_text(renamed)
+    os.utime(file, ns=(2, 2))
+    with pytest.raises(FormatError, match="edited or damaged"):
+        library.audit(library.listing()[0])
 
 
 def test_a_run_named_like_markup_is_escaped(tmp_path: Path, runs: Path) -> None:

@@ -20,6 +20,9 @@ from evenhand.words.group_swap import GroupSwap
         ("THE MEN left an uncle.", "male", "THE WOMEN left an aunt."),
         ("A waitress met an actress.", "female", "A waiter met an actor."),
         ("The king's men", "male", "The queen's women"),
+        ("SHE LEFT HER HOUSE.", "female", "HE LEFT HIS HOUSE."),
+        ("A man at King's College saw Spider-Man.", "male", "A woman at King's College saw Spider-Man."),
+        ("Mr. King met the King.", "male", "Mrs. King met the Queen."),
     ],
 )
 def test_gender(text: str, group: str, other: str) -> None:
@@ -35,6 +38,7 @@ def test_both_groups_are_exchanged() -> None:
 def test_texts_without_a_group_word_have_no_versions() -> None:
     swap = GroupSwap(eh.concept("gender"))
     assert swap.versions("Nobody sheltered the heroic manuscript.") is None
+    assert swap.versions("Queen's University invited the X-Men.") is None
 
 
 def test_more_groups_have_a_version_each() -> None:

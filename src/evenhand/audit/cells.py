@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -11,14 +12,17 @@ from typing import Any
 import evenhand
 from evenhand import data, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, record_schema, refuse_constant, require_valid
 from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
+from evenhand.models.vectors.cache import content_hash, identity_of
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
 from evenhand.words.source import digest_of
 
 CELLS, STAGES = "cells", "stages"
+ROW_ONLY = ("subject", "stage", "label", "variant", "options", "only_query")  # what a result adds to its measurement
 
 
 def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordSet | words.Pairs | words.Table | str:
@@ -40,15 +44,33 @@ def resolve_query(question: Question, concept: Concept) -> Query | Probe | WordS
 
 
 def query_digest(question: Question, concept: Concept) -> str:
-    """Hash the content of what is asked; a file or a data set counts by name, size and time of its files."""
+    """Hash the content of what is asked: words, files, and the data sets that the measure reads."""
     record = resolve_query(question, concept)
-    if not isinstance(record, str):
-        return record.digest
-    location = data.locate(record) if record in data.catalog() else Path(record)
-    if location is None or not (location.is_file() or record in data.catalog()):
-        return record
-    files = [location] if location.is_file() else sorted(path for path in location.rglob("*") if path.is_file())
-    return digest_of([record, *((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)])
+    named = [record] if isinstance(record, str) else []
+    named += [str(value) for value in question.options.values() if isinstance(value, str | Path)]
+    files = [file for name in dict.fromkeys([*named, *question.info.data]) for file in _files_of(name)]
+    asked = record if isinstance(record, str) else record.digest
+    return digest_of([asked, *((file.name, _hash_of(file, **identity_of(file))) for file in files)]) if files else asked
+
+
+def _files_of(name: str) -> list[Path]:
+    """Return the files of a data set, of a path, or none for a name of another kind."""
+    known = name in data.catalog()
+    location = data.locate(name) if known else Path(name)
+    try:
+        if location is not None and location.is_file():
+            return [location]
+        if location is None or not location.is_dir() or not (known or "/" in name):
+            return []  # an id such as "words" is no folder of the same name
+    except OSError:  # a text that is too long for a path
+        return []
+    return sorted(file for file in location.rglob("*") if file.is_file())
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_of(file: Path, **identity: int) -> str:
+    """Return the hash of a file; it is read again when its size, times or inode differ."""
+    return content_hash(file)
 
 
 def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> str:
@@ -89,22 +111,52 @@ class Cell:
         return cls(measurements, tuple(record["warnings"]))
 
 
+STAGE_SCHEMA = {
+    "type": "object",
+    "required": ["warnings"],
+    "properties": {"warnings": {"type": "array", "items": {"type": "string"}}},
+}
+
+
+@functools.cache
+def cell_schema() -> dict[str, Any]:
+    """Return the schema of a stored cell: its measurements are those of a record, without subject, stage and label."""
+    row = dict(record_schema()["$defs"]["result"])
+    row["required"] = [name for name in row["required"] if name not in ROW_ONLY]
+    row["properties"] = {name: part for name, part in row["properties"].items() if name not in ROW_ONLY}
+    lists = {"measurements": row, "warnings": {"type": "string"}}
+    return {
+        "type": "object",
+        "required": list(lists),
+        "additionalProperties": False,
+        "properties": {name: {"type": "array", "items": part} for name, part in lists.items()},
+    }
+
+
 class CellStore:
     """A folder with one file per finished cell. Without a folder, cells are kept in memory.
 
-    A file is written aside and renamed, so that a killed run leaves whole cells only; a damaged file counts as missing.
+    A file is written aside and renamed, so that a killed run leaves whole cells only. It holds the digest of its key
+    and content. A file that is damaged, edited or of another key counts as missing.
+
+    Attributes:
+        damaged: kind and key of the files that were refused.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self.damaged: set[tuple[str, str]] = set()
         self._memory: dict[tuple[str, str], dict[str, Any]] = {}
 
     def cell(self, key: str) -> Cell | None:
         """Return a finished cell, or None."""
         record = self._read(CELLS, key)
+        if record is None:
+            return None
         try:
-            return Cell.from_dict(record) if record else None
-        except (KeyError, TypeError, AttributeError, ValueError):
+            return Cell.from_dict(record)
+        except UNREADABLE:
+            self.damaged.add((CELLS, key))
             return None
 
     def put_cell(self, key: str, cell: Cell) -> None:
@@ -125,19 +177,40 @@ class CellStore:
         count = sum(1 for _ in folder.glob("*.json")) if folder and folder.is_dir() else len(self._memory)
         return counted(count, "finished cell")
 
+    def damage(self) -> str:
+        """Return a sentence about the files that were refused; empty if there were none."""
+        found = [
+            counted(sum(1 for of, _ in self.damaged if of == kind), name)
+            for kind, name in ((CELLS, "stored cell"), (STAGES, "stored stage"))
+            if any(of == kind for of, _ in self.damaged)
+        ]
+        were, are = ("was", "is") if len(self.damaged) == 1 else ("were", "are")
+        return f"{' and '.join(found)} {were} damaged or edited and {are} computed again" if found else ""
+
     def _read(self, kind: str, key: str) -> dict[str, Any] | None:
         if self.folder is None:
             return self._memory.get((kind, key))
         try:
-            record = json.loads((self.folder / kind / f"{key}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            text = (self.folder / kind / f"{key}.json").read_bytes()
+        except FileNotFoundError:
             return None
-        return record if isinstance(record, dict) else None
+        except OSError:
+            self.damaged.add((kind, key))
+            return None
+        try:
+            stored = json.loads(text, parse_constant=refuse_constant)
+            content: dict[str, Any] = stored["content"]
+            if stored[DIGEST] != content_digest([kind, key, content]):
+                raise ValueError("the content does not have its digest")
+            require_valid(content, cell_schema() if kind == CELLS else STAGE_SCHEMA)
+        except UNREADABLE:
+            self.damaged.add((kind, key))
+            return None
+        return content
 
     def _write(self, kind: str, key: str, record: dict[str, Any]) -> None:
         if self.folder is None:
             self._memory[kind, key] = record
             return
-        write_text(
-            require_inside(self.folder / kind / f"{key}.json", self.folder), json.dumps(record, allow_nan=False) + "\n"
-        )
+        stored = {DIGEST: content_digest([kind, key, record]), "content": record}
+        write_text(require_inside(self.folder / kind / f"{key}.json", self.folder), json.dumps(stored) + "\n")

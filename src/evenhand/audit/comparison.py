@@ -1,25 +1,37 @@
-"""What changed between two audits, and whether by more than their intervals."""
+"""What changed between two audits, row by row, by the rule of `audit.significance`."""
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from evenhand import measures
+from evenhand.audit.plan import Question
 from evenhand.audit.record import Audit
+from evenhand.audit.rows import Row
+from evenhand.audit.significance import Changed, Role, Verdict, role, run_change_tests
 from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement
-from evenhand.measures.registry import IDEALS
 
-Verdict = Literal["better", "worse", "unclear", "same", "undefined"]
-SAME = 1e-12  # of rounding: a smaller change is none
+BEFORE, AFTER = "before", "after"
+RowVerdict = Verdict | Literal["undefined", "not interpretable", "not tested"]
+
+
+class RowPair(NamedTuple):
+    """One row of two audits on the same stage."""
+
+    subject: str
+    stage: str
+    label: str
+    question: Question
+    before: Measurement
+    after: Measurement
 
 
 @dataclass(frozen=True)
 class RowChange:
-    """One row of both audits on the same stage."""
+    """One row of both audits on the same stage, with the test of its change."""
 
     label: str
     subject: str
@@ -27,10 +39,13 @@ class RowChange:
     before: Measurement
     after: Measurement
     change: float | None
-    beyond: bool
-    """Whether the distance from the ideal changes by more than the root of the summed squares of the two intervals'
-    half-widths, and both values are interpretable."""
-    verdict: Verdict
+    verdict: RowVerdict
+    p: float | None = None
+    """Corrected p-value of the change of the distance from the ideal; None where it was not tested."""
+    paired: bool = False
+    """Whether both values were compared on the same units."""
+    lost: int = 0
+    """Units that only one of the two values has; the test leaves them out."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -41,8 +56,10 @@ class RowChange:
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
             "change": self.change,
-            "beyond_intervals": self.beyond,
             "verdict": self.verdict,
+            "p_value": self.p,
+            "paired": self.paired,
+            "units_lost": self.lost,
         }
 
 
@@ -56,14 +73,14 @@ def compare(before: Audit, after: Audit) -> list[RowChange]:
         warnings.warn(f"the audits measure different concepts: {concepts}", EvenhandWarning, stacklevel=2)
     single = len(before.subjects) == 1 and len(after.subjects) == 1
     names = [(before.subjects[0], after.subjects[0])] if single else [(n, n) for n in after.subjects]
-    changes = []
+    pairs = []
     for old_name, new_name in names:
         old = before.rows(old_name) if old_name in before.subjects else {}
         for label, stages in after.rows(new_name).items():
             for stage, measurement in stages.items():
                 if stage in old.get(label, {}):
-                    changes.append(change(label, new_name, stage, old[label][stage], measurement))
-    return changes
+                    pairs.append(RowPair(new_name, stage, label, after.question(label), old[label][stage], measurement))
+    return compare_rows(pairs, after.concept)
 
 
 def _differ(before: Audit, after: Audit) -> bool:
@@ -72,49 +89,36 @@ def _differ(before: Audit, after: Audit) -> bool:
     return before.concept != after.concept or len(digests) > 1
 
 
-def change(label: str, subject: str, stage: str, before: Measurement, after: Measurement) -> RowChange:
-    """Compare two measurements of one row."""
+def compare_rows(pairs: Iterable[RowPair], concept: str) -> list[RowChange]:
+    """Test the change of rows, corrected over the rows of one subject, stage and kind, as in a report."""
+    every = list(pairs)
+    families: dict[tuple[str, str, Role], list[int]] = {}
+    for place, pair in enumerate(every):
+        families.setdefault((pair.subject, pair.stage, role(pair.question, concept)), []).append(place)
+    tested: dict[int, Changed] = {}
+    for places in families.values():
+        rows = {
+            id(row): (place, row)
+            for place in places
+            for row in [Row(every[place].label, every[place].question, _cells(every[place]))]
+        }
+        changes = run_change_tests([row for _, row in rows.values()], [AFTER])[AFTER]
+        tested |= {rows[id(change.row)][0]: change for change in changes}
+    return [_row_change(pair, tested.get(place)) for place, pair in enumerate(every)]
+
+
+def _cells(pair: RowPair) -> dict[str, Measurement]:
+    return {BEFORE: pair.before, AFTER: pair.after}
+
+
+def _row_change(pair: RowPair, change: Changed | None) -> RowChange:
+    before, after = pair.before, pair.after
+    shown = pair.label, pair.subject, pair.stage, before, after
     if before.value is None or after.value is None:
-        verdict: Verdict = "undefined"
-        return RowChange(label, subject, stage, before, after, None, False, verdict)
+        return RowChange(*shown, None, "undefined")
     difference = after.value - before.value
-    if abs(difference) <= SAME * max(1.0, abs(before.value)):
-        return RowChange(label, subject, stage, before, after, difference, False, "same")
-    beyond = _is_beyond_intervals(before, after) and not (before.not_interpretable or after.not_interpretable)
-    closer = distance_from_ideal(after) < distance_from_ideal(before)
-    return RowChange(
-        label, subject, stage, before, after, difference, beyond,
-        ("better" if closer else "worse") if beyond else "unclear",
-    )  # fmt: skip
-
-
-def _is_beyond_intervals(before: Measurement, after: Measurement) -> bool:
-    """Return whether the distances from the ideal differ by more than the two intervals allow.
-
-    Distances, because a value that passes the ideal and ends as far from it on the other side is neither better nor
-    worse. Without an interval nothing is sure.
-    """
-    if not before.interval or not after.interval:
-        return False
-    near, far = sorted((_distances(before), _distances(after)))
-    return far[0] - near[0] > math.hypot(max(near[2] - near[0], 0.0), max(far[0] - far[1], 0.0))
-
-
-def _distances(measurement: Measurement) -> tuple[float, float, float]:
-    """Return the distance from the ideal, with the interval on the value's side of the ideal."""
-    low, high = measurement.interval or (0.0, 0.0)
-    value = measurement.value or 0.0
-    ideal = IDEALS.get(measures.info(measurement.measure).better_score(measurement.score), -math.inf)
-    shift = 0.0 if math.isinf(ideal) else ideal
-    if value < ideal:
-        return shift - value, shift - high, shift - low
-    return value - shift, low - shift, high - shift
-
-
-def distance_from_ideal(measurement: Measurement) -> float:
-    """Distance from the ideal value: smaller is better."""
-    better = measures.info(measurement.measure).better_score(measurement.score)
-    value = measurement.value or 0.0
-    if better in IDEALS:
-        return abs(value - IDEALS[better])
-    return value if better == "lower" else -value
+    if before.not_interpretable or after.not_interpretable:
+        return RowChange(*shown, difference, "not interpretable")
+    if change is None:
+        return RowChange(*shown, difference, "same" if difference == 0 else "not tested")
+    return RowChange(*shown, difference, change.verdict, change.p, change.paired, change.lost)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
+from evenhand.audit.sizes import check_sizes, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
@@ -67,6 +68,8 @@ class Plan:
     subjects: tuple[str, ...] = ()
     skip_failing: bool = False
     """Whether a method that cannot be fitted is recorded and left out, instead of ending the run."""
+    budget: float | None = None
+    """Seconds after which no cell begins; those left out are named in the record, and a later run measures them."""
 
     @classmethod
     def default(
@@ -81,6 +84,10 @@ class Plan:
         seed: int = 0,
         skip_failing: bool = False,
         full_probes: bool = False,
+        limit: int | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
+        budget: float | None = None,
     ) -> Plan:
         """Build the plan that asks every fitting measure the questions of the concept.
 
@@ -95,7 +102,12 @@ class Plan:
             seed: seed of every random step.
             skip_failing: record a method that cannot be fitted and go on without it.
             full_probes: ask inference models about all pairs of a probe instead of a sample.
+            limit: the most items that a measure asks which can draw a sample of them.
+            samples: texts that a language model writes, for measures of text; 200 by default.
+            tokens: the largest number of tokens in each of them; 100 by default.
+            budget: seconds after which no cell begins.
         """
+        check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget)
         about = words.concept(concept)
         views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
@@ -112,6 +124,8 @@ class Plan:
         questions = tuple(
             question for name in chosen for question in _questions(measures.info(name), about, queries, full_probes)
         )
+        questions = limited(questions, limit) if limit else questions
+        questions = with_texts(questions, subjects, samples, tokens)
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
@@ -119,12 +133,13 @@ class Plan:
             )
         reference = concept if not isinstance(concept, Concept) else concept.name
         addresses = tuple(subject.address or subject.name for subject in subjects)
-        return cls(questions, chains, str(reference), seed, addresses, skip_failing)
+        return cls(questions, chains, str(reference), seed, addresses, skip_failing, budget)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         plain: dict[str, Any] = {"subjects": list(self.subjects), "methods": list(self.methods)}
         plain |= {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
+        plain |= {"budget": self.budget} if self.budget else {}
         return plain | {"question": [question.to_dict() for question in self.questions]}
 
     def to_toml(self) -> str:
@@ -141,7 +156,7 @@ class Plan:
         """Read a plan file; every unknown name in it is an error that says where."""
         document = read_document(Path(path))
         top = TomlTable(document, (), document.data)
-        top.only("subjects", "methods", "concept", "seed", "skip_failing", "question")
+        top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "question")
         items = top.items("question")
         questions = [
             _question(TomlTable(document, ("question", str(n)), item)) for n, item in enumerate(items, start=1)
@@ -153,9 +168,11 @@ class Plan:
             for chain in methods:
                 check_chain(chain, about)
         subjects = tuple(top.texts("subjects")) if top.table.get("subjects") else ()
+        with top.at("budget"):
+            budget = seconds_of(str(top.table["budget"])) if "budget" in top.table else None
         return cls(
             tuple(questions), methods, top.text("concept", "gender"), top.value("seed", int, 0), subjects,
-            top.flag("skip_failing"),
+            top.flag("skip_failing"), budget,
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64
-from evenhand.audit.comparison import distance_from_ideal
 from evenhand.audit.record import ORIGINAL, Audit
+from evenhand.audit.significance import distance_from_ideal
 from evenhand.errors import UsageError
 
 FEWEST = 3  # subjects: with two, every rank correlation is +1 or -1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from evenhand.audit.cells import ROW_ONLY
+from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
 from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
@@ -53,8 +55,7 @@ class Result:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
         """Read the output of `to_dict`."""
-        own = ("subject", "stage", "label", "variant", "options", "only_query")
-        measurement = Measurement.from_dict({key: value for key, value in record.items() if key not in own})
+        measurement = Measurement.from_dict({key: value for key, value in record.items() if key not in ROW_ONLY})
         question = Question(
             measurement.measure, measurement.query, record["options"], record["variant"], record["only_query"]
         )
@@ -85,7 +86,13 @@ class Audit:
         memory: float | None = None,
         skip_failing: bool = False,
         full_probes: bool = False,
+        limit: int | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
+        budget: float | None = None,
         progress: Progress | None = None,
+        invocation: Invocation | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> Audit:
         """Measure subjects, apply each method, and measure again.
 
@@ -103,7 +110,13 @@ class Audit:
             memory: gigabytes that they may use together.
             skip_failing: record a method that cannot be fitted and go on without it.
             full_probes: ask inference models about all pairs of a probe instead of a sample.
+            limit: the most items that a measure asks which can draw a sample of them.
+            samples: texts that a language model writes, for measures of text; 200 by default.
+            tokens: the largest number of tokens in each of them; 100 by default.
+            budget: seconds after which no cell begins; a later run in the same folder adds what was left out.
             progress: called with (cells done, all cells, what is being measured).
+            invocation: how the run was started, for the record; this call by default.
+            announce: called once before anything is measured, with what will be asked.
         """
         from evenhand.audit.runner import run
 
@@ -113,6 +126,15 @@ class Audit:
         about = find_concept(concept if plan is None else plan.concept)
         given: dict[str, Any] = {"methods": None if methods is None else list(methods), "measures": list(measures)}
         given |= {"queries": list(queries), "concept": about.name, "seed": seed}
+        others = {
+            "plan": plan,
+            "jobs": jobs,
+            "memory": memory,
+            "skip_failing": skip_failing,
+            "full_probes": full_probes,
+        }
+        usual = {"plan": None, "jobs": 1, "memory": None, "skip_failing": False, "full_probes": False}
+        given |= {name: value for name, value in others.items() if value != usual[name]}
         made = plan or Plan.default(
             opened,
             methods=given["methods"],
@@ -122,16 +144,21 @@ class Audit:
             seed=seed,
             skip_failing=skip_failing,
             full_probes=full_probes,
+            limit=limit,
+            samples=samples,
+            tokens=tokens,
+            budget=budget,
         )
         return run(
             opened,
             made,
             concept=about,
-            given=given,
+            invocation=invocation or Invocation(given=given, call=call_text("evenhand.Audit.run", subjects, given)),
             folder=Path(folder) if folder else None,
             jobs=jobs,
             memory=memory,
             progress=progress,
+            announce=announce,
         )
 
     def __repr__(self) -> str:
@@ -229,16 +256,19 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; `audit/schema.json` describes it."""
-        from evenhand.audit.store import SCHEMA
+        from evenhand.audit.store import SCHEMA, signed
         from evenhand.report.findings import findings
+        from evenhand.report.headline import headline
 
-        return {
+        record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
+            "headline": headline(self),
             "findings": [finding.to_dict() for finding in findings(self)],
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }
+        return signed(record)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `audit.json` into a folder."""
@@ -258,6 +288,25 @@ class Audit:
         from evenhand.report.html import write  # the one upward import: the page is a view of the record
 
         return write(self, Path(path))
+
+
+def record_measured(
+    subject: Subject,
+    measured: Sequence[tuple[Question, Sequence[Measurement]]],
+    concept: Concept,
+    *,
+    seed: int = 0,
+    warnings: Sequence[str] = (),
+    invocation: Invocation | None = None,
+) -> Audit:
+    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
+    questions = tuple(question for question, _ in measured)
+    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
+    record = manifest(
+        [subject], concept, plan.to_dict(), invocation=invocation, warnings=warnings, cells_computed=len(measured)
+    )
+    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
+    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _require_distinct(subjects: Sequence[Subject]) -> None:

@@ -7,18 +7,18 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
-from evenhand.audit.manifest import manifest
+from evenhand.audit.manifest import Invocation, manifest, with_command
+from evenhand.audit.outlook import budget_note, outlook, sample_notes
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
+from evenhand.audit.schedule import Clock, OutOfTime, Schedule
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import (
     DegenerateError,
@@ -30,15 +30,17 @@ from evenhand.errors import (
     WorkerError,
 )
 from evenhand.measures.group_tables import measure_groups, needs_table
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
+from evenhand.models.lm.kept_texts import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.progress import Progress
+from evenhand.progress import Progress, followed
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import ViewName
 from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
+TEXTS = "texts"  # the folder of a run with what its models wrote
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
 CellListener: TypeAlias = Callable[[str, str, Question, Cell], None]
 """Called with subject, stage, question and cell when a cell is finished."""
@@ -58,6 +60,10 @@ class StageTask:
         """The methods applied; empty for the original."""
         return "" if self.name == ORIGINAL else self.name
 
+    def title(self, key: str) -> str:
+        """Return what a cell is, for messages."""
+        return f"{self.cells[key].label()}, {self.name}"
+
 
 @dataclass
 class Outcome:
@@ -65,6 +71,8 @@ class Outcome:
 
     skipped: dict[tuple[str, str], str] = field(default_factory=dict)
     """Subject and method that could not be fitted, with the reason."""
+    left_out: set[tuple[str, str]] = field(default_factory=set)
+    """Keys of stage and cell that the budget left no time for."""
     computed: int = 0
 
     def reasons(self) -> dict[str, str]:
@@ -78,12 +86,13 @@ def run(
     plan: Plan,
     *,
     concept: Concept | None = None,
-    given: Mapping[str, Any] | None = None,
+    invocation: Invocation | None = None,
     folder: Path | None = None,
     jobs: int = 1,
     memory: float | None = None,
     progress: Progress | None = None,
     arrived: CellListener | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Audit:
     """Ask every question on every stage of every subject.
 
@@ -91,12 +100,13 @@ def run(
         subjects: what is audited, in the order of the plan.
         plan: methods and questions.
         concept: the concept of the plan, where it is not an id or a file.
-        given: the arguments as the caller gave them, for the record.
+        invocation: how the run was started, for the record; the command that asks the same is added if it has none.
         folder: where finished cells are stored; they are reused by a later run.
         jobs: number of processes.
         memory: gigabytes that the processes may use together; None for four fifths of what is free.
         progress: called with (cells done, all cells, what is being measured).
         arrived: called with each cell that this process measures, once it is stored; needs one job.
+        announce: called once before anything is measured, with what will be asked.
     """
     if arrived and jobs > 1:
         raise UsageError("cells can be followed one by one with a single job only", hint="use jobs=1")
@@ -104,7 +114,11 @@ def run(
     about = concept or words.concept(plan.concept)
     store, outcome = CellStore(folder), Outcome()
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
+    for task in tasks:
+        store.stage(task.key)  # so that damage is noticed also where the stage is fitted again for other reasons
     report = progress or (lambda done, total, what: None)
+    if announce:
+        announce(outlook(tasks, plan, about, store))
     try:
         _compute(
             tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report, arrived=arrived
@@ -112,11 +126,14 @@ def run(
     except KeyboardInterrupt:
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
-    results, notes = _collect(tasks, store, outcome)
-    notes += filter(None, [cost_note(results)])
+    results, notes = _collect(tasks, plan, store, outcome)
+    notes += sample_notes(subjects, plan)
+    notes += filter(None, [store.damage(), cost_note(results), budget_note(tasks, plan, outcome.left_out)])
+    started_by = with_command(invocation or Invocation(), subjects, plan, about, skipped=outcome.skipped)
     record = manifest(
-        subjects, about, plan.to_dict(), given=given, seconds=time.perf_counter() - started, warnings=notes,
-        skipped=outcome.reasons(), cells_computed=outcome.computed,
+        subjects, about, plan.to_dict(), invocation=started_by, seconds=time.perf_counter() - started, warnings=notes,
+        running={"jobs": jobs, "memory": memory}, skipped=outcome.reasons(),
+        cells_computed=outcome.computed,
     )  # fmt: skip
     stages = [
         Stage(task.name, task.subject.name, store.stage(task.key) or {}) for task in tasks if _is_done(task, outcome)
@@ -124,7 +141,14 @@ def run(
     return Audit(record, tuple(stages), tuple(results))
 
 
-def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress | None = None) -> Audit:
+def run_pair(
+    before: Subject,
+    after: Subject,
+    plan: Plan,
+    *,
+    progress: Progress | None = None,
+    invocation: Invocation | None = None,
+) -> Audit:
     """Ask every question of two subjects, the second as a stage of the first."""
     started = time.perf_counter()
     concept, report = words.concept(plan.concept), progress or (lambda done, total, what: None)
@@ -138,31 +162,18 @@ def run_pair(before: Subject, after: Subject, plan: Plan, *, progress: Progress 
                 measured = ask(question, subject, concept, reference=before, seed=plan.seed)
                 results += [Result(before.name, stage, question, m) for m in as_measurements(measured)]
     seconds = time.perf_counter() - started
-    record = manifest([before], concept, plan.to_dict(), seconds=seconds, warnings=notes, cells_computed=len(results))
+    record = manifest(
+        [before], concept, plan.to_dict(), invocation=invocation, seconds=seconds, warnings=notes,
+        cells_computed=len(results),
+    )  # fmt: skip
     record["subjects"][0]["compared_with"] = after.describe()
     return Audit(record, (Stage(ORIGINAL, before.name), Stage(name, before.name)), tuple(results))
-
-
-def record_measured(
-    subject: Subject,
-    measured: Sequence[tuple[Question, Sequence[Measurement]]],
-    concept: Concept,
-    *,
-    seed: int = 0,
-    warnings: Sequence[str] = (),
-) -> Audit:
-    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
-    questions = tuple(question for question, _ in measured)
-    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
-    record = manifest([subject], concept, plan.to_dict(), warnings=warnings, cells_computed=len(measured))
-    results = [Result(subject.name, ORIGINAL, question, m) for question, some in measured for m in some]
-    return Audit(record, (Stage(ORIGINAL, subject.name),), tuple(results))
 
 
 def _stage_tasks(subject: Subject, plan: Plan, concept: Concept) -> Iterator[StageTask]:
     questions = plan.for_subject(subject)
     for name in (ORIGINAL, *plan.methods):
-        key = change_key(subject.digest, "" if name == ORIGINAL else name, concept, plan.seed)
+        key = change_key(subject.opening_digest, "" if name == ORIGINAL else name, concept, plan.seed)
         yield StageTask(subject, name, key, {cell_key(key, q, concept, plan.seed): q for q in questions})
 
 
@@ -178,50 +189,78 @@ def _compute(
     arrived: CellListener | None = None,
 ) -> None:
     """Measure what is missing, here or in several processes."""
-    total = sum(len(task.cells) for task in tasks)
     pending = [(task, [key for key in task.cells if store.cell(key) is None]) for task in tasks]
     pending = [(task, keys) for task, keys in pending if keys or store.stage(task.key) is None]
-    done = total - sum(len(keys) for _, keys in pending)
+    schedule = Schedule.of([{key: task.cells[key] for key in keys} for task, keys in pending])
+    clock = Clock(
+        schedule, report, [task.cells[key] for task, keys in pending for key in keys], jobs=jobs, budget=plan.budget,
+        total=sum(len(task.cells) for task in tasks),
+    )  # fmt: skip
     if jobs > 1 and pending:
-        _compute_in_processes(pending, plan, concept, store, outcome, jobs=jobs, total=total, done=done, report=report)
+        from evenhand.audit.processes import measure_in_processes
+
+        measure_in_processes(pending, plan, concept, store, outcome, clock, jobs=jobs)
         return
     for task, keys in pending:
-        report(done, total, f"fitting {task.name}" if task.chain else task.subject.name)
         try:
-            for key, cell in measure_stage(task, keys, plan, concept, store):
-                report(done, total, f"{task.cells[key].label()}, {task.name}")
+            for key, cell in measure_stage(task, keys, plan, concept, store, clock):
+                if cell is None:
+                    outcome.left_out.add((task.key, key))
+                    continue
                 store.put_cell(key, cell)
                 outcome.computed += 1
-                done += 1
                 if arrived:
                     arrived(task.subject.name, task.name, task.cells[key], cell)
         except EvenhandError as error:
-            _skip_or_raise(task, plan, outcome, error)
-    report(total, total, "done")
+            skip_or_raise(task, plan, outcome, error)
+    clock.finish()
 
 
-def _skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
+def skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
+    """Record that a method cannot be fitted, where the plan allows it; otherwise raise the error."""
     if not plan.skip_failing or not task.chain or isinstance(error, WorkerError):
         raise error
     outcome.skipped[task.subject.name, task.name] = error.message
 
 
 def measure_stage(
-    task: StageTask,
-    keys: Sequence[str],
-    plan: Plan,
-    concept: Concept,
-    store: CellStore,
-) -> Iterator[tuple[str, Cell]]:
-    """Fit a stage and yield its missing cells as they are measured."""
+    task: StageTask, keys: Sequence[str], plan: Plan, concept: Concept, store: CellStore, clock: Clock
+) -> Iterator[tuple[str, Cell | None]]:
+    """Fit a stage and yield its missing cells as they are measured; None for one that the budget leaves no time for."""
+    if keys and not any(clock.fits(task.cells[key]) for key in keys):
+        yield from ((key, None) for key in keys)
+        return
+    clock.begin(f"fitting {task.name}" if task.chain else task.subject.name)
+    changed, account = fit_stage(task, plan, concept)
+    store.put_stage(task.key, account)
+    for key in keys:
+        question, cell = task.cells[key], None
+        if clock.fits(question):
+            clock.begin(task.title(key), question)
+            started = time.perf_counter()
+            try:
+                with followed(clock.part):
+                    cell = measure_cell(question, changed, task, plan, concept, folder=store.folder)
+                clock.end(question, time.perf_counter() - started)
+            except OutOfTime:
+                clock.give_up()
+        yield key, cell
+
+
+def fit_stage(task: StageTask, plan: Plan, concept: Concept) -> tuple[Subject, dict[str, Any]]:
+    """Return the subject of a stage, and what its methods say about what they did."""
     with collected_warnings() as notes:
         changed, account = apply_chain(task.chain, task.subject, concept, seed=plan.seed)
-    store.put_stage(task.key, {**account, "warnings": notes})
-    for key in keys:
-        question = task.cells[key]
-        with collected_warnings() as notes:
-            result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
-        yield key, Cell(as_measurements(result), tuple(notes))
+    return changed, {**account, "warnings": notes}
+
+
+def measure_cell(
+    question: Question, changed: Subject, task: StageTask, plan: Plan, concept: Concept, *, folder: Path | None
+) -> Cell:
+    """Put one question to the subject of a stage; texts that it writes are kept in the folder of the run."""
+    with collected_warnings() as notes, keeping_texts(folder / TEXTS if folder else None, task.key):
+        result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
+    return Cell(as_measurements(result), tuple(notes))
 
 
 def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0) -> tuple[Subject, dict[str, Any]]:
@@ -258,7 +297,12 @@ def ask(
         arguments["concept"] = concept
     if "reference" in accepted:
         arguments["reference"] = _view(reference or subject, info.view, concept)
-    view = _view(subject, info.view, concept)
+    if info.view == "text":  # how much a model writes; a corpus is read as it is
+        view: Any = subject.text(
+            samples=arguments.pop("samples", None), tokens=arguments.pop("tokens", None), seed=arguments["seed"]
+        )
+    else:
+        view = _view(subject, info.view, concept)
     asked = resolve_query(question, concept)
     try:
         if isinstance(asked, Query) and needs_table(info, asked):
@@ -268,7 +312,9 @@ def ask(
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 
-def _collect(tasks: Sequence[StageTask], store: CellStore, outcome: Outcome) -> tuple[list[Result], list[str]]:
+def _collect(
+    tasks: Sequence[StageTask], plan: Plan, store: CellStore, outcome: Outcome
+) -> tuple[list[Result], list[str]]:
     results: list[Result] = []
     notes: dict[str, None] = {}
     for task in tasks:
@@ -277,6 +323,11 @@ def _collect(tasks: Sequence[StageTask], store: CellStore, outcome: Outcome) -> 
         notes |= dict.fromkeys((store.stage(task.key) or {}).get("warnings", ()))
         for key, question in task.cells.items():
             cell = store.cell(key)
+            if (task.key, key) in outcome.left_out:
+                reason = f"left out: the budget of {plan.budget:g} s was spent"
+                missing = undefined(question.measure, reason, Coverage(()), query=question.query, seed=plan.seed)
+                results.append(Result(task.subject.name, task.name, question, missing))
+                continue
             if cell is None:
                 raise UsageError(f"the cell {question.label()} of {task.name} was not measured", hint="run again")
             notes |= dict.fromkeys(cell.warnings)
@@ -335,56 +386,3 @@ def _free_memory() -> float:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):  # not every platform tells
         return float(4 << 30)
-
-
-def _compute_in_processes(
-    pending: Sequence[tuple[StageTask, list[str]]],
-    plan: Plan,
-    concept: Concept,
-    store: CellStore,
-    outcome: Outcome,
-    *,
-    jobs: int,
-    total: int,
-    done: int,
-    report: Progress,
-) -> None:
-    """Give each process a stage, or a share of one where there are fewer stages than processes."""
-    shares = max(1, -(-jobs // len(pending)))
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {
-            pool.submit(_measure_share, task, keys[share::shares], plan, concept, store): task
-            for task, keys in pending
-            for share in range(shares)
-            if keys[share::shares] or share == 0
-        }
-        try:
-            for future in as_completed(futures):
-                task = futures[future]
-                try:
-                    account, cells = future.result()
-                except EvenhandError as error:
-                    _skip_or_raise(task, plan, outcome, error)
-                    continue
-                store.put_stage(task.key, account)
-                for key, cell in cells:
-                    store.put_cell(key, cell)
-                outcome.computed += len(cells)
-                done += len(cells)
-                report(done, total, task.name)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    report(total, total, "done")
-
-
-def _measure_share(
-    task: StageTask, keys: Sequence[str], plan: Plan, concept: Concept, store: CellStore
-) -> tuple[dict[str, Any], list[tuple[str, Cell]]]:
-    """Measure a share of a stage in a worker process; finished cells are stored at once where there is a folder."""
-    cells = []
-    for key, cell in measure_stage(task, keys, plan, concept, store):
-        if store.folder is not None:
-            store.put_cell(key, cell)
-        cells.append((key, cell))
-    return store.stage(task.key) or {}, cells

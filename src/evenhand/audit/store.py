@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from evenhand.audit.record import Audit, Result, Stage
-from evenhand.audit.validation import require_valid
-from evenhand.errors import EvenhandError, FormatError, InputMissingError
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, refuse_constant, require_valid
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError
 from evenhand.files import require_inside, write_text
 
-SCHEMA = 2
+SCHEMA = 3
 FILE = "audit.json"
 # What records of schema 1 may lack.
 OLD_MANIFEST = {
@@ -34,27 +35,47 @@ def load(path: Path) -> Audit:
     if not file.is_file():
         raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
     try:
-        return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse_constant))
+    except FormatError as error:
+        raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
+    except UNREADABLE as error:
         if isinstance(error, EvenhandError):
             raise
         raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
 def from_dict(record: Mapping[str, Any]) -> Audit:
-    """Build the record from plain data; raise `FormatError` if it does not follow the schema."""
+    """Build the record from plain data.
+
+    Raises:
+        FormatError: If it does not follow the schema, or was edited or damaged after evenhand wrote it.
+    """
     schema = record.get("schema", record["manifest"].get("schema"))
-    if schema == 1:
-        record = _from_schema_1(record)
+    is_old = schema in (1, 2) and not isinstance(schema, bool)
+    if is_old:
+        record = signed(_from_schema_1(record) if schema == 1 else {**record, "schema": SCHEMA})
     elif schema != SCHEMA:
         raise FormatError(f"the audit has schema {schema!r}; this version reads 1 to {SCHEMA}", hint="update evenhand")
     require_valid(record)
+    if record[DIGEST] != signed(record)[DIGEST]:
+        raise FormatError(
+            "the record was edited or damaged after evenhand wrote it: its content does not have its sha256",
+            hint="run the audit again; its finished cells are reused",
+        )
+    if is_old:
+        warnings.warn(
+            f"a record of evenhand {record['manifest']['evenhand']} kept no digest: edits do not show",
+            EvenhandWarning,
+            stacklevel=2,
+        )
     stages = tuple(Stage(stage["name"], stage["subject"], stage["report"]) for stage in record["stages"])
     return Audit(record["manifest"], stages, tuple(Result.from_dict(result) for result in record["results"]))
+
+
+def signed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the digest of everything else in it."""
+    content = {name: value for name, value in record.items() if name != DIGEST}
+    return {**content, DIGEST: content_digest(content)}
 
 
 def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Only the keywords that `schema.json` uses are implemented; a record of hostile c
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 import re
@@ -18,6 +19,9 @@ from evenhand.errors import FormatError, shown
 Schema = Mapping[str, Any]
 Check = Callable[[Any, Any, Schema, str], Iterator[str]]
 ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
+DIGEST = "sha256"  # the entry of a stored record that holds the digest of the others
+# What reading JSON of unknown content can raise.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -34,6 +38,19 @@ def record_schema() -> Schema:
     """Return the schema of `audit.json`."""
     schema: Schema = json.loads((resources.files("evenhand.audit") / "schema.json").read_text(encoding="utf-8"))
     return schema
+
+
+def content_digest(content: object) -> str:
+    """Return the SHA-256 of plain data, whatever the order of its keys and the layout of its file."""
+    content = json.loads(json.dumps(content, allow_nan=False))  # as a file gives it back: every key is a text
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    ).hexdigest()
+
+
+def refuse_constant(name: str) -> None:
+    """Raise for NaN and Infinity, which Python reads as JSON and the standard does not know."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def require_valid(record: object, part: Schema | None = None) -> None:

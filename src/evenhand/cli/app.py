@@ -37,9 +37,11 @@ from evenhand.cli.verbs.serve import serve
 from evenhand.cli.verbs.show import show
 from evenhand.errors import EvenhandError
 
-INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal
+INTERRUPTED = 130  # 128 and the number of the signal
 _is_whole_process = False  # whether `main` was called
-_is_terminated = False  # whether SIGTERM arrived
+_ended_by = 0  # the number of the signal that ended the command, other than that of Ctrl-C
+# Signals that end a command in good order: SIGTERM, and SIGHUP where there is one, when the terminal is closed.
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 QUOTED = re.compile(r"`[^`]*`")  # a command of its own
 OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
@@ -86,9 +88,9 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
             _ignore_interrupts()
-            what = "terminated" if _is_terminated else "interrupted"
+            what = "terminated" if _ended_by else "interrupted"
             typer.echo(f"{stopped}\n{what}" if str(stopped) else what, err=True)
-            raise typer.Exit(TERMINATED if _is_terminated else INTERRUPTED) from None
+            raise typer.Exit(_interrupted_code()) from None
         except BrokenPipeError:  # the reader of our output went away, as `| head` does
             _discard_stdout()
             raise typer.Exit(0) from None
@@ -128,8 +130,12 @@ def _ignore_interrupts() -> None:
     Only where this is the whole process: a program that calls the commands keeps its own handler.
     """
     if _is_whole_process and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGINT, *ENDING):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupted_code() -> int:
+    return 128 + _ended_by if _ended_by else INTERRUPTED
 
 
 def _discard_stdout() -> None:
@@ -162,8 +168,8 @@ def _root(
 
 def _terminate(number: int, frame: object) -> None:
     """Stop as Ctrl-C does, so that temporary files are removed and the message says how to go on."""
-    global _is_terminated
-    _is_terminated = True
+    global _ended_by
+    _ended_by = number
     raise KeyboardInterrupt
 
 
@@ -171,12 +177,14 @@ def main() -> None:
     """Entry point of the installed command."""
     global _is_whole_process
     _is_whole_process = True
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` lets a command outlive its terminal
+            signal.signal(number, _terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     try:
         app()
     except SystemExit as stop:  # typer takes an interruption outside of a verb for Ctrl-C
-        if _is_terminated and stop.code == INTERRUPTED:
-            raise SystemExit(TERMINATED) from None
+        if _ended_by and stop.code == INTERRUPTED:
+            raise SystemExit(_interrupted_code()) from None
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.printable import printable
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.engines.ray import Gpus
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 
-
+NOT_REPEATED = ("out", "as_json")  # parameters that say where a result goes, not what it is
 SubjectArgument = Annotated[
     str,
     typer.Argument(
@@ -55,6 +57,9 @@ VectorsForModel = Annotated[
         help="What an NLI model file reads: word vectors, or the folder of an ELMo model.",
         show_default="the embedded vectors, or the ELMo model beside the file",
     ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a file that evenhand did not write, or that was changed since.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
@@ -147,6 +152,26 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
         ]
 
 
+def invocation(context: typer.Context) -> Invocation:
+    """Return the command as it was given, for the record, without where and how its result is written."""
+    from evenhand.audit.manifest import Invocation
+
+    parts, given = ["evenhand", *context.command_path.split()[1:]], {}
+    for parameter in context.command.params:
+        value, source = context.params.get(parameter.name or ""), context.get_parameter_source(parameter.name or "")
+        left_out = parameter.name in NOT_REPEATED and not parameter.required
+        if left_out or value is None or source is None or source.name.startswith("DEFAULT"):
+            continue
+        given[str(parameter.name)] = value
+        values = [str(item) for item in (value if isinstance(value, list | tuple) else [value])]
+        name = next((name for name in parameter.opts if name.startswith("--")), "")
+        if isinstance(value, bool):
+            parts.append(name if value else parameter.secondary_opts[0])
+        else:
+            parts += [part for item in values for part in ([name, item] if name else [item])]
+    return Invocation(shlex.join(parts), given)
+
+
 @contextmanager
 def on_engine(
     subjects: list[Subject], engine: str, *, workers: int | None, address: str | None, device: str | None
@@ -216,7 +241,10 @@ Bootstrap = Annotated[
 ]
 Permutations = Annotated[
     int | None,
-    typer.Option(help="Permuted labellings for the baseline; 0 for none.", show_default="20 up to 256 MB"),
+    typer.Option(
+        help="Permuted labellings for the baseline, at most (fewer if p is clear before); 0 for none.",
+        show_default="1999 up to 256 MB",
+    ),
 ]
 Top = Annotated[int, typer.Option(help="Words shown for each group.")]
 Least = Annotated[int, typer.Option("--least", help="Occurrences that a word needs to be shown; all are scored.")]

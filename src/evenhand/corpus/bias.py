@@ -9,7 +9,6 @@ from typing import Unpack
 
 import numpy as np
 
-from evenhand.arrays import Vector64
 from evenhand.corpus.counting.count import count
 from evenhand.corpus.counting.text_stream import PIECE
 from evenhand.corpus.counting.tokenise import Tokenizer
@@ -18,15 +17,16 @@ from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.read_log import no_words_error
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.scores.shuffled_baseline import permuted_means
+from evenhand.corpus.scores.shuffled_baseline import REACHED, RULE, PermutedMeans, permuted_means
 from evenhand.corpus.scores.word_scores import FOLDS, UNIT, Scorer
 from evenhand.engines import Engine, open_engine
 from evenhand.errors import DegenerateError
 from evenhand.progress import Progress
 from evenhand.words.wordset import FrozenMap
 
-RESAMPLES, LABELLINGS = 1000, 20  # where `bootstrap` and `permutations` are chosen automatically,
+RESAMPLES, LABELLINGS = 1000, 1999  # where `bootstrap` and `permutations` are chosen automatically,
 AFFORDABLE = 256 << 20  # for texts of up to this many stored bytes
+NEGLIGIBLE, MOST_NEGLIGIBLE = 0.01, 0.1  # a weight near a group, and the share of words that may have less
 ENOUGH_HITS = 100  # occurrences of a group's words; with fewer, most scores are noise
 
 
@@ -79,8 +79,8 @@ def bias(
             group still have no score.
         normalisation: `conditional`, `literal` or `joint` (see `corpus.scores.log_ratio`).
         bootstrap: resamples of the text for an interval of each word; 0 for none, None to choose by the text's size.
-        permutations: permuted labellings for the baseline of mu, in a second pass; 0 for none, None to choose by the
-            text's size.
+        permutations: the most permuted labellings for the baseline of mu, in a second pass; fewer are drawn if the
+            p-value is clear before. 0 for none, None to choose by the text's size.
         seed: seed of resampling and permuting.
         piece: characters processed at a time; affects memory, not the result.
         engine: `local`, `ray`, or an object of `evenhand.engines`; affects speed, not the result.
@@ -113,9 +113,10 @@ def score_corpus(
         notes = _notes(results[0], options, chosen)
         if chosen.permutations:
             try:
-                means = permuted_means(source, scorer, engine=workers, progress=progress)
+                observed = np.array([result.mu for result in results])
+                permuted = permuted_means(source, scorer, observed, engine=workers, progress=progress)
                 results = [
-                    replace(result, baseline=_baseline(result.mu, means[:, index], scorer))
+                    replace(result, baseline=_baseline(permuted, index, chosen.permutations))
                     for index, result in enumerate(results)
                 ]
             except DegenerateError as error:
@@ -143,11 +144,13 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
         for name, hits in result.hits.items()
         if hits < ENOUGH_HITS
     ]
+    if options.decay is not None:
+        notes += _far_words(result, options.decay)
     skipped = [
         what
         for what, wanted, number in (
             ("intervals (--bootstrap 1000)", options.bootstrap, chosen.bootstrap),
-            ("the baseline (--permutations 20)", options.permutations, chosen.permutations),
+            ("the baseline (--permutations 1999)", options.permutations, chosen.permutations),
         )
         if wanted is None and not number
     ]
@@ -156,10 +159,37 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
     return notes
 
 
-def _baseline(mu: float, means: Vector64, scorer: Scorer) -> Baseline:
-    log = scorer.counts.label_log
-    valid = log is not None and len(log.sizes) > 1
-    low, high = np.quantile(means, [0.025, 0.975])
-    above = int(np.count_nonzero(means >= mu))
-    p_value = (above + 1) / (len(means) + 1) if valid else None
-    return Baseline(float(means.mean()), (float(low), float(high)), p_value, len(means))
+def _far_words(result: CorpusBias, decay: float) -> list[str]:
+    """Return that mu rests on words far from a group, if it does.
+
+    With a decay every word of a document has some weight near every group. The log ratio of weights such as 1e-30 is
+    the difference of two distances, and grows without limit with the length of the document; with permuted labels too.
+    """
+    weights = result.cooccurrence.min(axis=0) if result.n else np.empty(0)
+    far = float(np.mean(weights < NEGLIGIBLE)) if result.n else 0.0
+    if far <= MOST_NEGLIGIBLE:
+        return []
+    near = result.with_cooccurrence(1.0)
+    instead = f"; over the {near.n:,} words with a weight of at least 1 it is {near.mu:.3f}" if near.n else ""
+    length = result.tokens / max(result.documents, 1)
+    return [
+        f"mu and its baseline measure distances, not associations: {100 * far:.0f} % of the scored words have a weight "
+        f"below {NEGLIGIBLE} near a group (decay {decay}, documents of {length:,.0f} words on average){instead}: mark "
+        "the documents, or use a window"
+    ]
+
+
+def _baseline(permuted: PermutedMeans, group: int, most: int) -> Baseline:
+    means = permuted.values[:, group]
+    scored = means[np.isfinite(means)]
+    low, high = np.quantile(scored, [0.025, 0.975])
+    test = permuted.tests[group] if permuted.tests else None
+    return Baseline(
+        float(scored.mean()),
+        (float(low), float(high)),
+        test.p_value if test else None,
+        len(means),
+        decided_after=test.draws if test else None,
+        reached=test.reached if test else None,
+        rule=RULE.format(reached=REACHED, most=most) if test else "",
+    )

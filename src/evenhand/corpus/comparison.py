@@ -71,8 +71,8 @@ class Comparison:
     def text(self, name: str, digits: int = 3) -> str:
         """Return a statistic as text, followed by its interval in brackets where there is one."""
         bounds = self.interval(name)
-        ends = f" [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]" if bounds else ""
-        return f"{self.value(name):.3f}{ends}"
+        ends = f" [{bounds[0]:z.{digits}f}, {bounds[1]:z.{digits}f}]" if bounds else ""
+        return f"{self.value(name):z.3f}{ends}"
 
     def corrected_text(self, name: str) -> str:
         """Return a value corrected for noise as text; empty where there is none to compute."""

@@ -49,7 +49,7 @@ class CorpusOptions:
     bootstrap: int | None = 0
     """Resamples for the interval of each word; None chooses by the size of the text."""
     permutations: int | None = 0
-    """Permuted labellings for the baseline of mu; None chooses by the size of the text."""
+    """The most permuted labellings for the baseline of mu; None chooses by the size of the text."""
     seed: int = 0
     piece: int = PIECE
     """Characters processed at a time; affects memory only."""

@@ -28,14 +28,19 @@ Order = Literal["evidence", "ratio"]
 class Baseline:
     """Mean |bias| with group labels permuted between documents: what noise alone gives.
 
-    `p_value` is None for a text of a single document, whose labels can only be rotated: if it consists of many
-    articles, such a p-value is far too small.
+    `mu` is the mean over all labellings drawn (`permutations`), `interval` their 2.5 and 97.5 % quantiles. The p-value
+    was decided after the first `decided_after` of them, of which `reached` have at least the observed mu; `rule` says
+    how. It is None for a text of a single document, whose labels can only be rotated: if it consists of many articles,
+    such a p-value is far too small.
     """
 
     mu: float
     interval: tuple[float, float]
     p_value: float | None
     permutations: int
+    decided_after: int | None = None
+    reached: int | None = None
+    rule: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,8 +222,8 @@ class CorpusBias:
         return table
 
     def __repr__(self) -> str:
-        mu = f"{self.mu:.3f}" if self.n else "undefined"
-        sigma = f"{self.sigma:.3f}" if self.n > 1 else "undefined"
+        mu = f"{self.mu:z.3f}" if self.n else "undefined"
+        sigma = f"{self.sigma:z.3f}" if self.n > 1 else "undefined"
         size = f"{counted(self.tokens, 'token')}, {counted(self.n, 'word')} scored"
         return f"CorpusBias({self.name!r}, {size}, mu {mu}, sigma {sigma})"
 
@@ -278,7 +283,7 @@ def word_cells(record: CorpusBias, word: str) -> tuple[str, ...]:
         printable(word),
         signed(record.values[row]),
         f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else "",
-        f"{record.evidence[row]:+.1f}",
+        f"{record.evidence[row]:+z.1f}",
         *near,
         f"{int(record.occurrences[row]):,}",
     )

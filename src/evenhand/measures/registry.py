@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
 from evenhand.registry import Registry
 from evenhand.words import Concept, Query, concept_query
@@ -150,4 +151,12 @@ def info(measure_id: str) -> Info:
 
 def as_measurements(result: Measured) -> tuple[Measurement, ...]:
     """Return the measurements of one call as a tuple, whether it has one score or several."""
-    return result if isinstance(result, tuple) else (result,)
+    found = result if isinstance(result, tuple) else (result,)
+    for item in found:
+        if not isinstance(item, Measurement):
+            raise UsageError(
+                f"a measure returned {item!r} ({type(item).__name__})",
+                hint="a measure returns a Measurement, or a tuple of them: `fields.measurement(value, n, coverage)`, "
+                "as in docs/how-to/extend.md",
+            )
+    return found

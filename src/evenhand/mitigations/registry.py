@@ -11,7 +11,10 @@ from evenhand.registry import Registry
 
 FAMILIES = ("projection", "erasure", "alignment", "training", "text", "decoding")
 MITIGATIONS: Registry[type[Mitigation]] = Registry(
-    "mitigation", tuple(f"evenhand.mitigations.{family}" for family in FAMILIES), group="evenhand.mitigations"
+    "mitigation",
+    tuple(f"evenhand.mitigations.{family}" for family in FAMILIES),
+    group="evenhand.mitigations",
+    aliases={"dropout": "dropout-tuning"},
 )
 
 

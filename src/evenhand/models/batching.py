@@ -8,6 +8,7 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import EvenhandError, UsageError
+from evenhand.progress import tell
 
 TOKENS_AT_ONCE = {"cuda": 65_536}  # tokens in a batch, padding included
 FEW_TOKENS = 2_048  # on a CPU, a batch should stay in the cache
@@ -60,6 +61,7 @@ def run_in_batches(
             tokens = longest * (len(rows) // 2)
             continue
         start += len(rows)
+        tell(start, len(order), "texts")
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -1,17 +1,20 @@
-"""What the `labels` view offers: probabilities of a text classifier's labels."""
+"""What the `labels` view offers: probabilities of a text classifier's labels, or the scores of a regression head."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
-from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, few, require, unknown_name
+from evenhand.errors import DegenerateError, TextTooLongError, UsageError, few, require, unknown_name
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import check_texts
+from evenhand.models.tokenizing import encode
 from evenhand.models.transformer import Transformer
+
+Unit = Literal["probability", "score"]
 
 
 @runtime_checkable
@@ -22,6 +25,8 @@ class Classifier(Protocol):
         name: for reports.
         labels: names of the labels, in the order of the columns.
         exclusive: whether the probabilities of a text add up to 1; otherwise each label is decided by itself.
+
+    A model that gives scores, which have no range and decide nothing, also says `unit = "score"`; see `unit_of`.
     """
 
     name: str
@@ -43,7 +48,9 @@ class TextClassifier:
     """A Hugging Face text classifier.
 
     The probabilities are a softmax over the labels, or a sigmoid of each label where the configuration says that the
-    problem has several labels at once (`problem_type`), or has one output. Texts longer than the window are refused.
+    problem has several labels at once (`problem_type`). A regression head gives its scores as they are: one whose
+    `problem_type` is regression, or with one output and no `problem_type`, which transformers trains as a regression
+    (reward models are such). Texts longer than the window are refused.
 
     Args:
         transformer: the model.
@@ -51,23 +58,22 @@ class TextClassifier:
 
     def __init__(self, transformer: Transformer) -> None:
         config = transformer.model.config
-        if getattr(config, "problem_type", None) == "regression":
-            raise FormatError(
-                f"{transformer.name} predicts a number, not labels (problem_type is regression)",
-                hint="use a classifier",
-            )
         self.transformer = transformer
         self.name = transformer.name
         names: dict[int, str] = {int(number): str(name) for number, name in config.id2label.items()}
         self.labels: tuple[str, ...] = tuple(names[number] for number in sorted(names))
-        several = getattr(config, "problem_type", None) == "multi_label_classification"
+        problem = getattr(config, "problem_type", None)
+        regression = problem == "regression" or (problem is None and len(self.labels) == 1)
+        self.unit: Unit = "score" if regression else "probability"
+        several = problem == "multi_label_classification" or regression
         self.exclusive = not several and len(self.labels) > 1
 
     def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
         """Return the probability of each label for each text; see `Classifier`."""
         torch = require("torch", extra="models")
         model, device = self.transformer.model, self.transformer.device
-        ids: list[list[int]] = self.transformer.tokenizer(list(check_texts(texts)), verbose=False)["input_ids"]
+        tokenizer = self.transformer.tokenizer
+        ids: list[list[int]] = encode(tokenizer, list(check_texts(texts)), verbose=False)["input_ids"]
         lengths = [len(row) for row in ids]
         longest = int(np.argmax(lengths)) if lengths else 0
         if lengths and lengths[longest] > self.transformer.window:
@@ -90,13 +96,20 @@ class TextClassifier:
                 logits = model(
                     input_ids=torch.from_numpy(batch).to(device), attention_mask=torch.from_numpy(mask).to(device)
                 ).logits.float()
-            scores = logits.softmax(dim=-1) if self.exclusive else logits.sigmoid()
-            probabilities[rows] = scores.double().cpu().numpy()
+            if self.unit == "probability":
+                logits = logits.softmax(dim=-1) if self.exclusive else logits.sigmoid()
+            probabilities[rows] = logits.double().cpu().numpy()
 
         run_in_batches(lengths, compute, tokens=tokens or tokens_at_once(device))
         if not np.isfinite(probabilities).all():
-            raise DegenerateError(f"{self.name}: a probability is NaN", hint="check the weights")
+            raise DegenerateError(f"{self.name}: a {self.unit} is NaN or infinite", hint="check the weights")
         return probabilities
+
+
+def unit_of(classifier: Classifier) -> Unit:
+    """Return what the numbers of a classifier are; probabilities, unless it says otherwise."""
+    unit: Unit = getattr(classifier, "unit", "probability")
+    return unit
 
 
 def label_index(classifier: Classifier, label: str | None) -> int:

@@ -45,6 +45,11 @@ def resolve_device(name: str = "auto") -> str:
     return device
 
 
+def device_kind(device: object) -> str:
+    """Return `cpu` or `cuda` for a device: two GPUs of a machine give the same numbers."""
+    return str(device).removeprefix("torch:").partition(":")[0]
+
+
 def torch_device(name: str = "auto") -> torch.device:
     """Return the torch device that a name means."""
     device: torch.device = require("torch", extra="models").device(resolve_device(name))

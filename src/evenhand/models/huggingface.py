@@ -8,13 +8,16 @@ would fill them with random numbers.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
+from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
     Kind,
     config_sections,
@@ -48,16 +51,23 @@ SITE_MAPS = "evenhand-sites.safetensors"  # maps that `evenhand debias --hook` k
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.tiktoken", "vocab-*.json")
 BYTE_TOKENIZERS = ("ByT5", "Canine", "Perceiver")  # their vocabularies are not stored
 LARGEST_SIZE = 1 << 27
+OLD_NAMES = re.compile(r"\.(gamma|beta)$")  # of weight and bias of a layer norm
+STALE_BUFFERS = (r"rotary_emb\.inv_freq", r"(^|\.)position_ids$")  # stored by earlier versions of transformers
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 MOST_LAYERS = 1000  # more layers than this must be backed by as many tensors
+MOST_UNSTORED = (
+    1 << 24
+)  # numbers of a model that no file holds, beside as many as are stored: poolers, tables of positions
+COUNT_NAMES = re.compile(r"layer|expert|group|block|depth")
 SIZE_NAMES = re.compile(r".*_(size|dim|positions|embeddings|heads|experts|labels|groups)|n_(embd|ctx|head|inner)|d_\w+")
 
 
 class LoadedModel(NamedTuple):
-    """A model in evaluation mode, and notes on weights that were left out."""
+    """A model in evaluation mode, notes on weights left out, and the names of stored ones that it does not use."""
 
     model: PreTrainedModel
     notes: tuple[str, ...]
+    unused: tuple[str, ...] = ()
 
 
 def load_model(
@@ -79,7 +89,7 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
-    from evenhand.models.encoders.saving import restore_maps  # imports this module
+    from evenhand.models.encoders.stored_maps import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -89,11 +99,16 @@ def load_model(
         raise FormatError(f"{folder}: holds {TITLES[stored]}, not {TITLES[kind]}", hint=f"use {TITLES[kind]}")
     if (folder / "adapter_config.json").is_file():
         raise no_weights_error(folder)
-    _check_sizes(folder, read_weight_headers(folder))
+    tensors = read_weight_headers(folder)
+    _check_sizes(folder, tensors)
     transformers: Any = require("transformers", extra="models")
-    with quiet(transformers), _named_errors(folder, TITLES[kind]):
-        model, info = getattr(transformers, AUTO_CLASSES[kind]).from_pretrained(
+    auto: Any = getattr(transformers, AUTO_CLASSES[kind])
+    with quiet(transformers), offline(), _named_errors(folder, TITLES[kind]):
+        config = _load_config(transformers, folder)
+        _check_shapes(folder, auto, config, tensors)
+        model, info = auto.from_pretrained(
             str(folder),
+            config=config,
             **dtype_option(transformers, torch_dtype(precision)),
             local_files_only=True,
             use_safetensors=True,
@@ -103,7 +118,7 @@ def load_model(
         )
     notes = _check_loaded(folder, kind, model, info)
     model.to(device).eval()
-    return LoadedModel(model, (*notes, *restore_maps(model, folder)))
+    return LoadedModel(model, (*notes, *restore_maps(model, folder)), _unused(tensors, model, info))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
@@ -120,8 +135,82 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
             hint="fetch the whole folder, or write it with tokenizer.save_pretrained(folder)",
         )
     transformers: Any = require("transformers", extra="models")
-    with quiet(transformers), _named_errors(folder, "a tokenizer"):
-        return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    tokenizing.check_files(folder)
+    with quiet(transformers), offline(), _named_errors(folder, "a tokenizer"):
+        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
+    tokenizing.settle(tokenizer, folder)
+    return tokenizer
+
+
+class _Offline:
+    """The offline mode of the Hub's libraries, which is one for the whole process; several threads may need it."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.before: tuple[bool, str | None] = (False, None)
+
+    def enter(self, constants: Any) -> None:
+        with self.lock:
+            if not self.users:
+                self.before = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
+            self.users += 1
+            constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
+
+    def leave(self, constants: Any) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users:
+                return
+            constants.HF_HUB_OFFLINE, said = self.before
+            os.environ.pop("HF_HUB_OFFLINE", None)
+            if said is not None:
+                os.environ["HF_HUB_OFFLINE"] = said
+
+
+_OFFLINE = _Offline()
+
+
+@contextlib.contextmanager
+def offline() -> Iterator[None]:
+    """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch."""
+    constants: Any = require("huggingface_hub.constants", extra="models")
+    _OFFLINE.enter(constants)
+    try:
+        yield
+    finally:
+        _OFFLINE.leave(constants)
+
+
+def _load_config(transformers: Any, folder: Path) -> Any:
+    """Return the configuration; how attention is computed is not its choice, since it can name code on the Hub."""
+    config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    for section in (config, *vars(config).values()):
+        if isinstance(section, transformers.PretrainedConfig):
+            section._attn_implementation = None  # the default of the class: sdpa where it supports it, or eager
+    return config
+
+
+def _check_shapes(folder: Path, auto: Any, config: Any, tensors: Mapping[str, TensorInfo]) -> None:
+    """Raise an error for sizes that the stored tensors do not have, before anything of them is allocated."""
+    torch: Any = require("torch", extra="models")
+    with torch.device("meta"):
+        model = auto.from_config(config)
+    prefix, stored = f"{model.base_model_prefix}.", sum(math.prod(info.shape) for info in tensors.values())
+    unknown = sum(buffer.numel() for buffer in model.buffers())
+    for name, parameter in model.named_parameters():
+        names = (name, prefix + name, name.removeprefix(prefix))
+        info = next((tensors[key] for key in names if key in tensors), None)
+        if info is None:
+            unknown += parameter.numel()  # tied, stored in another form, or missing, which `_check_loaded` tells
+        elif math.prod(info.shape) != parameter.numel():
+            raise _wrong_shapes(folder, [_mismatch((name, info.shape, parameter.shape))])
+    if unknown > stored + MOST_UNSTORED:
+        raise FormatError(
+            f"{folder / 'config.json'}: describes {unknown:,} numbers that are not stored; {stored:,} are",
+            hint="use the configuration that was saved with the weights",
+        )
 
 
 def dtype_option(transformers: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
@@ -143,12 +232,15 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
                 f"{info.path}: tensor {name!r} is stored as {info.dtype}, which is not supported",
                 hint="load the model with transformers and save it in bfloat16 or float32",
             )
+    widest = max((size for info in tensors.values() for size in info.shape), default=0)
     for section in config_sections(read_config(folder)):
         for key, value in section.items():
             if not isinstance(value, int | float) or isinstance(value, bool):
                 continue
-            if "layer" in key and value > max(MOST_LAYERS, len(tensors)):
+            if COUNT_NAMES.search(key) and value > max(MOST_LAYERS, len(tensors)):
                 reason = f"the weights have {len(tensors)} tensors"
+            elif key.endswith("num_labels") and value > max(MOST_LAYERS, widest):
+                reason = f"no stored tensor is wider than {widest:,}"
             elif SIZE_NAMES.fullmatch(key) and not -1 <= value <= LARGEST_SIZE:
                 reason = f"at most {LARGEST_SIZE:,} is supported"
             else:
@@ -160,12 +252,7 @@ def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any])
     """Raise an error for weights that `transformers` made up; return notes on what was left out."""
     name = type(model).__name__
     if info["mismatched_keys"]:
-        first, *rest = sorted(map(_mismatch, info["mismatched_keys"]))
-        more = f", and {len(rest)} more" if rest else ""
-        raise FormatError(
-            f"{folder}: the weights do not fit config.json: {first}{more}",
-            hint="use the configuration that was saved with the weights",
-        )
+        raise _wrong_shapes(folder, sorted(map(_mismatch, info["mismatched_keys"])))
     missing, notes = sorted(map(str, info["missing_keys"])), []
     if kind == "encoder" and missing and all(key.startswith("pooler.") for key in missing):
         model.pooler = None
@@ -191,9 +278,32 @@ def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any])
     return tuple(notes)
 
 
+def _unused(stored: Iterable[str], model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the stored tensors that belong to no part of the model, also those that `transformers` does not report."""
+    ignored = [*(model._keys_to_ignore_on_load_unexpected or ()), *STALE_BUFFERS]
+    prefix, own = f"{model.base_model_prefix}.", model.state_dict().keys()
+    unexpected = set(map(str, info["unexpected_keys"]))
+
+    def is_unused(name: str) -> bool:
+        plain = OLD_NAMES.sub(lambda found: ".weight" if found[0] == ".gamma" else ".bias", name)
+        if {plain, prefix + plain, plain.removeprefix(prefix)} & own:
+            return False
+        return bool({name, plain} & unexpected) or any(re.search(pattern, name) for pattern in ignored)
+
+    return tuple(sorted(filter(is_unused, stored)))
+
+
 def _numberless(name: str, prefix: str) -> str:
     """Return the name of a tensor without the number of its layer and without the prefix of the body."""
     return LAYER_NUMBER.sub(".", name.removeprefix(f"{prefix}."))
+
+
+def _wrong_shapes(folder: Path, mismatches: Sequence[str]) -> FormatError:
+    more = f", and {len(mismatches) - 1} more" if len(mismatches) > 1 else ""
+    return FormatError(
+        f"{folder}: the weights do not fit config.json: {mismatches[0]}{more}",
+        hint="use the configuration that was saved with the weights",
+    )
 
 
 def _mismatch(key: object) -> str:
@@ -215,7 +325,9 @@ def _named_errors(folder: Path, what: str) -> Iterator[None]:
             f"transformers cannot load {what} from {str(folder)!r} ({_first_line(error)})",
             hint="fetch the whole folder of the model",
         ) from error
-    except Exception as error:  # safetensors, tokenizers and the model classes raise errors of many types
+    except BaseException as error:  # safetensors, tokenizers and the model classes raise errors of many types
+        if not isinstance(error, Exception) and not tokenizing.is_panic(error):
+            raise
         raise FormatError(
             f"transformers cannot load {what} from {str(folder)!r} ({_first_line(error)})",
             hint="check that config.json, the weights and the tokenizer belong together and need no code of their own",

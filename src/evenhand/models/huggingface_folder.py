@@ -23,6 +23,9 @@ NLI_TASKS = ("mnli", "snli", "xnli", "anli", "nli")
 NLI_STEMS = ("entail", "neutral", "contradict")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+RESAVE_HINT = "if you trust it, load it with transformers and save it again with save_pretrained(folder)"
+PICKLE_HINT = "if you trust it, open it with --allow-pickle (allow_pickle=True), which reads tensors alone"
 
 
 def resolve_folder(source: str | os.PathLike[str]) -> Path:
@@ -85,9 +88,25 @@ def _sentence_transformer(folder: Path) -> Path | None:
     return None
 
 
+def is_own_file(file: Path, folder: Path) -> bool:
+    """Return whether a regular file lies in a folder after all links; a copy of any other might be private.
+
+    In the Hub's cache, the files of a snapshot are links into the folder `blobs` of the same model.
+    """
+    real, home = Path(os.path.realpath(file)), Path(os.path.realpath(folder))
+    snapshot = next((place for place in (home, home.parent) if place.parent.name == "snapshots"), None)
+    homes = [home, snapshot.parent.parent / "blobs"] if snapshot is not None else [home]
+    return real.is_file() and any(real.is_relative_to(place) for place in homes)
+
+
 def read_config(source: str | os.PathLike[str]) -> Config:
     """Return the configuration of a model folder; opening a model asks for it several times."""
     return read_unchanged_json(resolve_folder(source) / "config.json")
+
+
+def adapter_config(folder: Path) -> Config:
+    """Return the settings of an adapter."""
+    return read_unchanged_json(folder / ADAPTER)
 
 
 def model_kind(source: str | os.PathLike[str]) -> Kind:
@@ -183,7 +202,7 @@ def _safe_file(folder: Path, name: str, source: str) -> Path:
     if not name.endswith(".safetensors") or Path(name).name != name:
         raise FormatError(
             f"{folder / source}: names the weights file {name!r}; only .safetensors files in the same folder are read",
-            hint="if you trust the model, load it with transformers and save it again with save_pretrained(folder)",
+            hint=RESAVE_HINT,
         )
     if not os.path.isfile(folder / name):  # noqa: PTH113  does not raise for a long name
         raise InputMissingError(f"{folder / name} is missing, and {source} names it", hint="fetch the whole folder")
@@ -194,15 +213,16 @@ def no_weights_error(folder: Path) -> EvenhandError:
     """Return the error for a folder without the weights files that are looked for."""
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles:
+        readable = any(name.startswith(("pytorch_model", "adapter_model")) for name in pickles)
         return FormatError(
             f"{folder}: the weights are a pickle ({pickles[0]}), which can run any code when it is opened",
-            hint="if you trust it, load it with transformers and save it again with save_pretrained(folder)",
+            hint=PICKLE_HINT if readable else RESAVE_HINT,
         )
     others = sorted(path.name for path in folder.glob("*.safetensors"))
     if "adapter_model.safetensors" in others or (folder / "adapter_config.json").is_file():
         return FormatError(
             f"{folder}: holds an adapter without its base model",
-            hint="merge it first: merge_and_unload() of peft, then save_pretrained(folder)",
+            hint="open it as a subject, which merges a LoRA adapter with its base model: eh.open('hf:FOLDER')",
         )
     if onnx := [path.name for where in (folder, folder / "onnx") for path in where.glob("*.onnx")]:
         hint = f"convert a BERT model first: evenhand convert {folder} NEW_FOLDER"

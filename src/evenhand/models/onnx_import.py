@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
 from evenhand.folders import replacing_folder
+from evenhand.models.huggingface_folder import is_own_file
 from evenhand.models.model_files import read_json
 
 Array = NDArray[np.generic]
@@ -247,7 +248,13 @@ def _heads(graph: Graph, width: int, path: Path) -> int:
 def _tokenizer_files(path: Path) -> list[Path]:
     for folder in (path.parent, path.parent.parent):
         if (folder / "vocab.txt").is_file() or (folder / "tokenizer.json").is_file():
-            return [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+            found = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+            if foreign := [file for file in found if not is_own_file(file, folder)]:
+                raise FormatError(
+                    f"{foreign[0]} is a link that leads out of the folder, and it would be copied",
+                    hint="replace the link by the file",
+                )
+            return found
     raise InputMissingError(
         f"{path}: neither vocab.txt nor tokenizer.json is beside it", hint="fetch the whole package"
     )

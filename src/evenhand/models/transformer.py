@@ -32,6 +32,7 @@ class Transformer:
         notes: weights that were left out.
         source: the folder or GGUF file it was loaded from.
         reserved: tokens that a change of the predictions puts in front of each text.
+        unused: names of stored weights that belong to no part of the model.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Transformer:
     notes: tuple[str, ...] = ()
     source: Path | None = None
     reserved: int = 0
+    unused: tuple[str, ...] = ()
 
     @classmethod
     def load(
@@ -69,8 +71,9 @@ class Transformer:
             return cls(name, "causal-lm", model, tokenizer, where, precision, source=packed)
         folder = resolve_folder(source)
         kind = kind or model_kind(folder)
-        model, notes = load_model(folder, kind, precision=precision, device=where)
-        return cls(Path(source).name, kind, model, load_tokenizer(folder), where, precision, notes, folder)
+        model, notes, unused = load_model(folder, kind, precision=precision, device=where)
+        tokenizer, name = load_tokenizer(folder), Path(source).name
+        return cls(name, kind, model, tokenizer, where, precision, notes, folder, unused=unused)
 
     @property
     def window(self) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evenhand.audit.significance import LEVEL
 from evenhand.corpus.comparison import Comparison
 from evenhand.files import write_text
 from evenhand.report import numbers
 from evenhand.report.charts import Figure
 from evenhand.report.charts.beta_regression import MOST, beta_scatter
 from evenhand.report.html import draw, render
-from evenhand.report.significance import LEVEL
 from evenhand.stats.multiplicity import holm, two_sided_p
 
 MOVED = 25  # words in the table of those that moved most
@@ -130,7 +130,7 @@ def regression_figure(comparison: Comparison, names: tuple[str, str]) -> Figure:
     )
     moved = comparison.moved(MOVED, min_occurrences=LEAST)
     table = tuple(
-        (p["word"], f"{p['first']:+.2f}", f"{p['second']:+.2f}", f"{p['second'] - p['first']:+.2f}") for p in moved
+        (p["word"], f"{p['first']:+z.2f}", f"{p['second']:+z.2f}", f"{p['second'] - p['first']:+z.2f}") for p in moved
     )
     return Figure(
         "Words in one text against the other", spec, ("word", *names, "change"), table, caption, id="beta-regression"
@@ -146,7 +146,7 @@ def bias_scatter(comparison: Comparison, names: tuple[str, str] = ("first", "sec
 
 def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
     one, other, beta = comparison.first, comparison.second, comparison.beta
-    bases = [f"{b.baseline.mu:.3f}" if b.baseline else "" for b in (one, other)]
+    bases = [f"{b.baseline.mu:z.3f}" if b.baseline else "" for b in (one, other)]
     rows: list[tuple[str, str, str]] = [
         ("tokens", f"{one.tokens:,}", f"{other.tokens:,}"),
         *((f"{group} words", f"{one.hits[group]:,}", f"{other.hits[group]:,}") for group in one.hits),
@@ -157,7 +157,7 @@ def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:
         ("... corrected for noise", comparison.corrected_text("first_sigma"), comparison.corrected_text("sigma")),
         ("beta", "", comparison.text("beta")),
         ("... corrected for noise", "", comparison.corrected_text("beta")),
-        ("... with outliers", "", f"{beta.untrimmed:.3f}"),
-        ("... Theil-Sen", "", f"{beta.theil_sen:.3f}"),
+        ("... with outliers", "", f"{beta.untrimmed:z.3f}"),
+        ("... Theil-Sen", "", f"{beta.theil_sen:z.3f}"),
     ]
     return [row for row in rows if any(row[1:])]

@@ -1,37 +1,30 @@
-"""Findings: what an audit shows, in at most ten sentences.
+"""Findings: what an audit shows, in at most ten sentences, each with the numbers it rests on.
 
-Wording depends on tests, never on point values. A score is said to differ from "no bias" when its p-value, or the
-normal test that its 95 % interval implies, is below .05 after Holm's correction over all tests of the subject. A method
-is said to improve or worsen a score when the change of its distance from the ideal is that sure, over all changes of
-the subject. Scores that a method lowers by construction count for what is left only.
+Wording depends on the tests of `audit.significance`, never on point values. Scores that a method lowers by construction
+count for what is left only. That a classifier decides otherwise when the group changes is a fact about the texts it was
+asked, and is reported without a test.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit
-from evenhand.audit.tradeoff import cost_note, is_about_concept
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
+from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.report import numbers
-from evenhand.report.significance import (
-    MOVED,
-    ONLY_LEFT,
-    Changed,
-    Tested,
-    is_changeable,
-    run_change_tests,
-    run_tests,
-)
-from evenhand.report.tables import Row, rows
+from evenhand.report.subject_tests import SubjectTests
+from evenhand.report.tables import PLAIN
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
 HEADINGS: dict[Kind, str] = {
-    "bias": "Bias found",
+    "bias": "What was found",
     "change": "What the methods changed",
     "left": "What is left",
     "cost": "What it cost",
@@ -43,12 +36,13 @@ SHORTENED: tuple[tuple[Kind, int], ...] = (
     *(("unmeasured", 1), ("left", 1), ("bias", 2), ("change", 1), ("bias", 1), ("cost", 1)),
 )
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
-CORRECTION = "p-values in the findings are corrected by Holm's method over all tests of one subject"
+CORRECTION = "p-values in the findings are corrected by Holm's method over the questions put to one stage of a subject"
+DECISIONS = "counterfactual"  # the measure whose flips are facts about the texts asked
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence, with the number it rests on and the row where it stands."""
+    """One plain sentence, with the numbers it rests on and the row where they stand."""
 
     kind: Kind
     text: str
@@ -61,6 +55,8 @@ class Finding:
     """After correction."""
     reading: str = ""
     """How to read the number."""
+    evidence: str = ""
+    """The numbers behind the sentence, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -75,18 +71,18 @@ def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
         most: the largest number of sentences.
     """
     share = most if len(audit.subjects) == 1 else max(2, most // len(audit.subjects))
-    every = [finding for subject in audit.subjects for finding in _of_subject(audit, subject, share)]
+    every = [finding for subject in audit.subjects for finding in _of_subject(SubjectTests(audit, subject), share)]
     return every[:most]
 
 
-def _of_subject(audit: Audit, subject: str, most: int) -> list[Finding]:
-    about = [row for row in rows(audit, subject) if row.info.family != "quality" and _asks_about_concept(row, audit)]
+def _of_subject(tests: SubjectTests, most: int) -> list[Finding]:
+    mitigated = tests.audit.mitigated
     parts: dict[Kind, list[Finding]] = {
-        "bias": _bias(about, subject, _is_inference_model(audit, subject))[: MOST_BIAS if audit.mitigated else MOST],
-        "change": _changes(about, subject, audit.mitigated),
-        "left": _left(about, subject, audit.mitigated),
-        "cost": _cost(audit, subject),
-        "unmeasured": _unmeasured(audit, subject),
+        "bias": bias_findings(tests)[: MOST_BIAS if mitigated else MOST],
+        "change": _changes(tests),
+        "left": _left(tests),
+        "cost": _cost(tests),
+        "unmeasured": _unmeasured(tests.audit, tests.subject),
     }
     # With many methods, their sentences give way; what was found, what it cost and what is missing stay.
     for kind, least in SHORTENED:
@@ -96,184 +92,238 @@ def _of_subject(audit: Audit, subject: str, most: int) -> list[Finding]:
     return [finding for kind in ORDER for finding in parts[kind]][:most]
 
 
-def _asks_about_concept(row: Row, audit: Audit) -> bool:
-    return is_about_concept(row.question, audit.concept)
+def sentence(reading: str) -> str:
+    """Return the plain part of a reading, which ends at a semicolon, as the beginning of a sentence.
+
+    >>> sentence("entailment is concluded less often for female words; -0.5 to -0.4 by seed")
+    'Entailment is concluded less often for female words'
+    """
+    plain = reading.partition("; ")[0]
+    return plain[:1].upper() + plain[1:]
 
 
-def _is_inference_model(audit: Audit, subject: str) -> bool:
-    """Return whether the subject draws conclusions itself; word vectors do so through models trained on them."""
-    kinds = {entry["name"]: entry.get("kind", "") for entry in audit.manifest["subjects"]}
-    return bool(kinds.get(subject) != "vectors")
+def bias_findings(tests: SubjectTests) -> list[Finding]:
+    """Return what was found on the original: decisions first, then each measure that finds bias.
 
-
-def _bias(about: list[Row], subject: str, is_model: bool) -> list[Finding]:
-    """Return one sentence for each measure that finds bias, surest first, the best of each view before the rest."""
-    tested = run_tests([row for row in about if row.question.measure not in ONLY_LEFT], [ORIGINAL])
-    if not tested:
-        return []
+    The best measure of each view comes before the others, and views in the order of what the subject does itself.
+    """
+    facts = [*_decisions(tests)]
     by_measure: dict[str, list[Tested]] = {}
-    for test in tested:
+    for test in tests.found:
         by_measure.setdefault(test.row.question.measure, []).append(test)
-    found = [group for group in by_measure.values() if any(test.sure for test in group)]
-    if not found:
-        measures = ", ".join(by_measure)
-        return [
-            Finding(
-                "bias",
-                f"No bias beyond chance: none of {counted(len(tested), 'test')} differs from no bias ({measures}). "
-                "This does not show that there is none.",
-                subject,
-                ORIGINAL,
-            )
-        ]
-    found.sort(key=lambda group: (min(test.p for test in group), -max(test.strength for test in group)))
+    # Flips and differences of decisions are told as facts; only their direction is told as the result of a test.
+    told = {
+        measure: [test for test in group if not facts or not _is_fact(test.row)]
+        for measure, group in by_measure.items()
+    }
+    groups = [group for group in told.values() if any(test.sure for test in group)]
+    if not groups:
+        return [*facts, *_nothing_found(tests, by_measure, facts)]
+    groups.sort(key=lambda group: (tests.place(group[0].row), min(test.p for test in group)))
     seen: set[str] = set()
     first: list[list[Tested]] = []
     rest: list[list[Tested]] = []
-    for group in found:
+    for group in groups:
         view = group[0].row.info.view
         (rest if view in seen else first).append(group)
         seen.add(view)
-    return [_bias_sentence(group, subject, is_model) for group in (*first, *rest)]
+    return [*facts, *(_bias_sentence(group, tests) for group in (*first, *rest))]
 
 
-def _bias_sentence(group: list[Tested], subject: str, is_model: bool) -> Finding:
+def _nothing_found(tests: SubjectTests, measures: Iterable[str], facts: list[Finding]) -> Iterable[Finding]:
+    if not tests.found:
+        return
+    total = counted(len(tests.found), "test")
+    score = "other score" if facts else "score"
+    text = f"No {score} is significantly different from no bias. This does not show that there is none."
+    yield Finding("bias", text, tests.subject, ORIGINAL, evidence=f"{total}: {', '.join(measures)}")
+
+
+def _is_fact(row: Row) -> bool:
+    return row.question.measure == DECISIONS and not row.original.score.startswith("gap")
+
+
+def _decisions(tests: SubjectTests) -> Iterable[Finding]:
+    """Yield how often and how far the decisions of a classifier change with the group, with the worst pair of texts."""
+    by_question: dict[str, list[Row]] = {}
+    p_values = {test.row.label: test.p for test in tests.found}
+    for row in tests.about:
+        if row.question.measure == DECISIONS and row.original.value is not None:
+            by_question.setdefault(row.question.query, []).append(row)
+    for asked in by_question.values():
+        facts = [row for row in asked if _is_fact(row)]
+        untested = [row for row in asked if not _is_fact(row) and row.label not in p_values]
+        told = facts + sorted(untested, key=lambda row: -abs(row.original.value or 0.0))[:1]
+        text = ". ".join(sentence(row.original.reading) for row in told) + "."
+        worst = next((item for row in facts for item in row.original.items if "counterpart" in item), None)
+        if worst:
+            high, low = (numbers.number(value, 2) for value in worst["probabilities"])
+            text += f" The largest difference: “{worst['word']}” {high}, “{worst['counterpart']}” {low}."
+        first = told[0]
+        yield Finding(
+            "bias", text, tests.subject, tests.first, first.label, first.original.value, first.original.interval,
+            p_values.get(first.label), first.info.reading,
+            "; ".join(_numbers(row.original, row.label, p_values.get(row.label)) for row in asked)
+            + f" ({first.original.n:,} texts, each in a version for every group)",
+        )  # fmt: skip
+
+
+def _bias_sentence(group: list[Tested], tests: SubjectTests) -> Finding:
     clearest = min(group, key=lambda test: (test.p, -test.strength))
     measurement, info = clearest.measurement, clearest.row.info
-    reading = measurement.reading
-    if info.view == "inference" and not is_model:
-        reading = f"NLI models trained on these vectors: {reading}"
-    text = f"{_capital(reading)}: {clearest.row.label} {_evidence(measurement, clearest.p)}."
+    text = sentence(measurement.reading if info.id in PLAIN else f"{info.title}: {measurement.reading}")
+    if info.view == "inference" and tests.kind == "vectors":
+        text = f"In NLI models trained on these vectors, {text[:1].lower()}{text[1:]}"
+    evidence = _numbers(measurement, clearest.row.label, clearest.p)
     if len(group) > 1:
-        text += f" {info.title}: {sum(test.sure for test in group)} of {len(group)} tests find bias."
-    return _finding("bias", text, subject, clearest)
+        evidence += f"; {info.title}: {sum(test.sure for test in group)} of {len(group)} tests significant"
+    return _finding("bias", f"{text}.", tests.subject, clearest, evidence)
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _finding(kind: Kind, text: str, subject: str, test: Tested) -> Finding:
+def _finding(kind: Kind, text: str, subject: str, test: Tested, evidence: str) -> Finding:
     measurement = test.measurement
     return Finding(
         kind, text, subject, test.stage, test.row.label, measurement.value, measurement.interval, test.p,
-        test.row.info.reading,
+        test.row.info.reading, evidence,
     )  # fmt: skip
 
 
-def _evidence(measurement: Measurement, p: float) -> str:
+def _numbers(measurement: Measurement, label: str, p: float | None) -> str:
     interval = numbers.interval(measurement)
-    parts = [numbers.number(measurement.value) + (f" {interval}" if interval else ""), numbers.format_p(p)]
-    return ", ".join(parts)
+    value = f"{label} {numbers.value(measurement)}" + (f" {interval}" if interval else "")
+    return value + (f", {numbers.format_p(p)}" if p is not None else "")
 
 
-def _changes(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
+def _changes(tests: SubjectTests) -> list[Finding]:
     """Return one sentence for each method that changes a score, most changes first, and one for all that do not."""
-    scored = [row for row in about if is_changeable(row)]
-    by_stage = run_change_tests(scored, stages)
-    shown = {stage: [c for c in changes if c.sure or c.changes_sign] for stage, changes in by_stage.items()}
-    idle = [stage for stage, changes in by_stage.items() if changes and not shown[stage]]
+    stages = tests.audit.mitigated
+    shown = {stage: [c for c in changes if c.sure or c.changes_sign] for stage, changes in tests.changes.items()}
+    idle = [stage for stage, changes in tests.changes.items() if changes and not shown[stage]]
     active = [stage for stage in stages if stage not in idle]
     active.sort(key=lambda stage: -len(shown[stage]))
-    sentences = [_change_sentence(by_stage[stage], stage, subject) for stage in active]
+    sentences = [_change_sentence(tests, stage) for stage in active]
     if idle:
-        total = counted(max(len(by_stage[stage]) for stage in idle), "bias score")
+        total = counted(max(len(tests.changes[stage]) for stage in idle), "bias score")
         verb = "changes" if len(idle) == 1 else "change"
-        sentences.append(Finding("change", f"{_join(idle)} {verb} none of {total} significantly.", subject, idle[0]))
+        text = f"{join(idle)} {verb} none of {total} significantly."
+        sentences.append(Finding("change", text, tests.subject, idle[0]))
     return sentences
 
 
-def _change_sentence(changes: list[Changed], stage: str, subject: str) -> Finding:
+def _change_sentence(tests: SubjectTests, stage: str) -> Finding:
+    changes = tests.changes.get(stage, [])
     if not changes:
-        return Finding("change", f"No bias score can be compared before and after {stage}.", subject, stage)
-    sure = [change for change in changes if change.sure]
-    total = counted(len(changes), "bias score")
-    better = [change for change in sure if change.closer]
-    worse = [change for change in sure if not change.closer]
-    turned = [change for change in changes if change.changes_sign]
-    counts = [f"improves {len(better)} of {total} significantly"]
+        return Finding("change", f"No bias score can be compared before and after {stage}.", tests.subject, stage)
+
+    def clearest(group: list[Changed]) -> Changed:
+        return min(group, key=lambda change: (tests.place(change.row), -change.strength))
+
+    turned = [change for change in changes if (change.row.label, stage) in tests.reversals and not change.sure]
+    crossed = [change for change in changes if change.changes_sign and not change.sure and change not in turned]
+    better = [change for change in changes if change.sure and change.closer]
+    worse = [change for change in changes if change.sure and not change.closer]
+    counts = [f"improves {len(better)} of {counted(len(changes), 'bias score')} significantly"]
     counts += [f"worsens {len(worse)}"] if worse else []
     counts += [f"changes the sign of {len(turned)}"] if turned else []
-    unclear = len(changes) - len(sure) - len(turned)
-    text = f"{stage} {_join(counts)}" + (f"; {unclear} show no significant change." if unclear else ".")
-    clearest = max(better or worse or turned, key=lambda change: change.strength)
-    text += f" Clearest change: {_from_to(clearest)}."
-    if worse and clearest not in worse:
-        text += f" Worse: {_from_to(max(worse, key=lambda change: change.strength))}."
-    if turned and clearest not in turned:
-        text += f" Other sign: {_from_to(max(turned, key=lambda change: change.strength))}."
+    unclear = len(changes) - len(better) - len(worse) - len(turned)
+    shows = "shows" if unclear == 1 else "show"
+    text = f"{stage} {join(counts)}" + (f"; {unclear} {shows} no significant change." if unclear else ".")
+    evidence = []
+    for title, group in (("Clearest change", better), ("Worse", worse), ("Other sign", turned)):
+        if group:
+            evidence.append(f"{title}: {from_to(clearest(group))}")
+    if crossed:
+        evidence.append(f"Past the ideal, without significant bias there: {from_to(clearest(crossed))}")
+    if turned:
+        text += f" {_explain_reversal(clearest(turned))}"
+    main = clearest(better or worse or turned or crossed)
     return Finding(
-        "change", text, subject, stage, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
-        clearest.row.info.reading,
+        "change", text, tests.subject, stage, main.row.label, main.after.value, main.after.interval, main.p,
+        main.row.info.reading, ". ".join(evidence),
     )  # fmt: skip
 
 
-def _join(parts: list[str]) -> str:
+def _explain_reversal(change: Changed) -> str:
+    """Return what a changed sign means: an effect size is relative, so that it can change sign where little is left."""
+    label, reading = change.row.label, change.after.reading.partition("; ")[0]
+    before, after = (cell.details.get("statistic") for cell in (change.before, change.after))
+    if isinstance(before, float) and isinstance(after, float) and abs(after) < abs(before):
+        shrinks = f"from {numbers.number(abs(before))} to {numbers.number(abs(after))}"
+        return (
+            f"With the other sign, {reading} ({label}). That is not a bias of the same size: an effect size is "
+            f"relative to its own spread, and the association itself shrinks {shrinks}."
+        )
+    return f"With the other sign, {reading} ({label}): the bias is not removed, it points the other way."
+
+
+def join(parts: list[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> join(["hard", "linear", "span"])
+    'hard, linear and span'
+    """
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def _from_to(change: Changed) -> str:
-    after = numbers.number(change.after.value) + f" {numbers.interval(change.after)}"
+def from_to(change: Changed) -> str:
+    """Return a score before and after as text."""
+    after = f"{numbers.value(change.after)} {numbers.interval(change.after)}"
     return f"{change.row.label} from {numbers.number(change.before.value)} to {after}"
 
 
-def _left(about: list[Row], subject: str, stages: tuple[str, ...]) -> list[Finding]:
+def _left(tests: SubjectTests) -> list[Finding]:
     """Return one sentence for each method: how many scores still differ from no bias, and the clearest."""
-    tested = run_tests(about, stages)
     sentences = []
-    for stage in stages:
-        after = [test for test in tested if test.stage == stage]
+    for stage in tests.audit.mitigated:
+        after = [test for test in tests.left if test.stage == stage]
         sure = [test for test in after if test.sure]
         if not after:
             continue
+        total = counted(len(after), "test")
         if not sure:
-            text = f"After {stage}, none of {counted(len(after), 'test')} differs from no bias beyond chance."
-            sentences.append(Finding("left", text, subject, stage))
+            text = f"After {stage}, no score is significantly different from no bias."
+            sentences.append(Finding("left", text, tests.subject, stage, evidence=total))
             continue
-        clearest = max(sure, key=lambda test: test.strength)
-        text = (
-            f"After {stage}, {len(sure)} of {counted(len(after), 'test')} still "
-            f"{'differs' if len(sure) == 1 else 'differ'} from no bias: {clearest.measurement.reading}, "
-            f"{clearest.row.label} {_evidence(clearest.measurement, clearest.p)}."
+        clearest = min(sure, key=lambda test: (tests.place(test.row)[0], not _is_left(test), -test.strength))
+        text = f"After {stage}, bias is left: {clearest.measurement.reading.partition('; ')[0]}."
+        evidence = (
+            f"{_numbers(clearest.measurement, clearest.row.label, clearest.p)}; {len(sure)} of {total} significant"
         )
-        sentences.append(_finding("left", text, subject, clearest))
+        sentences.append(_finding("left", text, tests.subject, clearest, evidence))
     return sentences
 
 
-def _cost(audit: Audit, subject: str) -> list[Finding]:
+def _is_left(test: Tested) -> bool:
+    return test.row.question.measure in ONLY_LEFT
+
+
+def _cost(tests: SubjectTests) -> list[Finding]:
     """Return what the methods cost, all in one sentence."""
+    audit, subject = tests.audit, tests.subject
     if not audit.mitigated:
         return []
-    results = [result for result in audit.results if result.subject == subject]
-    note = cost_note(results)
+    note = cost_note([result for result in audit.results if result.subject == subject])
     if note:
-        return [Finding("cost", f"{_capital(note)}.", subject)]
+        return [Finding("cost", f"{note[:1].upper()}{note[1:]}.", subject)]
     every = [row for row in rows(audit, subject) if row.info.family == "quality"]
     quality = [row for row in every if row.question.measure not in MOVED]
     moved = _moved([row for row in every if row.question.measure in MOVED], audit.mitigated)
     if not quality:
         return [Finding("cost", f"Cost not measured: the audit has no measure of quality.{moved}", subject)]
-    lost = [
-        (stage, change)
-        for stage, changes in run_change_tests(quality, audit.mitigated).items()
-        for change in changes
-        if change.sure and not change.closer
-    ]
-    if not lost:
-        names = ", ".join(row.label for row in quality)
-        text = f"No significant loss of quality ({names}); small sets can miss a small cost.{moved}"
-        return [Finding("cost", text, subject, label=quality[0].label)]
+    if not tests.lost:
+        text = f"No significant loss of quality; small sets can miss a small cost.{moved}"
+        evidence = ", ".join(row.label for row in quality)
+        return [Finding("cost", text, subject, label=quality[0].label, evidence=evidence)]
     worst: dict[str, Changed] = {}
-    for stage, change in lost:
+    for stage, change in tests.lost:
         if stage not in worst or change.strength > worst[stage].strength:
             worst[stage] = change
-    shown = _quality_change if len(worst) < 3 else _from_to
-    parts = [f"{stage} lowers {shown(change)}" for stage, change in worst.items()]
-    stage, clearest = max(lost, key=lambda pair: pair[1].strength)
+    stage, clearest = max(tests.lost, key=lambda pair: pair[1].strength)
+    text = f"Quality falls significantly after {join(list(worst))}: {clearest.after.reading} after {stage}.{moved}"
     return [
         Finding(
-            "cost", f"Quality falls: {'; '.join(parts)}.{moved}", subject, stage, clearest.row.label,
-            clearest.after.value, clearest.after.interval, clearest.p, clearest.row.info.reading,
+            "cost", text, subject, stage, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
+            clearest.row.info.reading, "; ".join(f"{stage}: {from_to(change)}" for stage, change in worst.items()),
         )
     ]  # fmt: skip
 
@@ -286,32 +336,45 @@ def _moved(kept: list[Row], stages: tuple[str, ...]) -> str:
         for stage in stages
         if (cell := row.cells.get(stage)) is not None and cell.value is not None and cell.reading
     ]
-    return f" {_capital('; '.join(parts))}." if parts else ""
+    joined = "; ".join(parts)
+    return f" {joined[:1].upper()}{joined[1:]}." if parts else ""
 
 
-def _quality_change(change: Changed) -> str:
-    reading = f": {change.after.reading}" if change.after.reading else ""
-    return f"{_from_to(change)}{reading}"
+def unmeasured_reasons(audit: Audit, subject: str) -> Mapping[str, dict[str, list[str]]]:
+    """Return why values are missing or not interpretable: state, reason, and the cells as "label (stages)".
+
+    Every reason is there, the commonest first.
+    """
+    states: dict[str, dict[str, list[str]]] = {}
+    for state, reason_of in (("not computed", _undefined_reason), ("not interpretable", _failed_controls)):
+        found: dict[str, dict[str, list[str]]] = {}
+        for row in rows(audit, subject):
+            for stage, cell in row.cells.items():
+                if reason := reason_of(cell):
+                    found.setdefault(reason.rstrip("."), {}).setdefault(row.label, []).append(stage)
+        ordered = sorted(found.items(), key=lambda item: -sum(map(len, item[1].values())))
+        if ordered:
+            states[state] = {
+                reason: [f"{label} ({', '.join(stages)})" for label, stages in cells.items()]
+                for reason, cells in ordered
+            }
+    return states
 
 
 def _unmeasured(audit: Audit, subject: str) -> list[Finding]:
-    """Return which cells have no number, and which have one that is not a score of bias, with the commonest reason."""
-    every = [(row, stage, cell) for row in rows(audit, subject) for stage, cell in row.cells.items()]
+    """Return how many values are missing or not interpretable, with the commonest reason."""
+    cells = [cell for row in rows(audit, subject) for cell in row.cells.values()]
+    counts = {"not computed": sum(map(bool, map(_undefined_reason, cells)))}
+    counts["not interpretable"] = sum(map(bool, map(_failed_controls, cells)))
     sentences = []
-    for reason_of, state in ((_undefined_reason, "without a number"), (_failed_controls, "not interpretable")):
-        cells = [(row, stage, reason_of(cell)) for row, stage, cell in every if reason_of(cell)]
-        if not cells:
-            continue
-        labels = list(dict.fromkeys(row.label for row, *_ in cells))
-        stages = list(dict.fromkeys(stage for _, stage, _ in cells))
-        (reason, _), *others = Counter(reason for *_, reason in cells).most_common()
-        more = f"; {counted(len(others), 'other reason')}" if others else ""
+    for state, reasons in unmeasured_reasons(audit, subject).items():
+        some = f"{counts[state]} of {counted(len(cells), 'value')}"
+        could = "could not be computed" if state == "not computed" else "cannot be interpreted"
+        (reason, labels), *others = reasons.items()
+        text = f"{some} {could}. {'Main reason' if others else 'Reason'}: {_shorten(reason)}"
         listed = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
-        text = (
-            f"{len(cells)} of {counted(len(every), 'cell')} {'is' if len(cells) == 1 else 'are'} {state}: {listed} "
-            f"({', '.join(stages)}). Reason: {_shorten(reason)}{more}."
-        )
-        sentences.append(Finding("unmeasured", text, subject))
+        more = f"; {counted(len(others), 'other reason')}" if others else ""
+        sentences.append(Finding("unmeasured", text, subject, evidence=f"{listed}{more}"))
     return sentences
 
 
@@ -324,5 +387,5 @@ def _failed_controls(measurement: Measurement) -> str:
 
 
 def _shorten(reason: str, most: int = 160) -> str:
-    reason = reason.rstrip(".")
-    return reason if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"
+    """Return the beginning of a reason as the end of a sentence."""
+    return f"{reason}." if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"

@@ -21,15 +21,14 @@ from evenhand.files import write_text
 from evenhand.printable import printable
 from evenhand.report import charts, numbers, run_comparison
 from evenhand.report.charts.style import dark_rules
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings, unmeasured_reasons
+from evenhand.report.headline import headline, side_by_side
 from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card
-from evenhand.report.tables import FAMILIES, by_family
+from evenhand.report.tables import FAMILIES, by_family, kind_name
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
-
-KINDS = {"nli": "NLI model", "lm": "language model", "encoder": "encoder", "corpus": "corpus"}
 
 
 def write(audit: Audit, path: Path) -> Path:
@@ -62,16 +61,7 @@ def _capital(text: str) -> str:
 
 def render(template: str, **content: Any) -> str:
     """Fill one of our templates; every page has the same style sheet and script."""
-    environment = page_environment()
-    environment.filters.update(
-        number=numbers.number,
-        interval=numbers.interval,
-        p_value=numbers.p_value,
-        words=numbers.words,
-        mark=numbers.mark,
-        anchor=lambda row, subject: anchor(row.label, subject),
-    )
-    return environment.get_template(template).render(**content, style=page_style(), script=page_script())
+    return page_environment().get_template(template).render(**content, style=page_style(), script=page_script())
 
 
 def page_style() -> Markup:
@@ -96,7 +86,7 @@ def anchor(label: str, subject: int) -> str:
 
 def page_environment() -> Environment:
     """Return the environment of our templates: markup is escaped, and words and names are printable."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("evenhand.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -104,6 +94,16 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable_text,
     )
+    environment.filters.update(
+        number=numbers.number,
+        value=numbers.value,
+        interval=numbers.interval,
+        p_value=numbers.p_value,
+        words=numbers.words,
+        mark=numbers.mark,
+        anchor=lambda row, subject: anchor(row.label, subject),
+    )
+    return environment
 
 
 def _printable_text(value: object) -> object:
@@ -130,7 +130,11 @@ def _content(audit: Audit) -> dict[str, Any]:
         "compared": [
             record["compared_with"]["name"] for record in audit.manifest["subjects"] if "compared_with" in record
         ],
-        "findings": grouped_findings(findings(audit), audit.subjects),
+        "headline": headline(audit),
+        "beside": side_by_side_table(audit),
+        "findings": grouped_findings(
+            findings(audit), audit.subjects, reasons={name: unmeasured_reasons(audit, name) for name in audit.subjects}
+        ),
         "correction": _capital(CORRECTION),
         "ranking": rank(audit) if len(audit.subjects) > 1 else None,
         "command": _command(audit),
@@ -155,15 +159,38 @@ def shared_content(audit: Audit) -> dict[str, Any]:
     }
 
 
+def side_by_side_table(audit: Audit) -> dict[str, Any]:
+    """Return what the table of several subjects shows; without rows where there is one subject."""
+    lines = side_by_side(audit)
+    used = {cell.state for line in lines for cell in line.cells.values() if cell is not None}
+    states = [state for state in SIGNS if state in used]
+    ranks = rank(audit).mean_ranks if lines else {}
+    return {"subjects": audit.subjects, "rows": lines, "states": states, "ranks": ranks}
+
+
 def grouped_findings(
-    found: Sequence[Finding], subjects: Sequence[str], headings: Mapping[Kind, str] = HEADINGS
+    found: Sequence[Finding],
+    subjects: Sequence[str],
+    headings: Mapping[Kind, str] = HEADINGS,
+    reasons: Mapping[str, Mapping[str, Mapping[str, list[str]]]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return findings under their headings, each with the id of its row."""
+    """Return findings under their headings, each with the id of its row, and all reasons for values that are missing.
+
+    Args:
+        found: the findings.
+        subjects: names of what was audited.
+        headings: the heading of each kind.
+        reasons: of each subject, what `unmeasured_reasons` returns.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for finding in found:
         title = headings[finding.kind] + (f": {finding.subject}" if len(subjects) > 1 and finding.subject else "")
         link = anchor(finding.label, list(subjects).index(finding.subject)) if finding.label else ""
-        groups.setdefault(title, []).append({**finding.to_dict(), "anchor": link})
+        item = {**finding.to_dict(), "anchor": link, "reasons": {}}
+        if finding.kind == "unmeasured" and reasons is not None:
+            states = list(reasons[finding.subject].values())
+            item["reasons"] = states[sum(other["kind"] == "unmeasured" for other in groups.get(title, ()))]
+        groups.setdefault(title, []).append(item)
     return [{"title": title, "findings": group} for title, group in groups.items()]
 
 
@@ -174,7 +201,10 @@ def _method_citations(audit: Audit) -> list[str]:
 
 
 def _command(audit: Audit) -> str:
-    """Return the command that repeats the audit."""
+    """Return the command that repeats the audit; for a record of version 0.2, which held none, as far as it tells."""
+    arguments = audit.manifest["arguments"]
+    if "command" in arguments:
+        return str(arguments["command"])
     plan = audit.manifest["arguments"]["effective"]
     parts = [
         "evenhand audit",
@@ -200,25 +230,35 @@ def _subject(audit: Audit, record: dict[str, Any], number: int) -> dict[str, Any
     placed = {family["title"] for family in families}
     across = [draw(figure, number) for figure in others if FAMILIES.get(figure.family) not in placed]
     stages = [stage for stage in audit.stages if stage.subject == name]
-    card = score_card(audit, name)
-    used = {cell.state for line in card for cell in line.cells.values()}
     return {
-        "name": name, "number": number, "about": _about(record), "sha256": record["sha256"],
+        "about": _about(record), "sha256": record["sha256"],
         "families": families, "overview": [draw(figure, number) for figure in overview],
         "left": [draw(figure, number) for figure in left], "across": across, "stages": stages, "notes": Notes(),
-        "card": [{"title": title, "lines": lines} for title, lines in _by_family(card).items()],
-        "stage_names": [stage.name for stage in stages], "states": [state for state in SIGNS if state in used],
+        **card_content(audit, name),
     }  # fmt: skip
 
 
 CONTROLS = "Controls: not about the concept, so a method should not change them"
 
 
-def _by_family(card: list[ScoreRow]) -> dict[str, list[ScoreRow]]:
-    """Return the rows of a score card under the first words of their families."""
+def card_content(audit: Audit, subject: str) -> dict[str, Any]:
+    """Return what the template of a score card needs of a subject."""
+    card = score_card(audit, subject)
+    used = {cell.state for line in card for cell in line.cells.values()}
+    return {
+        "name": subject,
+        "number": audit.subjects.index(subject),
+        "card": [{"title": title, "lines": lines} for title, lines in _by_family(audit, subject, card).items()],
+        "stage_names": [stage.name for stage in audit.stages if stage.subject == subject],
+        "states": [state for state in SIGNS if state in used],
+    }
+
+
+def _by_family(audit: Audit, subject: str, card: list[ScoreRow]) -> dict[str, list[ScoreRow]]:
+    """Return the rows of a score card under the titles of their families, in the order of the tables."""
     groups: dict[str, list[ScoreRow]] = {}
-    for family, title in FAMILIES.items():
-        lines = [line for line in card if line.row.info.family == family and not line.is_control]
+    for title in by_family(audit, subject):
+        lines = [line for line in card if FAMILIES[line.row.info.family] == title and not line.is_control]
         if lines:
             groups[title] = lines
     controls = [line for line in card if line.is_control]
@@ -229,7 +269,7 @@ def _about(record: dict[str, Any]) -> str:
     """Return a subject in a few words."""
     if "dimensions" in record:
         return f"{record['words']:,} words, {record['dimensions']} dimensions"
-    return f"{KINDS.get(record['kind'], record['kind'])}, offers {', '.join(record['offers'])}"
+    return f"{kind_name(record)}, offers {', '.join(record['offers'])}"
 
 
 def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:

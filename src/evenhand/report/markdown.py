@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from evenhand.audit import Audit
 from evenhand.printable import printable
 from evenhand.report import numbers, run_comparison
-from evenhand.report.findings import CORRECTION, HEADINGS, findings
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, findings
+from evenhand.report.headline import headline, side_by_side
 from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
 from evenhand.report.tables import by_family
@@ -26,6 +27,7 @@ def markdown(audit: Audit) -> str:
     lines = [f"# Bias audit of {plain(names)}", "", f"Concept {plain(audit.concept)}, seed {audit.seed}.", ""]
     lines += ["## Findings", "", *finding_lines(audit, level=3)]
     lines += [f"> {plain(str(audit.manifest['concept'].get('limits', '')))} {COVERAGE}".replace(">  ", "> "), ""]
+    lines += beside_lines(audit)
     for subject in audit.subjects:
         suffix = f": {plain(subject)}" if len(audit.subjects) > 1 else ""
         lines += [f"## Score card{suffix}", "", *card_lines(audit, subject)]
@@ -47,7 +49,7 @@ def runs_markdown(comparison: RunComparison) -> str:
         if title != heading:
             lines += [*([""] if heading else []), f"### {plain(title)}", ""]
             heading = title
-        lines.append(f"- {plain(finding.text)}")
+        lines += item_lines(finding)
     correction = run_comparison.CORRECTION
     lines += ["", f"{correction[0].upper()}{correction[1:]}.", "", "## Runs", ""]
     columns = ["run", "subject", "written", "evenhand", "seed"]
@@ -79,7 +81,8 @@ def row_tables(audit: Audit, subject: str, suffix: str = "") -> list[str]:
 
 
 def finding_lines(audit: Audit, *, level: int) -> Iterator[str]:
-    """Yield the findings as lists under their headings."""
+    """Yield the headline, and the findings as lists under their headings."""
+    yield from (f"**{plain(headline(audit))}**", "")
     heading = ""
     for finding in findings(audit):
         title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
@@ -87,8 +90,13 @@ def finding_lines(audit: Audit, *, level: int) -> Iterator[str]:
             yield from ([""] if heading else [])
             yield from (f"{'#' * level} {plain(title)}", "")
             heading = title
-        yield f"- {plain(finding.text)}"
+        yield from item_lines(finding)
     yield from ("", f"{CORRECTION[0].upper()}{CORRECTION[1:]}.", "")
+
+
+def item_lines(finding: Finding) -> list[str]:
+    """Return a finding as an item of a list, with its numbers in smaller type."""
+    return [f"- {plain(finding.text)}", *([f"  <br><sub>{plain(finding.evidence)}</sub>"] if finding.evidence else [])]
 
 
 def card_lines(audit: Audit, subject: str) -> list[str]:
@@ -102,6 +110,22 @@ def card_lines(audit: Audit, subject: str) -> list[str]:
     used = {cell.state for line in card for cell in line.cells.values()}
     key = ", ".join(f"{SIGNS[state]} {MEANINGS[state]}" for state in SIGNS if state in used)
     return [*table(["measure", "better", *stages], body), "", f"{key}.", ""]
+
+
+def beside_lines(audit: Audit) -> list[str]:
+    """Return the table of several subjects side by side; nothing for one."""
+    lines = side_by_side(audit)
+    if not lines:
+        return []
+    body = (
+        [
+            line.row.label,
+            line.row.arrow,
+            *("" if cell is None else _shown(cell.sign, cell.measurement.value) for cell in line.cells.values()),
+        ]
+        for line in lines
+    )
+    return ["## Side by side", "", *table(["measure", "better", *map(plain, audit.subjects)], body), ""]
 
 
 def _shown(sign: str, value: float | None) -> str:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import rows
 from evenhand.report.markdown import COVERAGE, card_lines, finding_lines, plain
-from evenhand.report.tables import rows
 
 # Task ids of the Hub, by the first view that a subject offers of these.
 TASKS = {

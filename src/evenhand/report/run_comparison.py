@@ -1,4 +1,4 @@
-"""Several saved runs side by side: what differs beyond the intervals, in sentences, tables and charts.
+"""Several saved runs side by side: what differs significantly, in sentences, tables and charts.
 
 The runs become one record whose stages are the runs and whose subjects are the stages that all of them have. Score
 card, charts and tables are then those of a report. The first run is what the others are compared with.
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
+from evenhand.audit.rows import Row, rows
+from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted
 from evenhand.report import numbers
 from evenhand.report.findings import Finding, Kind
-from evenhand.report.significance import ONLY_LEFT, Changed, run_change_tests
-from evenhand.report.tables import Row, rows
 
 HEADINGS: dict[Kind, str] = {
     "unmeasured": "Before you compare",
@@ -27,8 +27,8 @@ HEADINGS: dict[Kind, str] = {
     "left": "Bias left",
 }
 CORRECTION = (
-    "p-values of differences are corrected by Holm's method over all rows and runs of one stage. Two runs are treated "
-    "as independent: where they share words, a small difference can be missed, and none is invented"
+    "differences are tested on the same words, pairs or texts; p-values are corrected by Holm's method over the "
+    "questions of one stage and run. Rows that share no units are compared by their intervals, as independent values"
 )
 
 
@@ -192,13 +192,15 @@ def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, 
     total = counted(len(changes), f"{what} score")
     rest = f", no significant difference in {unclear}." if unclear else "."
     text = f"{run} against {first}, {total}: {counts}{rest}"
-    for word, group in groups.items():
-        if group:
-            text += f" {word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}."
+    evidence = [
+        f"{word.capitalize()}: {_values(max(group, key=lambda change: change.strength), first)}"
+        for word, group in groups.items()
+        if group
+    ]
     clearest = max(sure, key=lambda change: change.strength)
     return Finding(
         kind, text, subject, run, clearest.row.label, clearest.after.value, clearest.after.interval, clearest.p,
-        clearest.row.info.reading,
+        clearest.row.info.reading, ". ".join(evidence),
     )  # fmt: skip
 
 

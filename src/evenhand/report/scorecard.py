@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenhand.audit import Audit
-from evenhand.audit.tradeoff import is_about_concept
+from evenhand.audit.rows import Row
+from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, run_change_tests
 from evenhand.measures import Measurement
-from evenhand.report.significance import LEVEL, MOVED, ONLY_LEFT, Changed, is_changeable, run_change_tests, run_tests
-from evenhand.report.tables import Row, rows
+from evenhand.report.subject_tests import SubjectTests
 
 State = Literal[
-    "bias", "no sure bias", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
+    "bias", "not significant", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
     "not interpretable",
 ]  # fmt: skip
 # A sign beside the colour: the card must be readable in grey and by those who do not see colours.
 SIGNS: dict[State, str] = {
     "bias": "●",
-    "no sure bias": "○",
+    "not significant": "○",
     "value": "·",
     "better": "▲",
     "worse": "▼",
@@ -30,8 +30,8 @@ SIGNS: dict[State, str] = {
     "not interpretable": "?",
 }
 MEANINGS: dict[State, str] = {
-    "bias": "differs from no bias",
-    "no sure bias": "does not surely differ from no bias",
+    "bias": "significantly different from no bias",
+    "not significant": "not significantly different from no bias",
     "value": "not tested",
     "better": "significantly nearer to the ideal than before",
     "worse": "significantly further from the ideal than before",
@@ -69,35 +69,30 @@ class ScoreRow:
 
 def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     """Return the card of one subject; tests are corrected over its rows, with controls and quality apart."""
-    every = rows(audit, subject)
-    quality = [row for row in every if row.info.family == "quality"]
-    bias = [row for row in every if row.info.family != "quality"]
-    controls = [row for row in bias if not is_about_concept(row.question, audit.concept)]
-    about = [row for row in bias if row not in controls]
-    changeable = [row for row in about if is_changeable(row)]
+    tests = SubjectTests(audit, subject or audit.subjects[0])
     states: dict[tuple[str, str], State] = {}
-    first, *later = audit.stage_names
-    for test in run_tests(changeable, [first]):
-        states[test.row.label, first] = "bias" if test.sure else "no sure bias"
-    left = [row for row in about if row.question.measure in ONLY_LEFT]
-    for test in run_tests(left, later):  # after a method: can the words still be told apart?
-        states[test.row.label, test.stage] = "bias" if test.sure else "no sure bias"
-    for stage, changes in run_change_tests(controls, later).items():
+    for test in (*tests.found, *tests.left):
+        # After a method, measures of what is left say whether the words can still be told apart; others are compared.
+        if test.stage == tests.first or test.row.question.measure in ONLY_LEFT:
+            states[test.row.label, test.stage] = "bias" if test.sure else "not significant"
+    for stage, changes in run_change_tests(tests.controls, tests.later).items():
         for change in changes:
             states[change.row.label, stage] = "changed" if change.p_moved < LEVEL else _unsure(change)
-    for group in (changeable, [row for row in quality if row.question.measure not in MOVED]):
-        for stage, changes in run_change_tests(group, later).items():
+    for by_stage in (tests.changes, tests.quality_changes):
+        for stage, changes in by_stage.items():
             for change in changes:
-                sure: State = "better" if change.closer else "worse"
-                state: State = "other sign" if change.changes_sign else sure if change.sure else _unsure(change)
-                states[change.row.label, stage] = state
+                label = change.row.label
+                state: State = change.verdict
+                if state == "other sign" and (label, stage) not in tests.reversals:
+                    state = _unsure(change)
+                states[label, stage] = state
     return [
         ScoreRow(
             row,
             {stage: ScoreCell(_state(states, row, stage), cell) for stage, cell in row.cells.items()},
-            row in controls,
+            row in tests.controls,
         )
-        for row in every
+        for row in tests.rows
     ]
 
 

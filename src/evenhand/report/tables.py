@@ -1,12 +1,17 @@
-"""An audit as rows: one for each question and score, one cell for each stage. Every view is made from these."""
+"""The rows of an audit in the order a reader is told of them, under the headings of their families.
+
+What a subject does itself comes first: the decisions of a classifier before its word table, the likelihoods and texts
+of a language model before its vectors, and for word vectors the vectors before models that were trained on them. Among
+the measures of one view, those come first whose numbers have a reading in plain words.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
-from evenhand.audit import Audit, Question
-from evenhand.measures import Info, Measurement
-from evenhand.measures.registry import ARROWS
+from evenhand.audit import Audit
+from evenhand.audit.rows import Row, rows
 from evenhand.printable import escape_html
 from evenhand.report import numbers
 
@@ -20,42 +25,56 @@ FAMILIES = {
     "text": "Text: which words occur with which group",
     "quality": "Quality: what a method costs",
 }
+# Kinds of subjects and of the models in them, as people call them.
+KINDS = {
+    "vectors": "word vectors", "nli": "NLI model", "lm": "language model", "encoder": "text encoder",
+    "corpus": "corpus", "elmo": "ELMo model", "text-classifier": "text classifier", "nli-classifier": "NLI model",
+    "masked-lm": "masked language model", "causal-lm": "causal language model",
+}  # fmt: skip
+# Views from what a model does to what it is made of.
+OUTPUTS_FIRST = ("labels", "inference", "likelihood", "generation", "text", "sentences", "vectors")
+# Measures whose numbers a reader without their paper understands, the plainest first.
+PLAIN = (
+    "counterfactual", "nli-gap", "nli-neutrality", "crows-pairs", "stereoset", "pronoun-share", "winobias",
+    "winogender", "bbq", "honest", "counterfactual-text", "corpus-bias", "seat", "retrieval-skew", "weat",
+    "occupation-share", "recoverability", "clustering", "neighbours", "rnd", "direct-bias", "gipe", "proximity-bias",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """One question and score on every stage of one subject."""
-
-    label: str
-    question: Question
-    cells: dict[str, Measurement]
-
-    @property
-    def info(self) -> Info:
-        """The description of the measure."""
-        return self.question.info
-
-    @property
-    def arrow(self) -> str:
-        """Which way is better."""
-        return ARROWS[self.info.better_score(self.original.score)]
-
-    @property
-    def original(self) -> Measurement:
-        """The measurement before any method."""
-        return next(iter(self.cells.values()))
+def subject_record(audit: Audit, subject: str = "") -> dict[str, Any]:
+    """Return what the manifest says of a subject."""
+    of = subject or audit.subjects[0]
+    return next((dict(record) for record in audit.manifest["subjects"] if record["name"] == of), {})
 
 
-def rows(audit: Audit, subject: str = "") -> list[Row]:
-    """Return the rows of one subject, in the order they were measured."""
-    return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
+def kind_name(record: Mapping[str, Any]) -> str:
+    """Return what a subject is, in words: "text classifier"."""
+    model, kind = str(record.get("model", "")), str(record.get("kind", ""))
+    return KINDS.get(model) or KINDS.get(kind) or kind
+
+
+def view_order(kind: str) -> tuple[str, ...]:
+    """Return the views of a kind of subject, what it does itself first."""
+    return ("vectors", *OUTPUTS_FIRST[:-1]) if kind == "vectors" else OUTPUTS_FIRST
+
+
+def prominence(row: Row, kind: str) -> tuple[int, int]:
+    """Return the place of a row in what a reader is told about a subject of a kind: by view, then by plainness."""
+    order = view_order(kind)
+    view, measure = row.info.view, row.question.measure
+    return (
+        order.index(view) if view in order else len(order),
+        PLAIN.index(measure) if measure in PLAIN else len(PLAIN),
+    )
 
 
 def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
-    """Return the rows under the heading of their family; families without rows are left out."""
+    """Return the rows under the heading of their family, what the subject does itself first and quality last."""
     every = rows(audit, subject)
+    kind = subject_record(audit, subject).get("kind", "")
     grouped = {title: [row for row in every if row.info.family == name] for name, title in FAMILIES.items()}
-    return {title: group for title, group in grouped.items() if group}
+    filled = [(title, group) for title, group in grouped.items() if group]
+    return dict(sorted(filled, key=lambda item: (item[1][0].info.family == "quality", prominence(item[1][0], kind)[0])))
 
 
 def html_table(audit: Audit) -> str:

@@ -1,21 +1,27 @@
-"""An audit as rich tables that fit 80 columns."""
+"""An audit as rich text that fits 80 columns: a summary of one screen, or every number in tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import TYPE_CHECKING, TypeAlias
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
+from evenhand.audit.rows import Row
+from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
 from evenhand.printable import escape_markup as escape
 from evenhand.report import numbers
 from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
+from evenhand.report.headline import headline, side_by_side
 from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
 from evenhand.report.run_comparison import RunComparison
-from evenhand.report.tables import Row, by_family
+from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreCell, score_card
+from evenhand.report.tables import by_family, prominence, subject_record
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -24,8 +30,13 @@ NOTE = (
     "Under each value its 95 % interval, over words (inference: over words and training seeds). ↓ lower is better, ↑ "
     "higher, → 0 nearer to 0. p-values in the tables are not corrected for the number of tests."
 )
+WIDTH = 80  # columns that the summary is made for
+SUMMARY_LINES = 54  # of a summary; with the title, notes and the place of the report it fits a screen of 60 lines
+CARD_LINES = 14  # of the score card, which findings leave free
 SHOWN_WITH_INTERVALS = 3  # stages whose intervals fit 80 columns
 LABEL_WIDTH = 20
+CardRow: TypeAlias = "tuple[str, str, Sequence[ScoreCell | None]]"
+"""Label, which way is better, and a cell for each column."""
 STAGE_WIDTH = 10
 
 
@@ -33,7 +44,7 @@ def cell(measurement: Measurement, *, interval: bool = True) -> str:
     """Return the text of a table cell: value with its p-value, and the interval below."""
     if measurement.status != "ok":
         return "[dim]–[/]"
-    value = f"[bold]{numbers.number(measurement.value)}[/]"
+    value = f"[bold]{numbers.value(measurement)}[/]"
     if measurement.not_interpretable:
         value += "[dim]?[/]"
     shown = [numbers.p_value(measurement), numbers.interval(measurement)] if interval else []
@@ -41,14 +52,126 @@ def cell(measurement: Measurement, *, interval: bool = True) -> str:
 
 
 def audit_group(audit: Audit) -> Group:
-    """Return all tables of an audit as one renderable."""
+    """Return the headline, the findings and all tables of an audit as one renderable."""
     from rich.console import Group
 
     return Group(*audit_tables(audit))
 
 
+def audit_summary(audit: Audit, *, lines: int = SUMMARY_LINES) -> Iterator[RenderableType]:
+    """Yield the headline, the findings and the score card in a number of lines of 80 columns.
+
+    Findings give way so that the card has at least `CARD_LINES`; the rows that do not fit are counted.
+    """
+    top: list[RenderableType] = [f"[bold]{escape(headline(audit))}[/]", ""]
+    every = findings(audit)
+    several = len(audit.subjects) > 1
+    room = lines - _height(top) - CARD_LINES
+    for most in range(len(every), 0, -1):
+        chosen = findings(audit, most=most)
+        # How many values are missing is enough here; which ones stands in the report and in the tables.
+        brief = [replace(found, evidence="") if found.kind == "unmeasured" else found for found in chosen]
+        told = [*_finding_lines(brief, HEADINGS, several=several)]
+        if len(chosen) < len(every):
+            told.append(f"[dim]{counted(len(every) - len(chosen), 'more finding')} in the report.[/]")
+        if _height(told) <= room:
+            break
+    else:
+        told = []
+    yield from (*top, *told, "")
+    left = lines - _height([*top, *told, ""])
+    yield from _fitting_card(side_by_side_lines(audit) if several else card_lines(audit), left)
+
+
+def card_lines(audit: Audit) -> CardTable:
+    """Return the score card of the only subject: what the subject does itself first, quality next, controls last."""
+    card = score_card(audit)
+    kind = str(subject_record(audit).get("kind", ""))
+    places = {
+        id(line): (line.is_control, line.row.info.family == "quality", prominence(line.row, kind)) for line in card
+    }
+    card.sort(key=lambda line: places[id(line)])
+    kept = [line for line in card if line.row.info.family == "quality" and not line.is_control]
+    rows: list[CardRow] = [(line.row.label, line.row.arrow, list(line.cells.values())) for line in card]
+    return CardTable("Score card", list(audit.stage_names), rows, {line.row.label for line in kept[:2]})
+
+
+def side_by_side_lines(audit: Audit) -> CardTable:
+    """Return several subjects side by side, each on its first stage."""
+    rows: list[CardRow] = [(line.row.label, line.row.arrow, list(line.cells.values())) for line in side_by_side(audit)]
+    title = "Side by side" + (f", {audit.stage_names[0]}" if len(audit.stage_names) > 1 else "")
+    return CardTable(title, list(audit.subjects), rows, set())
+
+
+@dataclass(frozen=True)
+class CardTable:
+    """A score card to print: its columns, its rows in order of importance, and the labels that always stay."""
+
+    title: str
+    columns: list[str]
+    rows: list[CardRow]
+    kept: set[str]
+
+
+def _fitting_card(card: CardTable, lines: int) -> Iterator[RenderableType]:
+    """Yield as many rows of a card as fit, the meaning of their signs, and how many rows are left out."""
+    for most in range(len(card.rows), 0, -1):
+        free = most - sum(label in card.kept for label, *_ in card.rows)
+        others = [label for label, *_ in card.rows if label not in card.kept][: max(0, free)]
+        shown = [row for row in card.rows if row[0] in card.kept or row[0] in others]
+        printed = [*_card(card, shown)]
+        if len(shown) < len(card.rows):
+            printed.append(f"[dim]{counted(len(card.rows) - len(shown), 'more row')}; --tables shows every number.[/]")
+        if _height(printed) <= lines:
+            break
+    else:
+        printed = ["[dim]--tables shows every number.[/]"]
+    yield from printed
+
+
+def _card(card: CardTable, rows: list[CardRow]) -> Iterator[RenderableType]:
+    from rich.table import Table
+
+    width = max((len(label) for label, *_ in rows), default=0) + 6
+    numbered = width + sum(max(9, len(name)) + 2 for name in card.columns) > WIDTH
+    table = Table(
+        title=card.title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
+    )
+    table.add_column("measure", no_wrap=True, overflow="ellipsis")
+    table.add_column("better", no_wrap=True)
+    for number, name in enumerate(card.columns, 1):
+        table.add_column(str(number) if numbered else escape(name), justify="right", no_wrap=True)
+    for label, arrow, cells in rows:
+        table.add_row(escape(label), arrow, *(_sign(cell, value=not numbered) for cell in cells))
+    yield table
+    if numbered:
+        yield f"[dim]{escape(', '.join(f'{number} {name}' for number, name in enumerate(card.columns, 1)))}[/]"
+    used = {cell.state for *_, cells in rows for cell in cells if cell is not None}
+    key = "; ".join(f"{SIGNS[state]} {MEANINGS[state]}" for state in SIGNS if state in used)
+    yield f"[dim]{escape(key)}[/]"
+
+
+def _sign(cell: ScoreCell | None, *, value: bool) -> str:
+    if cell is None:
+        return ""
+    shown = f" {numbers.number(cell.measurement.value)}" if value and cell.measurement.value is not None else ""
+    return escape(f"{cell.sign}{shown}")
+
+
+def _height(parts: Iterable[RenderableType]) -> int:
+    """Return the number of lines in 80 columns."""
+    from rich.console import Console
+
+    console = Console(width=WIDTH, file=StringIO(), color_system=None, highlight=False)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue().count("\n") if isinstance(console.file, StringIO) else 0
+
+
 def findings_lines(audit: Audit) -> Iterator[RenderableType]:
-    """Yield the findings under their headings."""
+    """Yield the headline, and the findings under their headings."""
+    yield f"[bold]{escape(headline(audit))}[/]"
+    yield ""
     yield from _finding_lines(findings(audit), HEADINGS, several=len(audit.subjects) > 1)
     yield f"[dim]{CORRECTION}.[/]"
 
@@ -72,13 +195,15 @@ def _finding_lines(
             yield f"[bold]{escape(title)}[/]"
             heading = title
         line = Table.grid(padding=(0, 1))
-        line.add_row(" -", escape(finding.text))
+        line.add_row(" -", escape(finding.text) + (f"\n[dim]{escape(finding.evidence)}[/]" if finding.evidence else ""))
         yield line
 
 
 def audit_tables(audit: Audit) -> Iterator[RenderableType]:
     """Yield the findings, the rows of every subject under the headings of their families, and the notes."""
     yield from findings_lines(audit)
+    if len(audit.subjects) > 1:
+        yield from ("", *_card(side_by_side_lines(audit), side_by_side_lines(audit).rows))
     for subject in audit.subjects:
         if len(audit.subjects) > 1:
             yield f"\n[bold underline]{escape(subject)}[/]"
@@ -173,6 +298,12 @@ def ranking_tables(ranking: Ranking) -> Iterator[RenderableType]:
         yield f"[dim]not ranked, undefined for a subject: {escape(', '.join(ranking.undefined))}[/]"
 
 
+VERDICTS = (
+    "better or worse: the distance from the ideal changes significantly on the same words, after correction over the "
+    "questions of a stage."
+)
+
+
 def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> Iterator[RenderableType]:
     """Yield the rows of two audits side by side, with the verdict of each, then the reasons for undefined cells."""
     from rich.table import Table
@@ -199,4 +330,7 @@ def comparison_table(changes: Iterable[RowChange], before: str, after: str) -> I
                 yield f"[dim]undefined: {escape(f'{change.label}, {when}: {measurement.reason}')}[/]"
             elif measurement.note:
                 yield f"[dim]{escape(f'{change.label}, {when}: {measurement.note}')}[/]"
-    yield "[dim]better or worse: the distance from the ideal changes by more than the two intervals together.[/]"
+    yield f"[dim]{VERDICTS}[/]"
+    if unpaired := [change for change in every if change.p is not None and not change.paired]:
+        rows = ", ".join(dict.fromkeys(change.label for change in unpaired))
+        yield f"[dim]compared by intervals, as independent values, because they share no units: {escape(rows)}[/]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -16,11 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evenhand import words
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest
 from evenhand.corpus import Corpus
 from evenhand.corpus.generated import against_training
-from evenhand.errors import EvenhandError, UsageError, unknown_name
+from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name
 from evenhand.files import open_bytes, write_text
 from evenhand.models import lm
+from evenhand.models.device import device_kind, resolve_device, resolve_precision
 from evenhand.models.model_files import JSONObject
 from evenhand.reproduce.bordia2019 import DEFINITIONS
 
@@ -64,10 +67,19 @@ class SweepPlan:
     def identity(self) -> JSONObject:
         """Return what must be the same for a finished cell to be reused."""
         texts = {name: digest(getattr(self, name)) for name in ("train", "valid", "test")}
-        excluded = ("device", "precision", *texts)
-        values = {name: value for name, value in asdict(self).items() if name not in excluded} | texts
+        where = resolve_device(self.device)
+        resolved = {"device": device_kind(where), "precision": resolve_precision(self.precision, where)}
+        values = asdict(self) | texts | resolved | {"pairs_digest": _words_of(self.pairs).digest}
         identity: JSONObject = json.loads(json.dumps(values))  # with the types of a file that is read back
         return identity
+
+
+def _words_of(pairs: str) -> words.Pairs | words.Concept:
+    """Return the pairs, or the concept whose groups are counted."""
+    try:
+        return words.pairs(pairs)
+    except EvenhandError:
+        return words.concept(pairs)
 
 
 @lru_cache(maxsize=64)
@@ -139,16 +151,27 @@ def run_cell(
         record = {**asdict(cell), **_measure(plan, cell, corpus, trained, cell_folder, progress)}
     except EvenhandError as error:
         return SweepOutcome(cell, reason=error.message)
-    write_text(cell_folder / RESULT, json.dumps({"identity": plan.identity(), "record": record}, indent=1) + "\n")
+    content = {"identity": plan.identity(), "record": record}
+    write_text(cell_folder / RESULT, json.dumps(content | {DIGEST: content_digest(content)}, indent=1) + "\n")
     return SweepOutcome(cell, record)
 
 
 def finished(plan: SweepPlan, folder: Path) -> JSONObject | None:
-    """Return the record of a cell that was finished with the same plan, or None."""
+    """Return the record of a cell that was finished with the same plan, or None; an edited one is not believed."""
+    path = folder / RESULT
+    if not path.is_file():
+        return None
     try:
-        content = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop(DIGEST) != content_digest(content):
+            raise ValueError("the content does not have its digest")
         record: JSONObject | None = content["record"] if content["identity"] == plan.identity() else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, *UNREADABLE):
+        warnings.warn(
+            f"{path} was damaged, edited or written by an earlier version, and is computed again",
+            EvenhandWarning,
+            stacklevel=2,
+        )
         return None
     return record
 
@@ -173,8 +196,10 @@ def run_cells(
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
+    from evenhand.engines.processes import end_with_parent
+
     # A device cannot be used in a fork of a process that has used it, so processes are spawned.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         running = [pool.submit(run_cell, plan, cell, folder, deadline=deadline) for cell in cells]
         try:
             for done, future in enumerate(as_completed(running), start=1):

@@ -7,10 +7,17 @@ from evenhand.stats.clusters import (
     clustered_interval,
     clustered_means,
     clustered_sums,
+    crossed_share_note,
 )
-from evenhand.stats.correlation import Correlation, pearson, spearman
-from evenhand.stats.means import contrast_interval, jackknife_interval, mean_interval, share_interval
-from evenhand.stats.multiplicity import benjamini_hochberg, holm
+from evenhand.stats.correlation import Correlation, correlation_p, mean_ranks, pearson, spearman
+from evenhand.stats.means import (
+    contrast_interval,
+    jackknife_interval,
+    mean_interval,
+    share_interval,
+    unanimous_interval,
+)
+from evenhand.stats.multiplicity import benjamini_hochberg, harmonic_mean_p, holm
 from evenhand.stats.permutation import PermutationTest, permutation_test
 from evenhand.stats.slope import Slope, theil_sen
 from evenhand.stats.two_way import InteractionTest, interaction_test, interactions
@@ -28,12 +35,16 @@ __all__ = [
     "clustered_means",
     "clustered_sums",
     "contrast_interval",
+    "correlation_p",
+    "crossed_share_note",
+    "harmonic_mean_p",
     "holm",
     "interaction_test",
     "interactions",
     "interval",
     "jackknife_interval",
     "mean_interval",
+    "mean_ranks",
     "pearson",
     "percentile_interval",
     "permutation_test",
@@ -41,5 +52,6 @@ __all__ = [
     "share_interval",
     "spearman",
     "theil_sen",
+    "unanimous_interval",
     "wilson",
 ]

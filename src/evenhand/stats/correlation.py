@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,8 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import bootstrap
 from evenhand.stats.means import jackknife_interval
 
+EXACT_UP_TO = 7
+CELLS_AT_ONCE = 4 << 20
 FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 
 
@@ -62,6 +65,31 @@ def pearson_interval(x: Vector64, y: Vector64, *, level: float = bootstrap.LEVEL
 
     columns = np.stack([np.ones(len(x)), dx, dy, dx * dy, dx * dx, dy * dy], axis=1)
     return jackknife_interval(correlation, columns, scale="correlation", skewed=False, level=level)
+
+
+def correlation_p(x: Floats, y: Floats, *, samples: int = 9_999, seed: int = 0) -> float:
+    """Return the two-sided p-value of Pearson's r: the share of pairings of x and y with an r as large (Pitman 1937).
+
+    All pairings of up to seven points are counted, a sample of them otherwise. For Spearman's rho, pass ranks.
+
+    >>> correlation_p([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])  # 2 of 6 orders are as extreme
+    0.3333333333333333
+    """
+    first, second = _checked(x, y)
+    dx, dy = _centred(first), _centred(second)
+    if len(dx) <= EXACT_UP_TO:
+        orders = np.array(list(itertools.permutations(range(len(dx)))))
+        products = dy[orders] @ dx
+    else:
+        rng = np.random.default_rng(seed)
+        step = max(1, CELLS_AT_ONCE // len(dx))
+        parts = [dy[None] @ dx]
+        for start in range(0, samples, step):
+            rows = min(step, samples - start)
+            parts.append(rng.permuted(np.broadcast_to(dy, (rows, len(dy))), axis=1) @ dx)
+        products = np.concatenate(parts)
+    limit = abs(float(products[0])) - FLAT * float(np.abs(dx).sum() * np.abs(dy).max())
+    return float(np.mean(np.abs(products) >= limit))
 
 
 def pearson_rows(x: Matrix64, y: Matrix64) -> Vector64:

@@ -136,6 +136,20 @@ def share_interval(values: Floats, *, level: float = LEVEL) -> Interval:
     return moments(numbers).share_interval(float(numbers.mean()), len(numbers), level=level)
 
 
+def unanimous_interval(value: float, units: int, limits: Limits, *, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a score of discrete outcomes to which every unit contributes the same.
+
+    Six items without a stereotype do not show that a seventh has none. Wilson's interval of no deviating unit among
+    `units` has the upper end u; if a share u deviated as far as the limits allow, the score would move by u of its
+    distance to them. For shares at 0 and 1 this is Wilson's interval.
+
+    >>> [round(end, 2) for end in unanimous_interval(0.0, 6, (-100.0, 100.0))]
+    [-39.03, 39.03]
+    """
+    deviating = float(wilson(0.0, units, quantile=_student(np.inf, level))[1])
+    return value - deviating * (value - limits[0]), value + deviating * (limits[1] - value)
+
+
 def contrast_interval(
     samples: Sequence[Vector64], weights: Sequence[float] | None = None, *, level: float = LEVEL
 ) -> Interval:

@@ -1,4 +1,4 @@
-"""Permutation test for the difference of two means."""
+"""Permutation tests: a difference of two means, a sum whose units change their label, draws that stop early."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
 
 EXACT_UP_TO = 200_000
@@ -59,6 +60,60 @@ def permutation_test(
     if count <= exact_up_to:
         return PermutationTest(hits / count, count, exact=True)
     return PermutationTest((hits + 1) / (samples + 1), samples, exact=False)
+
+
+@dataclass(frozen=True)
+class SequentialTest:
+    """The p-value, the number of draws that decided it, and how many of these reached the observed value."""
+
+    p_value: float
+    draws: int
+    reached: int
+
+
+def sequential_test(reached: NDArray[np.bool_], *, enough: int, most: int) -> SequentialTest | None:
+    """Return the p-value of draws that stop early, or None if more draws must be made (Besag & Clifford 1991).
+
+    `reached` says of each draw from the null hypothesis, in the order of drawing, whether its statistic is at least the
+    observed one. With the `enough`-th such draw, the l-th of all, the test is decided: p = enough / l. If there are
+    fewer among `most` draws, p = (b + 1) / (most + 1) for b of them. Either way P(p <= a) <= a under the null, with
+    equality for every value that p can take.
+    """
+    counts = np.cumsum(reached[:most])
+    stop = int(np.searchsorted(counts, enough))
+    if stop < len(counts):
+        return SequentialTest(enough / (stop + 1), stop + 1, enough)
+    if len(counts) < most:
+        return None
+    return SequentialTest((int(counts[-1]) + 1) / (most + 1), most, int(counts[-1]))
+
+
+def relabelling_p(contributions: Matrix64, label: int, *, samples: int = 9_999, seed: int = 0) -> float:
+    """Return the two-sided p-value of the sum of one label's contributions when each unit draws its label anew.
+
+    All relabellings are counted if there are at most 10,000, a sample of them and the observed one otherwise. With two
+    labels and contributions x and -x, this is the test of random changes of sign.
+
+    Args:
+        contributions: what each unit would add with each label, (units, labels).
+        label: the label of the observed sum.
+        samples: number of random relabellings.
+        seed: seed of the relabellings.
+
+    >>> relabelling_p(np.array([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]]), 0)  # 2 of 8 are as extreme
+    0.25
+    """
+    units, labels = contributions.shape
+    observed = float(contributions[:, label].sum())
+    if labels**units <= samples:
+        sums = np.zeros(1)
+        for row in contributions:
+            sums = (sums[:, None] + row).ravel()
+    else:
+        drawn = np.random.default_rng(seed).integers(labels, size=(samples, units))
+        sums = np.concatenate([[observed], contributions[np.arange(units), drawn].sum(axis=1)])
+    limit = abs(observed) - 1e-12 * float(np.abs(contributions).max(axis=1).sum())
+    return float(np.mean(np.abs(sums) >= limit))
 
 
 def _check(first: Vector64, second: Vector64, samples: int) -> None:

@@ -40,6 +40,7 @@ class InteractionTest:
         deviation: pooled standard deviation within cells.
         strength: square root of the mean squared effect; 0 where the parts add up.
         p_value: of the hypothesis that the parts add up.
+        left_out: the effects with one value left out each, (values, rows, columns); values in the order of the cells.
     """
 
     means: Matrix64
@@ -49,6 +50,7 @@ class InteractionTest:
     deviation: float
     strength: float
     p_value: float
+    left_out: Matrix64
 
 
 def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_000, seed: int = 0) -> InteractionTest:
@@ -96,7 +98,7 @@ def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_0
     effects = raw / deviation
     return InteractionTest(
         means, expected, effects, _intervals(flat, shape), deviation,
-        float(np.sqrt((effects**2).mean())), (hits + 1) / (samples + 1),
+        float(np.sqrt((effects**2).mean())), (hits + 1) / (samples + 1), _left_out(flat, shape),
     )  # fmt: skip
 
 
@@ -111,19 +113,33 @@ def _statistic(values: Matrix64, starts: Rows, sizes: Rows, shape: tuple[int, in
 
 def _intervals(cells: Sequence[Vector64], shape: tuple[int, int]) -> tuple[tuple[Interval, ...], ...]:
     """Return the interval of each effect, with the sampling error of the standard deviation that it is divided by."""
-    sizes = np.array([len(values) for values in cells])
-    codes = np.repeat(np.arange(len(cells)), sizes)
+    codes, columns = _columns(cells)
+
+    def bounds(row: int, column: int) -> Interval:
+        return jackknife_interval(
+            lambda sums: _effects(sums, shape)[:, row, column], columns, strata=codes, skewed=False
+        )
+
+    return tuple(tuple(bounds(row, column) for column in range(shape[1])) for row in range(shape[0]))
+
+
+def _left_out(cells: Sequence[Vector64], shape: tuple[int, int]) -> Matrix64:
+    _, columns = _columns(cells)
+    with np.errstate(all="ignore"):
+        return _effects(columns.sum(axis=0) - columns, shape)
+
+
+def _columns(cells: Sequence[Vector64]) -> tuple[Rows, Matrix64]:
+    """Return the cell of each value, and its part in the counts, sums and sums of squares of all cells."""
+    codes = np.repeat(np.arange(len(cells)), [len(values) for values in cells])
     values = np.concatenate(cells)
     values = values - values.mean()
     own = codes[:, None] == np.arange(len(cells))
-    columns = np.concatenate([own, own * values[:, None], own * values[:, None] ** 2], axis=1).astype(np.float64)
+    return codes, np.concatenate([own, own * values[:, None], own * values[:, None] ** 2], axis=1).astype(np.float64)
 
-    def effects(sums: Matrix64) -> Matrix64:
-        counts, totals, squares = np.split(sums, 3, axis=1)
-        variance = (squares - totals**2 / counts).sum(axis=1) / (counts - 1).sum(axis=1)
-        return np.asarray(interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None])
 
-    def bounds(row: int, column: int) -> Interval:
-        return jackknife_interval(lambda sums: effects(sums)[:, row, column], columns, strata=codes)
-
-    return tuple(tuple(bounds(row, column) for column in range(shape[1])) for row in range(shape[0]))
+def _effects(sums: Matrix64, shape: tuple[int, int]) -> Matrix64:
+    """Return the effects of the cells from rows of column sums."""
+    counts, totals, squares = np.split(sums, 3, axis=1)
+    variance = (squares - totals**2 / counts).sum(axis=1) / (counts - 1).sum(axis=1)
+    return np.asarray(interactions((totals / counts).reshape(-1, *shape)) / np.sqrt(variance)[:, None, None])

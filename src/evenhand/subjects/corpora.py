@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
 from evenhand.corpus.readers.changed import DocumentChange
 from evenhand.corpus.readers.paths import expand
+from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import UsageError
+from evenhand.models.vectors.cache import content_hash
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName, files_digest
 
 SMALL = 256 << 20  # bytes: a corpus up to this size is hashed whole, a larger one by names, sizes and times
@@ -33,6 +36,7 @@ class CorpusSubject(Subject):
         self.paths = paths
         self.changes: tuple[DocumentChange, ...] = ()
         self._reading = {name: value for name, value in options.items() if value is not None}
+        self.view("text").source()  # refuses unknown options
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
@@ -63,7 +67,8 @@ class CorpusSubject(Subject):
 
     def _content_digest(self) -> str:
         files = [Path(file) for file in self.files]
-        reading = repr(sorted(self._reading.items()))
+        tokenizer = Path(str(self._reading.get("tokenizer", "")))
+        reading = repr(sorted(self._reading.items())) + (content_hash(tokenizer) if tokenizer.is_file() else "")
         reading += "".join(f" {change.digest}" for change in self.changes)
         if all(file.is_file() for file in files) and sum(file.stat().st_size for file in files) <= SMALL:
             return hashlib.sha256(f"{files_digest(iter(files))} {reading}".encode()).hexdigest()
@@ -72,7 +77,9 @@ class CorpusSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, files and how they are read."""
-        return super().describe() | {"files": len(self.files), "reading": dict(self._reading)}
+        plain = super().describe()
+        opening = {**asdict(TextOptions()), **plain["opening"], **self._reading}
+        return plain | {"files": len(self.files), "reading": dict(self._reading), "opening": opening}
 
     @classmethod
     def recognise(cls, address: Address) -> str:

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError
 from evenhand.files import existing
+from evenhand.models.device import device_kind
 from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, RowMap
 from evenhand.models.encoders.elmo.sentences import ElmoSentences, word_vectors
 from evenhand.models.encoders.elmo.weights import PUBLISHED, ElmoFiles, locate_files
 from evenhand.models.model_files import read_json
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, ViewName, files_digest
+from evenhand.subjects.subject import MODEL_NUMERICS, SUBJECTS, Address, Subject, ViewName, files_digest
+from evenhand.subjects.transformer_subject import resolve
 
 
 @SUBJECTS.register("elmo")
@@ -34,6 +36,7 @@ class ElmoSubject(Subject):
     title = "an ELMo model"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "vocabulary")
     on_engine: ClassVar[tuple[ViewName, ...]] = ("sentences",)
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class ElmoSubject(Subject):
     ) -> None:
         super().__init__(files.options.resolve().parent.name, address)
         self.files, self.maps = files, dict(maps or {})
-        self._device, self._precision = device or "auto", precision or "float32"
+        self._device, self._precision = resolve(device, precision or "float32", supported=("float32", "bfloat16"))
         self._vocabulary = None if vocabulary is None else existing(Path(vocabulary), what="vocabulary")
 
     @cached_property
@@ -101,6 +104,11 @@ class ElmoSubject(Subject):
         """Another process opens the same address, and puts the maps in again."""
         reopen, arguments = super().__reduce__()
         return (_change_again, (arguments, self.maps)) if self.maps else (reopen, arguments)
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Where the model runs and how precisely; the vocabulary is part of the content."""
+        return {"device": device_kind(self._device), "precision": self._precision}
 
     def _content_digest(self) -> str:
         paths = [*self.files, *([self._vocabulary] if self._vocabulary else [])]

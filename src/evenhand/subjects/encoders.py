@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from evenhand.errors import EvenhandWarning
 from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
+from evenhand.models.prepared_folder import prepared
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.subjects.transformer_subject import TransformerSubject, resolve
 
-KINDS = {
-    "encoder": "its config names an encoder",
-    "masked-lm": "its config names a masked language model",
-    "text-classifier": "its config names a text classifier",
+TITLES: dict[Kind, str] = {
+    "encoder": "a text encoder",
+    "masked-lm": "a masked language model",
+    "text-classifier": "a text classifier",
 }
 
 
@@ -32,14 +33,14 @@ class EncoderSubject(TransformerSubject):
     """
 
     kind = "encoder"
-    title = "a Hugging Face encoder"
-    options: ClassVar[tuple[str, ...]] = ("device", "precision")
+    title = "a text encoder"
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
-        self.folder, self.model_kind = folder, model_kind
+        self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
-        self._device, self._precision = options.get("device") or "auto", options.get("precision") or "float32"
+        self._device, self._precision = resolve(options.get("device"), options.get("precision") or "float32")
 
     def _load(self) -> Transformer:
         return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
@@ -75,16 +76,18 @@ class EncoderSubject(TransformerSubject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A Hugging Face folder whose config names an encoder, a masked LM or a text classifier."""
-        return KINDS.get(folder_kind(address), "")
+        title = TITLES.get(cast(Kind, folder_kind(address)))
+        return f"its config names {title}" if title else ""
 
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> EncoderSubject:
         """Open the folder; weights are read when a view needs them."""
-        if names := unnamed_labels(address.path):
+        folder = prepared(address.path, allow_pickle=bool(options.pop("allow_pickle", False)))
+        if names := unnamed_labels(folder):
             warnings.warn(
                 f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
                 "for an NLI model name their order: --labels c,n,e",
                 EvenhandWarning,
                 stacklevel=3,
             )
-        return cls(address.path, address.text, model_kind=model_kind(address.path), **options)
+        return cls(folder, address.text, model_kind=model_kind(folder), **options)

@@ -9,14 +9,16 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
+from evenhand.models.device import PRECISIONS
+from evenhand.models.lm.kept_texts import written_once
 from evenhand.models.vectors import Vectors
-from evenhand.progress import Progress
+from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
     AWD_LSTM,
@@ -27,7 +29,7 @@ from evenhand.subjects.subject import (
     files_digest,
     folder_kind,
 )
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
+from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject, resolve
 
 if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood
@@ -41,6 +43,10 @@ class LanguageModel(Protocol):
 
     whitespace: bool
     """Whether its texts are whitespace-separated tokens, as its training text is."""
+
+    @property
+    def texts_at_once(self) -> int:
+        """How many texts it samples side by side."""
 
     @property
     def longest(self) -> int:
@@ -72,6 +78,13 @@ class WordLevelModel:
         from evenhand.models.device import resolve_device
 
         self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(resolve_device(device)))
+
+    @property
+    def texts_at_once(self) -> int:
+        """By device."""
+        from evenhand.models.lm.awd_lstm.generation import samples_at_once
+
+        return samples_at_once(self.model)
 
     @property
     def longest(self) -> int:
@@ -121,6 +134,13 @@ class SubwordModel:
         self.model = CausalLM(transformer)
 
     @property
+    def texts_at_once(self) -> int:
+        """The same on every device."""
+        from evenhand.models.lm.causal import TEXTS_AT_ONCE
+
+        return TEXTS_AT_ONCE
+
+    @property
     def longest(self) -> int:
         """The window of the model, less the token that a text begins with."""
         return self.model.window - 1
@@ -131,7 +151,9 @@ class SubwordModel:
         """Sample texts as they are, line ends included."""
         if options.get("burn_in"):
             raise UsageError("--burn-in applies to word-level models only", hint="leave it out")
-        settings = {name: options[name] for name in ("temperature", "start", "batch") if options.get(name)}
+        settings = {
+            name: options[name] for name in ("temperature", "start", "batch", "first_text") if options.get(name)
+        }
         return self.model.generate(samples, tokens, seed=seed, progress=progress, **settings)
 
     @property
@@ -160,7 +182,9 @@ class LanguageModelSubject(TransformerSubject):
     kind = "lm"
     title = "a causal language model"
     likelihood_of = "causal-lm"
-    options: ClassVar[tuple[str, ...]] = ("device", "precision", "samples", "tokens", "temperature", "seed", "batch")
+    options: ClassVar[tuple[str, ...]] = (
+        "device", "precision", "samples", "tokens", "temperature", "seed", "batch", "allow_pickle",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -178,10 +202,11 @@ class LanguageModelSubject(TransformerSubject):
     ) -> None:
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
-        self._device, self._precision = device or "auto", precision or "auto"
+        supported = ("float32",) if model_kind == AWD_LSTM else PRECISIONS
+        self._device, self._precision = resolve(device, precision, supported=supported)
         self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
-        self._batch = {"batch": batch} if batch else {}
+        self._own_seed, self._batch = seed, batch
 
     @cached_property
     def model(self) -> LanguageModel:
@@ -223,17 +248,37 @@ class LanguageModelSubject(TransformerSubject):
             return self.model.likelihood
         if name == "sentences":
             return self._sentences()
-        return self._sampled_text() if name == "text" else self._input_table()
+        return self.text() if name == "text" else self._input_table()
 
     def _stored_table(self) -> Vectors:
         from evenhand.models.input_table import input_table
 
         return input_table(self.path)
 
-    def _sampled_text(self, progress: Progress | None = None) -> TextView:
-        sampling = dict(self.sampling)
-        sampling["tokens"] = sampling["tokens"] or min(TOKENS, self.model.longest)
-        texts = self.model.texts(**sampling, **self._batch, progress=progress)
+    def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
+        """Return texts that the model writes, by default as many as it was opened with; each set is written once.
+
+        Text i depends on the model, the settings and i alone, so that more of them go on where fewer ended.
+        """
+        sampling = self.sampling | {"samples": samples or self.sampling["samples"]}
+        sampling["seed"] = seed if self._own_seed is None else self._own_seed
+        sampling["tokens"] = min(tokens or self.sampling["tokens"] or TOKENS, self.model.longest)
+        name = f"text {sorted(sampling.items())}"
+        if name not in self._views:
+            self._views[name] = self._sampled_text(sampling)
+        view: TextView = self._views[name]
+        return view
+
+    def _sampled_text(self, sampling: dict[str, Any]) -> TextView:
+        batch = self._batch or self.model.texts_at_once
+        options = {name: value for name, value in sampling.items() if name != "samples"} | {"batch": batch}
+        settings = ["texts", options, self.model.describe()]
+        texts: list[str] = []
+        while len(texts) < sampling["samples"]:
+            count = min(batch, sampling["samples"] - len(texts))  # whole batches are those of any number of samples
+            write = partial(self.model.texts, count, first_text=len(texts), **options)
+            texts += written_once([*settings, count], len(texts) // batch, write)
+            tell(len(texts), sampling["samples"], "texts")
         folder = Path(tempfile.mkdtemp(prefix="evenhand-text-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # removed with the subject
         file = folder / "samples.jsonl"
@@ -260,6 +305,8 @@ class LanguageModelSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
+        from evenhand.models.prepared_folder import prepared
+
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):
             raise UsageError(
@@ -267,6 +314,7 @@ class LanguageModelSubject(TransformerSubject):
                 hint="name a folder of `evenhand lm train` or of transformers, or a .gguf file",
             )
         kind = "gguf" if address.named(".gguf") else folder_kind(address)
+        path = prepared(path, allow_pickle=bool(options.pop("allow_pickle", False)))
         return cls(path, address.text, model_kind=kind, **options)
 
 

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from evenhand import data
 from evenhand.engines import Engine
-from evenhand.errors import EvenhandError, InputMissingError, UsageError
-from evenhand.models.encoders.elmo.weights import locate_files
+from evenhand.errors import EvenhandError, UsageError
+from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
-from evenhand.models.nli.model_file import ModelFile, is_model_file
+from evenhand.models.nli.model_file import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
 from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
+from evenhand.subjects.vectors_for_models import DEFAULT_VECTORS, VectorsForModels
 
 if TYPE_CHECKING:
-    from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
-    from evenhand.models.nli.elmo import ElmoNLI
+    pass
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
-DEFAULT_VECTORS = "glove-embedded"
 LETTERS = {"e": "entailment", "n": "neutral", "c": "contradiction"}
-AT_TEST_TIME = "the vectors are mapped at test time only: the models were not trained on vectors mapped this way"
-PERHAPS_AT_TEST_TIME = "the vectors are mapped at test time only, unless the models were trained so: no file says"
-TRAINED_SO = "the models were trained on vectors mapped by the same map"
-OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
 
 
 @SUBJECTS.register("nli")
@@ -47,7 +40,7 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
-    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels")
+    options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
         self,
@@ -70,6 +63,11 @@ class NLISubject(TransformerSubject):
         if self._folder is not None:
             return ("inference", "vectors", "sentences")
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What computes the answers; labels, vectors and maps are part of the digest."""
+        return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
     @property
     def can_change(self) -> bool:
@@ -162,6 +160,7 @@ def open_models(
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,
+    allow_pickle: bool = False,
 ) -> NLISubject:
     """Open several training seeds of one model as one subject.
 
@@ -172,7 +171,11 @@ def open_models(
         device: where models run.
         labels: order of the outputs of a Hugging Face classifier, such as "c,n,e".
         max_record: longest line or row of a prediction file in bytes.
+        allow_pickle: read pickled weights of Hugging Face folders, tensors alone.
     """
+    if device != "numpy":
+        resolve_device(device)  # refuses what is none, also where no model computes
+    named, addresses = addresses, [_prepared(address, allow_pickle) for address in addresses]
     reader = VectorsForModels(vectors or DEFAULT_VECTORS, change)
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
@@ -183,9 +186,28 @@ def open_models(
     )
     digest = hashlib.sha256(repr([_file_digest(text) for text in addresses] + [reader.digest, labels]).encode())
     return NLISubject(
-        models, name=name, address=" ".join(addresses), note="; ".join(dict.fromkeys(reader.notes)),
+        models, name=name, address=" ".join(named), note="; ".join(dict.fromkeys(reader.notes)),
         digest=digest.hexdigest(), folder=Path(_without_scheme(addresses[0])) if _is_one_folder(addresses) else None,
     )  # fmt: skip
+
+
+def _place(model: NLIModel | RecordedModel) -> str:
+    """Return what computes the answers of a model: numpy, torch on a device, with a precision; nothing for a file."""
+    if backend := getattr(model, "backend", None):
+        return "numpy" if backend.name == "numpy" else f"torch {device_kind(backend.name)}"
+    if on_device := getattr(model, "device_model", None):
+        return f"torch {device_kind(on_device.device)} {on_device.precision}"
+    elmo = getattr(model, "elmo", None)
+    return f"torch {device_kind(elmo.device)}" if elmo else ""
+
+
+def _prepared(text: str, allow_pickle: bool) -> str:
+    """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
+    from evenhand.models.prepared_folder import prepared
+
+    path = Path(_without_scheme(text))
+    ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)
+    return text if ready == path else f"hf:{ready}"
 
 
 def _without_scheme(text: str) -> str:
@@ -265,115 +287,3 @@ def parse_labels(text: str) -> tuple[str, ...]:
     if sorted(order) != sorted(LETTERS.values()):
         raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as --labels c,n,e")
     return order
-
-
-class VectorsForModels:
-    """The vectors or the ELMo model that models read, loaded when the first needs them, with notes on how they fit."""
-
-    def __init__(self, source: str, change: VectorChange | None) -> None:
-        self.source, self.change = source, change
-        self.notes: list[str] = []
-        self._vectors: Vectors | None = None
-        self._elmo: Elmo | None = None
-
-    @property
-    def digest(self) -> str:
-        """Hash of what was read; empty when no model reads any vectors."""
-        if self._elmo is not None:
-            return self._elmo.digest
-        if self._vectors is None:
-            return ""
-        from evenhand.subjects.vectors import VectorsSubject
-
-        return VectorsSubject(self._vectors).digest
-
-    def load(self) -> Vectors:
-        """Return the vectors, mapped where a map was given."""
-        if self._vectors is None:
-            loaded = Vectors.load(self.source)
-            self._vectors = self.change(loaded) if self.change else loaded
-        return self._vectors
-
-    def for_embedded(self) -> Vectors:
-        """Return the vectors for the embedded models, which were trained on the embedded vectors."""
-        self.notes += [AT_TEST_TIME] if self.change else []
-        self.notes += [OTHER_VECTORS] if self.source != DEFAULT_VECTORS else []
-        return self.load()
-
-    def for_model(self, config: dict[str, Any]) -> Vectors:
-        """Return the vectors for a model whose file may name the methods its training vectors had gone through."""
-        vectors, trained = self.load(), config.get("words")
-        if not isinstance(trained, dict) or "history" not in trained:
-            self.notes += [PERHAPS_AT_TEST_TIME] if self.change else []
-            return vectors
-        steps = _plain(vectors.history)
-        if _plain(trained["history"]) == steps:
-            self.notes += [TRAINED_SO] if self.change else []
-            if trained.get("name", vectors.name) != vectors.name:
-                self.notes.append(f"a model was trained on the vectors {trained['name']} and reads {vectors.name}")
-        elif steps:
-            self.notes.append(AT_TEST_TIME)
-        else:
-            methods = ", ".join(str(step.get("method", "a map")) for step in trained["history"])
-            self.notes.append(f"a model was trained on vectors after {methods} and reads others: give the same --map")
-        return vectors
-
-    def model_over_elmo(self, file: ModelFile, path: Path, device: str) -> ElmoNLI:
-        """Build a model over the ELMo model that is named, or that lies beside the file or one folder above.
-
-        A map acts on the token vectors, before the language model.
-        """
-        from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
-        from evenhand.models.nli.elmo import ElmoNLI
-
-        if self._elmo is None:
-            where = "cpu" if device in ("numpy", "torch") else device.removeprefix("torch:")
-            self._elmo = Elmo.load(self._elmo_folder(file, path), device=where)
-            if self.change is not None:
-                self._elmo = self._elmo.with_maps({EMBEDDINGS: cast("RowMap", self.change)})
-        elmo, trained = self._elmo, file.config.get("elmo_maps")
-        if file.config.get("elmo_sha256", elmo.weights_digest) != elmo.weights_digest:
-            self.notes.append(f"a model was trained over another ELMo model than {elmo.name}")
-        if trained == elmo.map_digests:
-            self.notes += [TRAINED_SO] if self.change else []
-        elif self.change:
-            self.notes.append(AT_TEST_TIME if isinstance(trained, dict) else PERHAPS_AT_TEST_TIME)
-        elif trained:
-            sites = ", ".join(trained) if isinstance(trained, dict) else "a site"
-            self.notes.append(f"a model was trained over ELMo with maps at {sites} and reads it without: give --map")
-        return ElmoNLI.build(file, elmo, path=path)
-
-    def _elmo_folder(self, file: ModelFile, path: Path) -> Path:
-        from evenhand.subjects.opening import parse_address
-
-        if self.source != DEFAULT_VECTORS:
-            return parse_address(self.source).path
-        name = str(file.config.get("elmo") or "elmo")
-        candidates = [folder / name for folder in (path.absolute().parent, path.absolute().parent.parent)]
-        found = next((folder for folder in candidates if locate_files(folder) is not None), None)
-        if found is None and name in data.catalog():
-            found = data.locate(name)
-        if found is None:
-            raise InputMissingError(
-                f"{path} reads the ELMo model {name!r}, and neither {candidates[0]} nor {candidates[1]} holds one",
-                hint="name its folder: --vectors FOLDER",
-            )
-        return found
-
-    def require_used(self) -> None:
-        """Raise if vectors or a map were given that no model reads."""
-        given = [
-            name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
-        ]
-        if given and self._vectors is None and self._elmo is None:
-            raise UsageError(
-                f"{' and '.join(given)} has no effect: none of the models reads word vectors",
-                hint="leave it out; .safetensors models and the embedded models read vectors",
-            )
-
-
-def _plain(history: Any) -> Any:
-    """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
-    from evenhand.models.vectors.history import as_json
-
-    return json.loads(as_json(list(history)))

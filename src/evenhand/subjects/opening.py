@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, folder_kind
 
 SCHEMES = ("hf", "gguf")  # beside the ids of the kinds of subject
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")  # name, or organisation/name
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
 ACCEPTED = (
     "a vector file or catalog id, hf:FOLDER, elmo:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, "
@@ -59,6 +61,21 @@ def open_subject(source: object, **options: Any) -> Subject:
     subject = kind.from_address(address, **options)
     subject.opened_with = {name: value for name, value in options.items() if value is not None}
     return subject
+
+
+def _hub_hint(address: Address) -> str:
+    """Say how to open a model of the Hugging Face Hub, where the text looks like the id of one."""
+    looks_like_id = (
+        HUB_ID.fullmatch(address.rest) and not address.path.parent.is_dir()
+        if "/" in address.rest
+        else (HUB_ID.fullmatch(address.rest) and not address.path.suffix)
+    )
+    if not looks_like_id:
+        return ""
+    return (
+        "; a model of the Hugging Face Hub is downloaded to a folder first: "
+        f"`hf download {address.rest} --local-dir FOLDER`, then open hf:FOLDER"
+    )
 
 
 @lru_cache(maxsize=4)
@@ -112,7 +129,7 @@ def kind_of_address(address: Address, *, labels: bool = False) -> type[Subject]:
     if not address.path.exists() and "*" not in address.rest and not address.rest.startswith(REMOTE):
         raise InputMissingError(
             f"{address.text!r} is neither a file, a folder nor a catalog id",
-            hint="check the path, or see `evenhand fetch --list` for catalog ids",
+            hint="check the path, or see `evenhand fetch --list` for catalog ids" + _hub_hint(address),
         )
     if any(address.path.glob("*.onnx")) if address.path.is_dir() else address.named(".onnx"):
         raise UsageError(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Matrix64, Vector64
 from evenhand.engines import Engine, KeptFunction
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
+from evenhand.models.classifier import Unit
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.encoders.protocol import unknown_words as find_unknown_words
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts
@@ -27,7 +28,7 @@ TEXTS_IN_PART = 256
 ATTRIBUTES: dict[ViewName, tuple[str, ...]] = {
     "likelihood": ("name", "masked", "mask_token", "longest"),
     "sentences": ("name", "layers", "pooling"),
-    "labels": ("name", "labels", "exclusive"),
+    "labels": ("name", "labels", "exclusive", "unit"),
 }
 Item = TypeVar("Item")
 
@@ -249,6 +250,7 @@ class ShardedClassifier:
         self.name: str = attributes["name"]
         self.labels: tuple[str, ...] = attributes["labels"]
         self.exclusive: bool = attributes["exclusive"]
+        self.unit: Unit = attributes["unit"]
 
     def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
         """Return the probability of each label for each text; see `Classifier`."""

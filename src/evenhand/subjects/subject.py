@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -21,6 +23,12 @@ from evenhand.registry import Registry
 ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation"]
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+# Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
+# scikit-learn the solvers that classifiers and tests use. Readers of files (polars, safetensors, gensim) give the same
+# content or fail, and the content is hashed.
+NUMERICS = ("numpy", "scipy", "scikit-learn")
+# torch changes kernels, transformers the code of models and their defaults, tokenizers where texts are cut.
+MODEL_NUMERICS = (*NUMERICS, "torch", "transformers", "tokenizers")
 
 
 class VectorChange(Protocol):
@@ -81,8 +89,8 @@ class Subject(ABC):
     """
 
     kind: ClassVar[str]
-    title: ClassVar[str]
-    """The kind in words, for messages: "word vectors"."""
+    title: str
+    """The kind in words, for messages: "word vectors"; of a class, or more exactly of a subject."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options that `from_address` accepts."""
     likelihood_of: str = ""
@@ -91,6 +99,8 @@ class Subject(ABC):
     """Whether an audit that names no method applies the default ones."""
     on_engine: ClassVar[tuple[ViewName, ...]] = ()
     """The views that an engine can compute; the others are computed by this process."""
+    libraries: ClassVar[tuple[str, ...]] = NUMERICS
+    """The packages whose releases change what is measured."""
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
@@ -144,6 +154,17 @@ class Subject(ABC):
             self._views[name] = self._open_view(name) if where is None else self._view_on(where, name)
         return self._views[name]
 
+    def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
+        """Return the view `text`: documents as they are, or as many as a model is asked to write.
+
+        Args:
+            samples: number of texts that a model writes.
+            tokens: the largest number of tokens in each of them.
+            seed: seed of the texts.
+        """
+        view: TextView = self.view("text")
+        return view
+
     def run_on(self, engine: Engine | None) -> Self:
         """Compute the views `likelihood`, `sentences`, `labels` and `inference` of a model on an engine.
 
@@ -178,14 +199,43 @@ class Subject(ABC):
         """Hash of the content: the same for the same content, wherever it lies."""
         return self._content_digest()
 
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The options in effect that decide what the views say, beside the content that `digest` hashes.
+
+        A kind whose content shows some of its options leaves those out, and resolves names (`auto` is cpu or cuda), so
+        that two ways of saying the same are equal. By default these are all options that were given.
+        """
+        return self._given()
+
+    def _given(self) -> dict[str, Any]:
+        """The options that were given, as a record holds them; maps and other objects are part of the content."""
+        given = {name: value for name, value in self.opened_with.items() if is_plain(value)}
+        return {
+            name: without_secrets(str(value)) if isinstance(value, str | Path) else value
+            for name, value in given.items()
+        }
+
+    @property
+    def opening_digest(self) -> str:
+        """Hash of everything about the subject that decides a measurement: stored results are found by it.
+
+        It covers the content, how it was opened, the releases of the libraries that compute with it, and the engine,
+        which reads texts in other batches and may have other devices.
+        """
+        engine = type(self.engine).__name__ if self.engine is not None else ""
+        parts = [self.digest, self.opening, installed_versions(self.libraries), engine]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
     def describe(self) -> dict[str, Any]:
         """Return what a record keeps of the subject."""
         return {
             "name": self.name,
             "kind": self.kind,
-            "address": self.address,
+            "address": without_secrets(self.address),
             "offers": list(self.offers),
             "sha256": self.digest,
+            "opening": self._given() | self.opening,
         }
 
     def changed(self, change: Any) -> Subject:
@@ -234,6 +284,34 @@ class Address:
 SUBJECTS: Registry[type[Subject]] = Registry("kind of subject", ("evenhand.subjects",), group="evenhand.subjects")
 
 
+@cache
+def installed_versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    versions: dict[str, str] = {}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def is_plain(value: object) -> bool:
+    """Return whether a record can hold an option: a number, a text or a path."""
+    return isinstance(value, str | int | float | bool | Path)
+
+
+SECRETS = re.compile(
+    r"(?<=://)[^/@\s]+@|(?<=[?&])(?:sig|[^=&#\s]*(?:key|token|secret|signature|password|credential)[^=&#\s]*)=[^&#\s]*",
+    re.IGNORECASE,
+)
+
+
+def without_secrets(text: str) -> str:
+    """Return an address without what opens it: the user and password of a URL, and keys and tokens in its query."""
+    return SECRETS.sub(lambda found: "***@" if found[0].endswith("@") else f"{found[0].partition('=')[0]}=***", text)
+
+
 def files_digest(paths: Iterator[Path]) -> str:
     """Hash names and contents of files."""
     hasher = hashlib.sha256()
@@ -250,8 +328,12 @@ def folder_kind(address: Address) -> str:
 
     The result is empty for anything else, unless the address begins with hf:, which makes it an error.
     """
-    from evenhand.models.huggingface_folder import model_kind
+    from evenhand.models.huggingface_folder import ADAPTER, model_kind
 
+    if (address.path / ADAPTER).is_file():
+        from evenhand.models.prepared_folder import adapter_kind
+
+        return adapter_kind(address.path)
     if address.scheme == "hf":
         return model_kind(address.path)
     config = address.path / "config.json"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
+from evenhand.models.device import PRECISIONS, device_kind, resolve_device, resolve_precision
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.encoders.sentences import TransformerSentences
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import Subject, ViewName
+from evenhand.subjects.subject import MODEL_NUMERICS, Subject, ViewName
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.folding import Decoder
@@ -48,8 +50,15 @@ class TransformerSubject(Subject):
     """
 
     on_engine: ClassVar[tuple[ViewName, ...]] = ("sentences", "likelihood", "labels", "inference")
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
+    _device, _precision = "cpu", "float32"
     changes: tuple[ModelChange, ...] = ()
     _before: Self | None = None
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Where the model runs and how precisely: a GPU adds in another order than a CPU, and rounds differently."""
+        return {"device": device_kind(self._device), "precision": self._precision}
 
     @abstractmethod
     def _load(self) -> Transformer:
@@ -125,6 +134,12 @@ class TransformerSubject(Subject):
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same address, and applies the changes again."""
         return (_change_again, (self._unchanged, self.changes)) if self.changes else super().__reduce__()
+
+
+def resolve(device: str | None, precision: str | None, *, supported: Sequence[str] = PRECISIONS) -> tuple[str, str]:
+    """Return the device and the precision that are meant; raise `UsageError` when a subject is opened, not later."""
+    where = resolve_device(device or "auto")
+    return where, resolve_precision(precision or "auto", where, supported=supported)
 
 
 def _change_again(subject: TransformerSubject, changes: tuple[ModelChange, ...]) -> TransformerSubject:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenhand.errors import FormatError
 from evenhand.models.encoders.averaged import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
@@ -57,6 +58,11 @@ class VectorsSubject(Subject):
             return self._models.ensemble(self.vectors)
         return AveragedVectors(self.vectors) if name == "sentences" else self.vectors
 
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How words are looked up. Format, encoding and vocabulary show in the words and the matrix."""
+        return {"case": self.vectors.case, "language": self.vectors.language}
+
     def _content_digest(self) -> str:
         hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))
         for start in range(0, len(self.vectors), BLOCK):
@@ -65,7 +71,10 @@ class VectorsSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, size, hash, source and history."""
-        return super().describe() | {
+        plain = super().describe()
+        read = {"format": self.vectors.source.get("format"), "encoding_errors": "strict"} if self.address else {}
+        return plain | {
+            "opening": read | plain["opening"],
             "words": len(self.vectors),
             "dimensions": self.vectors.dim,
             "case": self.vectors.case,
@@ -75,14 +84,14 @@ class VectorsSubject(Subject):
 
     def changed(self, change: VectorChange) -> VectorsSubject:
         """Return the subject whose vectors the change was applied to."""
-        return VectorsSubject(change(self.vectors), self.address)
+        return VectorsSubject(change(self.vectors))  # without the address, which opens the original
 
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A vector file by its suffix, or a catalog id of vectors."""
         if address.entry_kind == cls.kind or address.rest == DEFAULT:
             return "it is the catalog id of vectors"
-        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"}
+        suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} - {".safetensors"} | {".kv"}
         if suffix := address.named(*suffixes):
             return f"its name ends in {suffix}"
         return "it holds word vectors" if _is_vector_tensors(address) else ""
@@ -91,7 +100,15 @@ class VectorsSubject(Subject):
     def from_address(cls, address: Address, **options: Any) -> VectorsSubject:
         """Load the vectors."""
         given = {name: value for name, value in options.items() if value is not None}
-        return cls(Vectors.load(address.rest, **given), address.text)
+        try:
+            return cls(Vectors.load(address.rest, **given), address.text)
+        except FormatError as error:
+            if address.scheme or not address.named(".txt"):
+                raise
+            raise FormatError(
+                f"{error.message}; {address.rest} was read as word vectors, because its name ends in .txt",
+                hint=f"if it is text, name it corpus:{address.rest}; if it holds vectors: {error.hint}",
+            ) from error
 
 
 def _is_vector_tensors(address: Address) -> bool:

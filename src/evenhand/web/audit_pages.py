@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from evenhand import measures
 from evenhand.audit.plan import is_answered
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.files import require_folder
+from evenhand.report.tables import view_order
 from evenhand.web.audits import AuditJob, AuditRequest, new_folder
 from evenhand.web.fields import FormFields
 from evenhand.web.offered import NO_METHOD, concept_choices, method_choices
@@ -22,7 +23,16 @@ from evenhand.web.worker import BusyError
 
 POLL = 0.3  # seconds between two looks at an audit that is followed
 STREAMS = 8  # readers that follow audits at once
-TICKED = {"method": ("linear",), "measure": ("weat", "direct-bias", "ripa", "similarity")}  # at first
+TICKED_METHODS = ("linear",)  # at first
+# Measures that are ticked at first for subjects that offer the view: a few that answer quickly.
+TICKED_MEASURES = {
+    "labels": ("counterfactual",),
+    "inference": ("nli-gap", "nli-neutrality"),
+    "likelihood": ("pronoun-share", "perplexity"),
+    "text": ("corpus-bias",),
+    "sentences": ("seat",),
+    "vectors": ("weat", "direct-bias", "ripa", "similarity"),
+}
 
 
 async def new_audit(request: Request) -> Response:
@@ -39,7 +49,7 @@ def _form(site: WebSite, fields: FormFields, error: EvenhandError | None = None)
         "concepts": concept_choices(),
         "methods": {id: title for id, title in method_choices().items() if id != NO_METHOD},
         "measures": {id: measures.info(id).title for id in asked},
-        "ticked": {name: fields.sent(name) if error else default for name, default in TICKED.items()},
+        "ticked": {name: fields.sent(name) if error else default for name, default in _ticked(site).items()},
         "form": fields.raw,
         "limits": site.limits,
         "running": site.audits.running,
@@ -49,6 +59,16 @@ def _form(site: WebSite, fields: FormFields, error: EvenhandError | None = None)
     return site.page(
         "new-audit.html", 200 if error is None else 503 if isinstance(error, BusyError) else 400, **content
     )
+
+
+def _ticked(site: WebSite) -> dict[str, Sequence[str]]:
+    """Return what is ticked at first: for each subject, measures of what it does itself."""
+    ticked: dict[str, None] = {}
+    for id in site.offered.names:
+        subject = site.offered.subject(id)
+        first = next((view for view in view_order(subject.kind) if view in subject.offers), "")
+        ticked |= dict.fromkeys(TICKED_MEASURES.get(first, ()))
+    return {"method": TICKED_METHODS, "measure": list(ticked)}
 
 
 def _asks(site: WebSite, measure: str, subject: str) -> bool:

@@ -162,17 +162,20 @@ def _shown(measurement: Measurement) -> tuple[str, str]:
     if measurement.value is None:
         return "undefined", measurement.reason
     parts = (numbers.interval(measurement), numbers.p_value(measurement), numbers.mark(measurement))
-    return numbers.number(measurement.value), " ".join(filter(None, parts))
+    return numbers.value(measurement), " ".join(filter(None, parts))
 
 
 def run_audit(sending: Connection, request: AuditRequest) -> None:
     """Run an audit in this process, and send what happens."""
     from evenhand.audit import Plan
     from evenhand.audit.cells import Cell
+    from evenhand.audit.manifest import Invocation
     from evenhand.audit.plan import Question
     from evenhand.audit.runner import run
+    from evenhand.engines.processes import end_with_parent
     from evenhand.subjects import open_subject
 
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal ends the server, which ends this process
 
     def arrived(subject: str, stage: str, question: Question, cell: Cell) -> None:
@@ -188,7 +191,7 @@ def run_audit(sending: Connection, request: AuditRequest) -> None:
         )  # fmt: skip
         audit = run(
             [subject], plan, folder=request.folder, arrived=arrived,
-            given={"methods": list(request.methods), "measures": list(request.measures)},
+            invocation=Invocation(given={"methods": list(request.methods), "measures": list(request.measures)}),
             progress=lambda done, total, what: sending.send(("progress", (done, total, what))),
         )  # fmt: skip
         audit.save(request.folder)

@@ -67,9 +67,18 @@ class OfferedSubjects:
             vectors: Vectors = subject.view("vectors")
         return vectors
 
-    def axis(self, id: str, concept: str) -> Subspace:
-        """Return the direction of a concept in the original vectors."""
-        return self._axes.get((id, concept), lambda: subspaces.learn(self.vectors(id), words.concept(concept)))
+    def axis(self, id: str, concept: str, method: str = NO_METHOD) -> Subspace:
+        """Return the direction of a concept, learned from the vectors after a method; `none` is the original.
+
+        It points from the mean of all other groups to that of the positive group. One pair, as she and he, would show
+        nothing: a projection makes its two words equal, and every word lies at 0 of the direction it removes.
+        """
+
+        def learn() -> Subspace:
+            vectors = self.changed(id, concept, method)
+            return subspaces.learn(vectors, words.concept(concept), "two-means", normalise=True)
+
+        return self._axes.get((id, concept, method), learn)
 
     def ends(self, id: str, concept: str) -> tuple[str, ...]:
         """Return the frequent words furthest to either end of the axis, without those that name the groups."""

@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from evenhand.audit import Audit
-from evenhand.audit.comparison import change
+from evenhand.audit.comparison import RowPair, compare_rows
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
 from evenhand.report import html
-from evenhand.report.findings import CORRECTION, HEADINGS, findings
-from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
+from evenhand.report.findings import CORRECTION, findings, unmeasured_reasons
+from evenhand.report.headline import headline
+from evenhand.report.scorecard import MEANINGS, SIGNS
 from evenhand.web.runs import SavedRun
 from evenhand.web.site import WebSite
 
@@ -70,29 +71,15 @@ def _run(site: WebSite, id: str) -> SavedRun:
 
 def _content(site: WebSite, run: SavedRun) -> dict[str, Any]:
     audit = site.runs.audit(run)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for finding in findings(audit):
-        place = audit.subjects.index(finding.subject)
-        title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
-        link = html.anchor(finding.label, place) if finding.label else ""
-        groups.setdefault(title, []).append({"text": finding.text, "reading": finding.reading, "anchor": link})
-    subjects = []
-    for number, name in enumerate(audit.subjects):
-        card = score_card(audit, name)
-        used = {cell.state for line in card for cell in line.cells.values()}
-        subjects.append(
-            {
-                "name": name,
-                "number": number,
-                "card": [(line, html.anchor(line.row.label, number)) for line in card],
-                "stages": [stage.name for stage in audit.stages if stage.subject == name],
-                "states": [state for state in SIGNS if state in used],
-                "figures": site.runs.figures(run, number),
-            }
-        )
+    reasons = {name: unmeasured_reasons(audit, name) for name in audit.subjects}
     return {
-        "run": run, "audit": audit, "groups": groups, "subjects": subjects, "signs": SIGNS, "meanings": MEANINGS,
-        "correction": CORRECTION[0].upper() + CORRECTION[1:],
+        "run": run, "audit": audit, "headline": headline(audit), "beside": html.side_by_side_table(audit),
+        "groups": html.grouped_findings(findings(audit), audit.subjects, reasons=reasons),
+        "subjects": [
+            {**html.card_content(audit, name), "figures": site.runs.figures(run, number)}
+            for number, name in enumerate(audit.subjects)
+        ],
+        "signs": SIGNS, "meanings": MEANINGS, "correction": CORRECTION[0].upper() + CORRECTION[1:],
     }  # fmt: skip
 
 
@@ -154,12 +141,20 @@ def _comparison(site: WebSite, chosen: list[SavedRun]) -> dict[str, Any]:
     audits = [site.runs.audit(run) for run in chosen]
     single = all(len(audit.subjects) == 1 for audit in audits)
     tables = [_cells(audit, single) for audit in audits]
-    lines: list[dict[str, Any]] = []
+    questions = {result.label: result.question for audit in audits for result in audit.results}
+    shown: list[tuple[RowKey, list[Measurement | None]]] = []
+    pairs: list[RowPair] = []
     for key in _by_label(tables):
         cells = [table.get(key) for table in tables]
         known = [cell for cell in cells if cell is not None]
         if len(known) > 1:
-            lines.append({"key": key, "cells": cells, "change": change(key[1], key[0], key[2], known[0], known[-1])})
+            subject, label, stage = key
+            shown.append((key, cells))
+            pairs.append(RowPair(subject, stage, label, questions[label], known[0], known[-1]))
+    changes = compare_rows(pairs, audits[-1].concept)
+    lines: list[dict[str, Any]] = [
+        {"key": key, "cells": cells, "change": change} for (key, cells), change in zip(shown, changes, strict=True)
+    ]
     return {
         "audits": audits,
         "lines": lines,

@@ -98,12 +98,9 @@ def _templates() -> Environment:
         loader=ChoiceLoader(list(map(PackageLoader, ("evenhand.web", "evenhand.report"))))
     )
     environment.filters.update(
-        number=numbers.number,
-        interval=numbers.interval,
-        p_value=numbers.p_value,
         cell=numbers.cell,
-        signed=lambda value: f"{value:+.3f}",
-        percent=lambda value: f"{100 * value:.1f} %",
+        signed=lambda value: f"{value:+z.3f}",
+        percent=lambda value: f"{100 * value:z.1f} %",
     )
     environment.globals["tools"] = TOOLS
     return environment

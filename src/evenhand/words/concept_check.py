@@ -19,6 +19,10 @@ SIZE_FACTOR = 2.0  # groups whose sizes differ by more are called unequal
 RANK_FACTOR = 10.0  # groups whose median ranks differ by more are called unbalanced
 MIN_SHARE = 0.5  # of a group's words that vectors must have; measures require the same
 LISTED = 12  # words named in a message
+SOURCE_WANTED = (
+    'no source is named: say where the words come from, with source = "me" in the concept and '
+    '[source.me] title = "..." in the same file'
+)
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def _sizes(concept: Concept) -> list[Flaw]:
 
 def _description(concept: Concept) -> Iterator[Flaw]:
     if concept.source is None:
-        yield Flaw("note", "no-source", "source", (), "no source is named: say where the words come from")
+        yield Flaw("note", "no-source", "source", (), SOURCE_WANTED)
     if not concept.limits:
         yield Flaw("note", "no-limits", "limits", (), "nothing says what the words do not cover")
 

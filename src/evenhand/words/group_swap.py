@@ -10,11 +10,13 @@ from itertools import zip_longest
 
 from evenhand.errors import UsageError
 from evenhand.words.articles import article
-from evenhand.words.catalog import pairs
+from evenhand.words.catalog import pairs, wordset
 from evenhand.words.concept import Concept
-from evenhand.words.pronouns import GROUP, counterpart
+from evenhand.words.pronouns import CONTEXT, GROUP, SPLIT, counterpart
+from evenhand.words.proper_names import ADDRESS, TITLES, Role, is_kept
 
 GENDER = "counterfactual-gender"  # a longer list of pairs, for the shipped concept of that name
+PRONOUNS = frozenset([*GROUP, "she", "he", "herself", "himself"])
 ARTICLE = re.compile(r"\b(an?)(\s+)\Z", re.IGNORECASE)
 
 
@@ -34,7 +36,8 @@ class GroupSwap:
     """Counterparts of the words of a concept.
 
     The n-th words of all groups are counterparts, and so are the n-th first names. For gender, a longer list of pairs
-    is used, and her and his are replaced by what the words around them tell, which is sometimes wrong; see `pronouns`.
+    is used, her and his are replaced by what the words around them tell, which is sometimes wrong (see `pronouns`), and
+    parts of proper names stay (see `proper_names`).
 
     Args:
         concept: a concept whose groups have the same number of words, or one with two groups and pairs.
@@ -47,6 +50,7 @@ class GroupSwap:
         self.groups = tuple(concept.groups)
         self.gendered = set(self.groups) == {"female", "male"} and concept.language == "en"
         self.counterparts: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._names = {name.lower() for names in concept.names.values() for name in names}
         for row in self._rows(concept):
             for group, word in zip(self.groups, row, strict=True):
                 if word:
@@ -80,7 +84,7 @@ class GroupSwap:
 
     def versions(self, text: str) -> Versions | None:
         """Return the versions of a text; None where it names no group, or several of more than two."""
-        named = {group for match in self._pattern.finditer(text) if (group := self._group(match[0]))}
+        named = {group for match in self._matches(text) if (group := self._group(match[0]))}
         if not named or (len(named) > 1 and len(self.groups) > 2):
             return None
         if len(self.groups) == 2 and len(named) == 2:
@@ -88,6 +92,28 @@ class GroupSwap:
         (group,) = named
         others = tuple((other, self._replaced(text, other)) for other in self.groups if other != group)
         return Versions(group, text, others)
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the group words of a text; for gender without those that are part of a proper name."""
+        for match in self._pattern.finditer(text):
+            if not (self.gendered and match[0][0].isupper() and self._is_kept(text, match)):
+                yield match
+
+    def _is_kept(self, text: str, match: re.Match[str]) -> bool:
+        start, stop = match.span()
+        before = SPLIT.split(text[max(0, start - CONTEXT) : start])
+        parts = [*before, match[0], *SPLIT.split(text[stop : stop + CONTEXT])]
+        return is_kept(parts, len(before), self._role(match[0]) or Role.NOUN, self._role)
+
+    def _role(self, word: str) -> Role | None:
+        lower = word.lower()
+        if lower in self._names:
+            return Role.NAME if word[0].isupper() else None
+        if lower in PRONOUNS:
+            return Role.PLAIN
+        if lower not in self.counterparts:
+            return None
+        return Role.ADDRESS if lower in ADDRESS else Role.TITLE if lower in wordset(TITLES).words else Role.NOUN
 
     def _group(self, word: str) -> str:
         lower = word.lower()
@@ -99,7 +125,7 @@ class GroupSwap:
         """Return the text with every group word replaced by that of the target, or of the other of two groups."""
         parts: list[str] = []
         done = 0
-        for match in self._pattern.finditer(text):
+        for match in self._matches(text):
             group = self._group(match[0])
             other = target or next(name for name in self.groups if name != group)
             if self.gendered and match[0].lower() in GROUP:

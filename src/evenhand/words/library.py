@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import UnknownNameError, UsageError, unknown_name
 from evenhand.words.builders import BUILDERS, build_source
 from evenhand.words.document import Document, TomlTable, read_document
 from evenhand.words.source import Source
@@ -60,7 +60,12 @@ class Library:
             return build_source(entry.child("source"), self)
         name = entry.text("source") if "source" in entry else _only(self.ids("source"))
         with entry.at("source"):
-            found: Source | None = self._anywhere("source", name) if name else None
+            try:
+                found: Source | None = self._anywhere("source", name) if name else None
+            except UnknownNameError as error:
+                raise UnknownNameError(
+                    error.message, hint=f'describe it in this file: [source.{name}] with title = "..."; or {error.hint}'
+                ) from None
             return found
 
     def words(self, reference: str) -> WordSet:

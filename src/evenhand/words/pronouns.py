@@ -2,7 +2,8 @@
 
 The decision is a linear model of the word before and the two words after, with the weights of
 `words/data/pronouns.toml`. They were learned from him and his, which tell the object from the possessive. Positive
-scores mean an object.
+scores mean an object. Constructions that are too rare for weights have rules: elected her president, a friend of his
+called, his alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ INDEPENDENT = -0.5
 UNCERTAIN = 1.0
 """Decisions with a smaller absolute score are counted as uncertain."""
 OPENING = frozenset("\"“'‘([<*`#")  # marks that may stand between a possessive and its noun
+COUNTED = {"a", "an", "another", "any", "few", "many", "no", "one", "several", "some", "three", "two"}
+COUNTED |= {"that", "these", "this", "those"}  # determiners of a noun with `of his`
+ARTICLES = ("a", "an", "the", "its", "my", "our", "their", "your")
 BEGIN_NO_NOUN_PHRASE = ("auxiliary", "preposition", "conjunction", "pronoun")
 GROUP = {"her": "female", "hers": "female", "him": "male", "his": "male"}
 OTHER = {"her": ("his", "him"), "hers": ("his",), "his": ("her", "hers"), "him": ("her",)}
@@ -75,6 +79,8 @@ def is_object(parts: Sequence[str], position: int) -> tuple[bool, bool]:
         parts: a text as separators and words in turn, separators first.
         position: where the pronoun is in `parts`.
     """
+    if _has_office(parts, position):
+        return True, False
     known = weights()
     total = known["intercept"] + sum(known.get(feature, 0.0) for feature in _features(parts, position))
     return total > 0, abs(total) < UNCERTAIN
@@ -83,10 +89,13 @@ def is_object(parts: Sequence[str], position: int) -> tuple[bool, bool]:
 def is_independent(parts: Sequence[str], position: int) -> tuple[bool, bool]:
     """Return whether `his` at a position means hers, and whether that is uncertain; see `is_object`.
 
-    It does if no noun phrase can follow: at the end of a phrase, or before a word that begins none.
+    It does if no noun phrase can follow: at the end of a phrase, or before a word that begins none. A finite verb
+    begins none after a friend of his, that dog of his.
     """
     after = [feature for feature in _features(parts, position) if feature.startswith("next")]
     if "next:boundary" in after:
+        return True, False
+    if _is_alone(parts, position) or _is_double_genitive(parts, position):
         return True, False
     begins_none = any(f"next-class:{name}" in after for name in BEGIN_NO_NOUN_PHRASE)
     if not begins_none or "next:being" in after:
@@ -124,7 +133,7 @@ def _features(parts: Sequence[str], position: int) -> Iterator[str]:
     yield from (f"next-ending:{word[-length:]}" for length in (1, 2, 3) if len(word) > length + 2)
     if after[0].isdigit():
         yield "next:number"
-    elif after[0].isupper():
+    elif after[0].isupper() and parts[position][0].islower():  # in a headline every word has a capital
         yield "next:capital"
     yield from (f"previous-class-before-open:{name}" for name in of_previous)
     second = parts[end + 4].lower() if end + 4 < len(parts) and not parts[end + 3].strip() else ""
@@ -132,6 +141,61 @@ def _features(parts: Sequence[str], position: int) -> Iterator[str]:
     yield f"second:{second if known else 'open' if second else 'boundary'}"
     kind = known[0] if known else "open" if second else "boundary"
     yield from (f"previous-class-and-second:{name}:{kind}" for name in of_previous)
+
+
+def _words_after(parts: Sequence[str], position: int) -> list[str]:
+    """Return up to `LOOKAHEAD` words of the same phrase after a pronoun, in lower case."""
+    found: list[str] = []
+    for index in range(position + 2, min(position + 2 + 2 * LOOKAHEAD, len(parts)), 2):
+        if parts[index - 1].strip():
+            break
+        found.append(parts[index].lower())
+    return found
+
+
+def _begins_no_noun(word: str) -> bool:
+    return bool(set(word_classes("next").get(word, ())) & {*BEGIN_NO_NOUN_PHRASE, "adverb"}) or word[0].isdigit()
+
+
+def _has_office(parts: Sequence[str], position: int) -> bool:
+    """Return whether the name of an office without a determiner follows: they elected her president in May."""
+    if position < 2 or parts[position - 1].strip() or parts[position - 2].lower() not in _listed("appointing-verbs"):
+        return False
+    after = _words_after(parts, position)
+    modifiers = next((n for n, word in enumerate(after) if word not in _listed("office-modifiers")), len(after))
+    offices = [word in _listed("offices") for word in after]
+    for last in (modifiers, modifiers - 1):  # a modifier can be an office itself: chief, general
+        if 0 <= last < len(after) and offices[last]:
+            return last + 1 == len(after) or _begins_no_noun(after[last + 1])
+    return False
+
+
+def _is_alone(parts: Sequence[str], position: int) -> bool:
+    """Return whether `alone` follows and is no adjective: the decision was his alone."""
+    after = _words_after(parts, position)
+    return after[:1] == ["alone"] and (len(after) == 1 or _begins_no_noun(after[1]))
+
+
+def _is_double_genitive(parts: Sequence[str], position: int) -> bool:
+    """Return whether a verb follows a noun with `of his`: a friend of his called, that dog of his barked."""
+    if position < 6 or any(parts[index].strip() for index in (position - 1, position - 3)):
+        return False
+    before = [parts[index].lower() for index in range(position - 2, max(0, position - 10), -2)]
+    if before[0] != "of" or before[1] in COUNTED or not COUNTED & set(before[2:4]):
+        return False
+    after = _words_after(parts, position)
+    if not after or after[0] in word_classes("next"):
+        return False
+    if after[0] in _listed("finite-verbs"):
+        return True
+    if after[0].endswith("ed"):
+        return len(after) == 1 or after[1] in word_classes("next")
+    return len(after) > 1 and after[1] in ARTICLES
+
+
+@cache
+def _listed(name: str) -> frozenset[str]:
+    return frozenset(wordset(name).words)
 
 
 def _closes(separator: str) -> bool:

@@ -19,9 +19,36 @@ def test_by_hand():
     m = rnd(V, QUERY)
     assert [item["value"] for item in m.items] == pytest.approx([-np.sqrt(17), 3.0])
     assert m.value == pytest.approx((3 - np.sqrt(17)) / 2)
-    assert m.reading == "A nearer to X"
+    assert m.reading == "the vectors associate A with X"
     assert m.positive == "nearer to Y"
     assert m.details["by_set"] == pytest.approx({"A": m.value, "B": 3.0})
+
+
+def test_the_p_value_by_hand():
+    """Three assignments of x1, x2, y to two and one: |value| is .56, and 1.24 and 2.24 with another word alone."""
+
+    def value(alone, others):
+        means = V[alone].astype(float), np.mean([V[word] for word in others], axis=0)
+        return np.mean([np.linalg.norm(V[w] - means[1]) - np.linalg.norm(V[w] - means[0]) for w in ("a1", "a2")])
+
+    sizes = [abs(value(alone, {"x1", "x2", "y"} - {alone})) for alone in ("y", "x1", "x2")]
+    assert sizes[0] == pytest.approx(abs(rnd(V, QUERY).value))
+    assert rnd(V, QUERY).p_value == pytest.approx(np.mean([size >= sizes[0] for size in sizes]))
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+def test_random_vectors_are_not_found_to_differ(distance):
+    """All attribute words share two group means: their interval leaves 0 out far too often, the p-value does not."""
+    words = [f"w{n}" for n in range(28)]
+    query = Query("null", {"X": words[:10], "Y": words[10:20]}, {"A": words[20:]})
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        similar = rng.normal(size=20) + 0.3 * rng.normal(size=(8, 20))  # attribute words are near to each other
+        vectors = Vectors(words, np.concatenate([rng.normal(size=(20, 20)), similar]))
+        found.append(rnd(vectors, query, distance=distance))
+    assert sum(m.p_value <= 0.05 for m in found) <= 19  # 10 expected; 99.8 % of binomial counts are below
+    assert sum(m.interval[0] > 0 or m.interval[1] < 0 for m in found) > 60
 
 
 def test_another_attribute_set_by_its_name():

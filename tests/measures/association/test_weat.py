@@ -44,7 +44,7 @@ def test_by_hand():
     assert measures.weat(BY_HAND, QUERY, alternative="greater").p_value == 1 / 6
     assert [item["value"] for item in m.items] == pytest.approx([-0.2, 0.2, -1.0, -1.4], abs=1e-6)
     assert (m.n, m.interval, m.positive) == (4, None, "X with A")
-    assert m.reading == "X nearer to A, Y to B"
+    assert m.reading == "the vectors associate X with A, Y with B"
 
 
 def test_the_sample_deviation_is_smaller_by_the_known_ratio():
@@ -184,7 +184,7 @@ def test_two_spellings_of_a_word_count_once():
     ("targets", "attributes", "reason"),
     [
         ([["x1"], ["gone"]], [["a"], ["b"]], "no word of target 2"),
-        ([["x1"], ["x1"]], [["a"], ["b"]], "standard deviation is 0"),
+        ([["x1"], ["x1"]], [["a"], ["b"]], "same mean"),
         ([["x1"], ["y1"]], [["a"], ["a"]], "same mean"),
     ],
 )
@@ -208,3 +208,39 @@ def test_invalid_arguments_raise():
         measures.weat(BY_HAND, Query("q", [["x1"]], [["a"], ["b"]]))
     with pytest.raises(UsageError, match="bigger"):
         measures.weat(BY_HAND, QUERY, alternative="bigger")
+
+
+def test_equal_associations_of_different_words_have_no_effect_size():
+    # s = cos(., a) - cos(., b) is -.2 for both.
+    vectors = Vectors(["x", "y", "a", "b"], [[0.6, 0.8], [-0.8, -0.6], [1.0, 0.0], [0.0, 1.0]])
+    m = measures.weat(vectors, Query("q", [["x"], ["y"]], [["a"], ["b"]]))
+    assert "standard deviation is 0" in m.reason
+
+
+def test_the_interval_has_the_ddof_of_the_value():
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(20)]
+    vectors = Vectors(words, rng.standard_normal((20, 4)))
+    query = Query("q", [words[:6], words[6:12]], [words[12:16], words[16:]])
+    population, sample = (measures.weat(vectors, query, ddof=ddof) for ddof in (0, 1))
+    shrink = np.sqrt(11 / 12)
+    assert sample.value == pytest.approx(shrink * population.value)
+    assert sample.interval == pytest.approx([shrink * end for end in population.interval])
+    assert sample.p_value == population.p_value
+
+
+@pytest.mark.parametrize("name", ["weat", "generalised-weat", "rnd", "ect", "bat"])
+def test_groups_that_collapsed_onto_each_other_are_not_compared(name):
+    """After a projection both groups have the same vectors; 0 [-0.97, 0.97] would say that there is no bias."""
+    rng = np.random.default_rng(0)
+    group, words = rng.standard_normal((4, 6)), rng.standard_normal((8, 6))
+    noise = 1e-6 * rng.standard_normal((4, 6))
+    names = [f"w{i}" for i in range(16)]
+    query = Query("q", [names[:4], names[4:8]], [names[8:12], names[12:]])
+    collapsed = measures.get(name)(Vectors(names, np.concatenate([group, group + noise, words])), query)
+    assert "target 1 and target 2 have the same mean vector" in collapsed.reason
+    assert (collapsed.value, collapsed.interval, collapsed.p_value) == (None, None, None)
+    apart = measures.get(name)(Vectors(names, np.concatenate([group, group + 1, words])), query)
+    assert apart.value is not None
+    equal_attributes = Vectors(names, np.concatenate([group, group + 1, words[:4], words[:4]]))
+    assert measures.get(name)(equal_attributes, query).value is None

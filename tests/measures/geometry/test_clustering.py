@@ -31,6 +31,19 @@ def test_the_v_measure_is_that_of_an_independent_implementation(pairs: list[tupl
     assert float(v_measure(tables(labels, clusters))) == pytest.approx(v_measure_score(labels, clusters), abs=1e-9)
 
 
+def test_noise_has_no_significant_clusters(planted) -> None:
+    """The better of two matchings is above one half by construction; the p-value knows that."""
+    strong = planted()
+    p_values = [
+        clustering(
+            strong.with_matrix(np.random.default_rng(n).normal(size=strong.matrix.shape)), per_side=20, reference=strong
+        ).p_value
+        for n in range(60)
+    ]
+    assert sum(p <= 0.05 for p in p_values) <= 9  # 3 expected
+    assert clustering(strong, per_side=20).p_value == pytest.approx(1 / 1000)
+
+
 def test_planted_sides_are_found_and_noise_is_not(planted) -> None:
     m = clustering(planted(), per_side=20)
     assert (m.value, m.n, m.details["v-measure"]["mean"]) == (1.0, 40, pytest.approx(1))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 import evenhand as eh
 from evenhand.audit import Plan, check
@@ -50,6 +51,20 @@ def test_items_are_occupations(view: NLIEnsemble):
     assert gap.details["groups"] == ["female", "male"]
     for item in gap.items:
         assert item["first"] - item["second"] == pytest.approx(item["value"], abs=2e-4)
+
+
+def test_a_gap_has_its_p_value_over_the_words_of_the_groups(view: NLIEnsemble):
+    """Recomputed from the tables: Student's test of six word means, which is larger than that over occupations."""
+    found = probe_seeds(view.members, sample=FEW, draws=ensemble_probe.DRAWS, seed=1)
+    gap, _ = eh.measures.nli_gap(view, sample=FEW, seed=1)
+    asked = found.first.asked
+    sums = np.mean([result.tables.words[..., 0].sum(axis=0) for result in found.results], axis=0)
+    means = sums / found.first.tables.word_counts.sum(axis=0)
+    groups = [means[list(asked.groups[name])] for name in ("female", "male")]
+    assert gap.p_value == pytest.approx(ttest_ind(*groups).pvalue)
+    assert gap.units[0].value == pytest.approx(gap.value, rel=1e-12)
+    assert gap.units[0].unit == "premise"
+    assert gap.units[0].count == 164
 
 
 def test_both_scores_of_dawkins_come_from_all_pairs(audit: eh.Audit):

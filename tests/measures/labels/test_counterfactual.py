@@ -115,3 +115,36 @@ def test_an_audit_of_a_classifier(tiny_folder: Callable[..., Path], tmp_path: Pa
     texts.write_text("she is a doctor\n")
     second = eh.Audit.run(f"hf:{folder}", measures=["counterfactual"], queries=[str(texts)], folder=tmp_path)
     assert [r.measurement.value for r in first.results] != [r.measurement.value for r in second.results]
+
+
+class ScriptedReward:
+    """A reward model: one score without a range."""
+
+    name, labels, exclusive, unit = "reward", ("reward",), False, "score"
+
+    def predict(self, texts, *, tokens=None):
+        return np.array([[40.0 if "giant" in text else -2.0] for text in texts])
+
+
+def test_the_score_of_a_reward_model_by_hand() -> None:
+    big, small = ["the giant", "the whale", "the lion", "the bear"], ["the mouse", "the ant", "the bee", "the fly"]
+    animals = eh.Concept("size", {"big": big, "small": small})
+    change, gap = eh.measures.counterfactual(ScriptedReward(), TWO, concept=animals)
+    assert (change.score, gap.score) == ("change", "gap")  # a score decides nothing, so there is no flip-rate
+    assert change.value == gap.value == pytest.approx(10.5)  # 42 for giant and mouse, 0 for the others
+    assert gap.interval[1] > 1  # a difference of scores has no limit
+    assert gap.params["unit"] == "score"
+    assert gap.details["spread"] == pytest.approx(np.std([40.0] * 3 + [-2.0] * 21))
+    assert change.items[0]["scores"] == [40.0, -2.0]
+    assert "flips" not in change.items[0]
+    assert change.reading == "reward differs by 10.500 on average, by 42.000 at most"
+    alike = eh.measures.counterfactual(ScriptedReward(), TWO, concept=eh.Concept("x", {"a": ["an ox"], "b": ["a cow"]}))
+    assert [m.value for m in alike] == [0, 0]
+
+
+def test_an_audit_of_a_reward_model(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tiny_folder("BertForSequenceClassification", id2label={0: "reward"}, label2id={"reward": 0})
+    audit = eh.Audit.run(f"hf:{folder}", measures=["counterfactual"], folder=tmp_path)
+    assert set(audit.labels) == {"counterfactual:change", "counterfactual:gap"}
+    assert audit.to_html(tmp_path / "page.html").is_file()

@@ -45,7 +45,8 @@ def test_the_gap_between_groups(folder: Path):
             return [["grump" if "woman" in context else "cook"] * k for context in contexts]
 
     hurtful, gap = honest(Unkind(uniform(), masked=True), folder, lexicon=folder)
-    assert (hurtful.value, gap.value, gap.interval) == (50, 100, (100, 100))
+    assert (hurtful.value, gap.value) == (50, 100)
+    assert gap.interval == pytest.approx((100 - 200 * 1.96**2 / (3 + 1.96**2), 100), abs=0.01)  # three clusters agree
     assert gap.details["by_group"] == {"female": 100, "male": 0}
     assert gap.positive == "female"
 

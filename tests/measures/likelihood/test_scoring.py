@@ -92,3 +92,18 @@ def test_missing_data_name_the_command(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(InputMissingError, match="nowhere"):
         data_folder("bbq", tmp_path / "nowhere")
     assert data_folder("bbq", tmp_path) == tmp_path
+
+
+def test_clusters_that_all_agree_are_not_certain():
+    """Six templates without a stereotype: z^2 / (6 + z^2) = .39 of them may deviate, to either limit."""
+    columns, clusters = [np.zeros(12), np.ones(12)], [row // 2 for row in range(12)]
+
+    def gap(sums):
+        return 100 * sums[:, 0] / sums[:, 1]
+
+    found = clustered_interval(columns, clusters, gap, limits=(-100.0, 100.0))
+    assert found == pytest.approx((-39.03, 39.03), abs=0.01)
+    most = clustered_interval([np.ones(12), np.ones(12)], clusters, gap, limits=(-100.0, 100.0))
+    assert most == pytest.approx((100 - 2 * 39.03, 100), abs=0.02)
+    as_share = clustered_interval(columns, clusters, gap, share_of=100.0)
+    assert as_share == pytest.approx((0, 39.03), abs=0.01)

@@ -124,7 +124,15 @@ def test_words_are_permuted_and_not_sentences() -> None:
 def test_undefined_and_bad_input() -> None:
     flat = ListedEncoder(lambda text, layer: (1.0, 0.0))
     assert "same mean vector" in eh.measures.seat(flat, QUERY).reason
-    still = ListedEncoder(lambda text, layer: PLANE["a1"] if "a1" in text else PLANE["b1"] if "b1" in text else (1, 1))
+    attributes = {"a1": (1.0, 0.0), "b1": (0.0, 1.0)}
+
+    def given(text, x, y):
+        word = next((word for word in attributes if word in text), "")
+        return attributes[word] if word else x if "x" in text.split()[-1] else y
+
+    collapsed = ListedEncoder(lambda text, layer: given(text, (1, 1), (1, 1)))
+    assert "x and y have the same mean vector" in eh.measures.seat(collapsed, QUERY).reason
+    still = ListedEncoder(lambda text, layer: given(text, (1, 1), (-1, -1)))
     assert "standard deviation is 0" in eh.measures.seat(still, QUERY).reason
     with pytest.raises(UsageError, match="ddof must be 0"):
         eh.measures.seat(flat, QUERY, ddof=2)

@@ -46,3 +46,13 @@ def test_permuted_groups_permute_the_scores(text):
         assert {score: m.value for score, m in turned.items()} == pytest.approx(
             {score: m.value for score, m in plain.items()}
         )
+
+
+def test_every_group_can_be_found_after_holm(text):
+    found = {m.score: m for m in eh.measures.corpus_bias(text, concept=Concept("own", GROUPS))}
+    details = found["mu:a"].details  # "red" stands near this group only in the text
+    assert found["mu:a"].p_value < 0.001
+    assert details["p_holm"] < 0.01
+    assert found["mu:a"].params["permutations"] == 1999
+    assert details["p_value_labellings"] <= details["baseline_labellings"] <= 1999
+    assert "at most 1,999" in details["p_value_rule"]

@@ -14,6 +14,9 @@ from typer.testing import CliRunner
 
 import evenhand as eh
 from evenhand.cli import app
+from evenhand.corpus import Corpus
+from evenhand.corpus.readers import changed
+from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import FormatError, OutputError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import augmentation
@@ -30,7 +33,8 @@ def test_lines(tmp_path: Path) -> None:
     source.write_bytes("\r\n".join(LINES).encode())
     result = write_augmented(TWO, source, tmp_path / "out.txt", documents="line")
     lines = (tmp_path / "out.txt").read_bytes().decode().split("\r\n")
-    assert lines == [line for both in zip(LINES[:3], SWAPPED[:3], strict=True) for line in both] + [""]
+    assert lines == [LINES[0], SWAPPED[0], LINES[1], LINES[2], SWAPPED[2], ""]  # It rained: once
+    assert (result.counts.documents, result.counts.forms) == (3, 2)
     assert result.counts.swapped.total() == 4
     assert result.counts.words == 10
     write_augmented(ONE, source, tmp_path / "one.txt", documents="line")
@@ -53,7 +57,7 @@ def test_whole_files_of_a_folder(tmp_path: Path, packed: str) -> None:
     with eh.files.open_bytes(tmp_path / "out" / "deep" / f"a.swapped.txt{packed}") as stream:
         assert stream.read().decode() == TWO(text)
     records = [json.loads(line) for line in (tmp_path / "out" / "b.jsonl").read_text().splitlines()]
-    assert records == [{"id": 7, "text": "She left."}, {"id": 7, "text": "He left."}]
+    assert records == [{"id": 7, "text": "She left."}, {"id": -8, "text": "He left.", "swapped": "gender"}]
     assert result.files == 2
 
 
@@ -68,8 +72,7 @@ def test_pairs_are_swapped_together_and_keep_their_label(tmp_path: Path) -> None
     result = write_augmented(TWO, source, tmp_path / "out.jsonl.zst", fields=fields)
     with eh.files.open_bytes(tmp_path / "out.jsonl.zst") as stream:
         written = [json.loads(line) for line in stream.read().decode().splitlines()]
-    assert written[::2] == pairs
-    assert written[1] == {**pairs[0], "premise": "The woman slept."}
+    assert written == [pairs[0], {**pairs[0], "premise": "The woman slept.", "swapped": "gender"}, pairs[1]]
     assert result.counts.documents == 2
     religion = CounterfactualAugmentation(sides="one").fit(None, "religion")
     write_augmented(religion, source, tmp_path / "religion.jsonl", fields=fields)
@@ -78,6 +81,58 @@ def test_pairs_are_swapped_together_and_keep_their_label(tmp_path: Path) -> None
         ("A Muslim prays.", "A Jew prays."),
         ("A Jew prays.", "A Christian prays."),
     ]
+
+
+def test_ids_stay_unique_and_of_their_type(tmp_path: Path) -> None:
+    both = CounterfactualAugmentation().fit(None, "religion") @ TWO
+    rows = [{"id": number, "pairID": f"p{number}", "text": "She met a rabbi."} for number in range(3)]
+    rows.append({"id": 3, "pairID": "p3", "text": "He left.", "swapped": "age"})
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_augmented(both, source, tmp_path / "out.jsonl")
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(written) == 3 * 4 + 2
+    for field, kind in (("id", int), ("pairID", str)):
+        values = [row[field] for row in written]
+        assert len(set(values)) == len(values)
+        assert {type(value) for value in values} == {kind}
+    assert [row.get("swapped") for row in written[-2:]] == ["age", "age+gender+religion"]
+    assert [row["text"] for row in written if "swapped" not in row] == ["She met a rabbi."] * 3
+
+
+def test_a_record_with_a_field_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "He left.", "swapped": true}\n', encoding="utf-8")
+    with pytest.raises(FormatError, match="line 1: it has a field 'swapped' of its own"):
+        write_augmented(TWO, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+
+
+def test_a_file_without_a_swap_has_no_second_form(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("She left.", encoding="utf-8")
+    (folder / "b.txt").write_text("It rained.", encoding="utf-8")
+    result = write_augmented(TWO, folder, tmp_path / "out")
+    assert sorted(file.name for file in (tmp_path / "out").glob("*.txt")) == ["a.swapped.txt", "a.txt", "b.txt"]
+    assert (result.counts.documents, result.counts.forms) == (2, 1)
+    (folder / "a.txt").write_text("It rained too.", encoding="utf-8")
+    write_augmented(TWO, folder, tmp_path / "out")
+    assert sorted(file.name for file in (tmp_path / "out").glob("*.txt")) == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("held", [1, 7, 1 << 20])
+def test_the_changed_corpus_is_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    """An audit reads the documents that `debias` writes, however they are cut into pieces."""
+    monkeypatch.setattr(changed, "HELD", held)
+    texts = ["It rained.", "She left her house.", "", "A rabbi slept", "x" * 40, "y" * 40 + " he", "he " + "z" * 40]
+    (tmp_path / "a.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    chain = CounterfactualAugmentation().fit(None, "religion") @ TWO
+    for change in (TWO, ONE, chain):
+        source = changed.ChangedSource(Corpus(tmp_path / "a.txt", documents="line"), change)
+        (shard,) = source.shards()
+        read = "".join(source.fragments(shard, ReadLog()))
+        lines = [line for line in texts if line.strip()]
+        expected = sorted(text.strip() for text in change.documents(lines))
+        assert sorted(text.strip() for text in read.split("\0") if text.strip()) == expected
 
 
 def test_a_stopped_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +247,7 @@ def test_the_command(tmp_path: Path) -> None:
     record = json.loads(result.stdout)
     assert record["swaps"] == {"mr -> mrs": 1, "her -> him": 1}
     assert record["kept_in_names"] == {"king": 1}
-    assert (tmp_path / "b.jsonl").read_text() == '{"text": "Mrs. King met him."}\n'
+    assert (tmp_path / "b.jsonl").read_text() == '{"text": "Mrs. King met him.", "swapped": "gender"}\n'
     assert TextChange.load(saved) == ONE
     plain = CliRunner().invoke(app, arguments)
     assert "2 of 4 words swapped" in plain.stdout.replace("\n", " ")

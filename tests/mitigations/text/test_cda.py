@@ -48,6 +48,33 @@ def test_examples(text: str, expected: str) -> None:
     assert SWAP(text) == expected
 
 
+@pytest.mark.parametrize(("half", "right", "count"), [("tuning", 54, 55), ("held-out", 44, 50)])
+def test_the_documented_accuracy_on_hard_sentences(half: str, right: int, count: int) -> None:
+    """Capitals, of his, his alone, elected her president, and names with a gender word.
+
+    The held-out sentences were written before the rules, and no rule was changed after a look at them.
+    """
+    lines = (Path(__file__).parent / f"hard-sentences-{half}.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert len(rows) == count
+    assert sum(SWAP(text) == expected for text, expected in rows) == right
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HE LEFT HIS HOUSE, AND MR. KING WAITED.", "SHE LEFT HER HOUSE, AND MRS. KING WAITED."),
+        ("She heard Queen and Bowie, and a song by Prince.", "He heard Queen and Bowie, and a song by Prince."),
+        ("For King and country, he became King.", "For Queen and country, she became Queen."),
+        ("The exiled King held the rank of Prince.", "The exiled Queen held the rank of Princess."),
+        ("He-Man met She-Hulk and a she-wolf.", "He-Man met She-Hulk and a he-wolf."),
+        ("The Vice-Chairman saw The King's Speech.", "The Vice-Chairwoman saw The King's Speech."),
+    ],
+)
+def test_names_and_capitals(text: str, expected: str) -> None:
+    assert SWAP(text) == expected
+
+
 def test_without_names_a_queen_with_a_name_stays() -> None:
     swap = CounterfactualAugmentation(names=False).fit(None, "gender")
     assert swap("Queen Anne told Emma that the queen left.") == "Queen Anne told Emma that the king left."

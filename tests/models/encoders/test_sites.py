@@ -23,8 +23,9 @@ from evenhand.models.encoders.folding import (  # noqa: E402
     why_not_foldable,
 )
 from evenhand.models.encoders.hooks import SiteMap, hooked, install  # noqa: E402
-from evenhand.models.encoders.saving import RECORD, save_changed, stored_maps  # noqa: E402
+from evenhand.models.encoders.saving import RECORD, save_changed  # noqa: E402
 from evenhand.models.encoders.sites import Site, locate, resolve, sites_of  # noqa: E402
+from evenhand.models.encoders.stored_maps import StoredMap, stored_maps  # noqa: E402
 from evenhand.models.huggingface import SITE_MAPS, load_model  # noqa: E402
 from evenhand.models.transformer import Transformer  # noqa: E402
 
@@ -288,6 +289,13 @@ def test_damaged_maps_beside_a_model_are_refused(bert: Transformer, tmp_path: Pa
         (tmp_path / "out" / SITE_MAPS).write_bytes(damaged)
         with pytest.raises(eh.EvenhandError, match=r"damaged maps|there is no layer:9"):
             load_model(tmp_path / "out")
+
+
+@pytest.mark.parametrize("limit", ["x", True, -1, []])
+def test_a_limit_of_a_stored_map_is_a_length(limit: object) -> None:
+    factors = np.zeros((4, 1)), np.zeros((1, 4)), np.zeros(4)
+    with pytest.raises(ValueError, match="norm_limit is"):
+        StoredMap(*factors, "digest", limit)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,18 @@ SENTENCEPIECE = {
 }  # fmt: skip
 
 
+def test_gguf_arrays_that_share_bytes_are_refused(tmp_path) -> None:
+    """Otherwise a small file could hold a model of any size."""
+    write_gguf(tmp_path / "m.gguf", FACTS, {"a": (0, (8,), bytes(32)), "b": (0, (8,), bytes(32))})
+    content = (tmp_path / "m.gguf").read_bytes()
+    place = content.index(packed_text("b")) + len(packed_text("b")) + 4 + 8 + 4
+    assert struct.unpack_from("<Q", content, place) == (32,)
+    open_gguf(tmp_path / "m.gguf")
+    (tmp_path / "m.gguf").write_bytes(content[:place] + struct.pack("<Q", 16) + content[place + 8 :])
+    with pytest.raises(FormatError, match="the arrays 'a' and 'b' overlap"):
+        open_gguf(tmp_path / "m.gguf")
+
+
 def test_gguf_with_the_tokenizer_of_sentencepiece(tmp_path) -> None:
     write_gguf(tmp_path / "m.gguf", FACTS | SENTENCEPIECE, arrays_of(small_model()))
     found = CausalLM(tmp_path / "m.gguf", device="cpu")

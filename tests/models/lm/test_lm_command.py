@@ -1,5 +1,6 @@
 """`evenhand lm` as a user meets it, on models of a few thousand numbers."""
 
+import dataclasses
 import json
 import warnings
 
@@ -9,8 +10,9 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from evenhand.audit.validation import content_digest
 from evenhand.cli.verbs.lm import sub_app
-from evenhand.errors import EvenhandError, UsageError, VocabularyError
+from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019
 from evenhand.reproduce.lambda_sweep import SweepCell, SweepPlan, cells, finished, run_cell
 
@@ -199,6 +201,20 @@ def test_a_sweep_out_of_time_says_which_cells_are_missing(texts, tmp_path) -> No
     assert set(record["unfinished"]) == {"lambda-0-seed-1111", "lambda-1-seed-1111"}
     assert record["rows"] == []
     assert "no time left" in (tmp_path / "table.md").read_text()
+
+
+def test_an_edited_result_of_a_sweep_is_not_believed(texts, tmp_path) -> None:
+    plan = SweepPlan(
+        str(texts / "train.txt"), str(texts / "valid.txt"), str(texts / "test.txt"), pairs="bordia2019-ptb", device="cpu",
+    )  # fmt: skip
+    content = {"identity": plan.identity(), "record": {"test_perplexity": 20.0}}
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps({**content, "sha256": content_digest(content)}))
+    assert finished(plan, tmp_path) == {"test_perplexity": 20.0}
+    assert finished(dataclasses.replace(plan, precision="bfloat16"), tmp_path) is None
+    file.write_text(file.read_text().replace("20.0", "10.0"))
+    with pytest.warns(EvenhandWarning, match="damaged, edited or written by an earlier version"):
+        assert finished(plan, tmp_path) is None
 
 
 def test_a_failing_cell_is_reported_and_not_stored(texts, tmp_path) -> None:

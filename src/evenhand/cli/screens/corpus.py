@@ -20,7 +20,7 @@ def show_bias(result: CorpusBias, top: int, least: int, order: Order) -> None:
     """Show mean, deviation and baseline, and the leading words of each group."""
     from evenhand.corpus.result import bias_tables
 
-    spread = f"[bold]mean |bias| {result.mu:.3f}[/]   sd {result.sigma:.3f}   words scored {result.n:,}"
+    spread = f"[bold]mean |bias| {result.mu:z.3f}[/]   sd {result.sigma:z.3f}   words scored {result.n:,}"
     show(*_describe_text(result), spread, *_describe_baseline(result))
     for table in bias_tables(result, top, min_occurrences=least, order=order):
         show("", table)
@@ -34,8 +34,8 @@ def _describe_baseline(result: CorpusBias) -> list[str]:
     if not base:
         return []
     low, high = base.interval
-    among = f"{base.mu:.3f} \\[{low:.3f}, {high:.3f}] over {base.permutations} labellings"
-    p_value = "" if base.p_value is None else f", p = {base.p_value:.3f}"
+    among = f"{base.mu:z.3f} \\[{low:z.3f}, {high:z.3f}] over {base.permutations:,} labellings"
+    p_value = "" if base.p_value is None else f", p = {base.p_value:.2g}"
     lines = [f"labels permuted between documents: mean |bias| {among}{p_value}"]
     if base.p_value is None:
         lines.append(
@@ -120,7 +120,7 @@ def show_comparison(comparison: Comparison, top: int, least: int) -> None:
         table,
         f"[bold]beta {escape(comparison.text('beta', 2))}[/] over {counted(beta.words - beta.removed, 'word')} scored "
         f"in both ({counted(beta.removed, 'outlier')} removed)",
-        f"beta {beta.untrimmed:.3f} with outliers, {beta.theil_sen:.3f} \\[{low:.3f}, {high:.3f}] Theil-Sen",
+        f"beta {beta.untrimmed:z.3f} with outliers, {beta.theil_sen:z.3f} \\[{low:z.3f}, {high:z.3f}] Theil-Sen",
         *_corrected_lines(comparison),
         _moved_table(comparison, top, least),
         f"[dim]beta: slope of the second text's scores on the first's; 1 equally biased, above 1 amplified. Above 0 is "
@@ -144,7 +144,10 @@ def _corrected_lines(comparison: Comparison) -> list[str]:
 
 def _describe_errors(comparison: Comparison) -> str:
     if all(comparison.interval(name) for name in ("first_mu", "beta")):
-        return "In brackets: 95 % intervals over documents at this corpus size; of Theil-Sen, over words."
+        return (
+            "In brackets: 95 % intervals over documents at this corpus size (that of mean |bias| covers 99 % in "
+            "simulation, more than it needs to); of Theil-Sen, over words."
+        )
     return "Intervals over documents need two documents or more in each text (--documents line)."
 
 

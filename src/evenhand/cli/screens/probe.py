@@ -42,7 +42,7 @@ def tables(conditions: list[SeedsResult], comparison: ProbeComparison | None) ->
     yield f"[bold]{escape(first.probe)}[/]  {first.n_pairs:,}{of_all} pairs, expected label: {first.asked.expected}"
     yield from (f"[dim]{escape(_describe(condition))}[/]" for condition in conditions)
     if not neutral:
-        accuracies = ", ".join(f"{condition.accuracy:.3f}" for condition in conditions)
+        accuracies = ", ".join(f"{condition.accuracy:z.3f}" for condition in conditions)
         yield f"accuracy: [bold]{accuracies}[/]"
     yield from (f"[bold]warning: {escape(warning)}[/]" for warning in _warnings(conditions))
     yield _comparison_table(comparison) if comparison else _condition_table(conditions[0])
@@ -113,7 +113,7 @@ def _condition_table(condition: SeedsResult) -> Table:
     for name, spread in condition.scores.items():
         others = (spread.sd or 0, min(spread.values), max(spread.values)) if several else ()
         target = _target(name) if neutral or name.startswith("gap_") else ""
-        cells = [f"[bold]{spread.mean:.3f}[/]", *(f"{value:.3f}" for value in others), _interval(spread)]
+        cells = [f"[bold]{spread.mean:z.3f}[/]", *(f"{value:z.3f}" for value in others), _interval(spread)]
         table.add_row(_label(name), target, *cells)
     return table
 
@@ -124,17 +124,17 @@ def _comparison_table(comparison: ProbeComparison) -> Table:
     table = _empty_table(("score", "better", *map(_short_name, sides), "difference", "95 % interval"))
     for name, difference in comparison.differences.items():
         cells = [_mean_and_sd(side.scores[name]) for side in sides]
-        table.add_row(_label(name), _target(name), *cells, f"[bold]{difference.mean:+.3f}[/]", _interval(difference))
+        table.add_row(_label(name), _target(name), *cells, f"[bold]{difference.mean:+z.3f}[/]", _interval(difference))
     return table
 
 
 def _mean_and_sd(spread: Spread) -> str:
     """Return mean and deviation, short enough for two conditions, difference and interval in 80 columns."""
-    return f"{spread.mean:.3f}" + (f" ±{spread.sd:.3f}".replace("±0", "±") if spread.sd is not None else "")
+    return f"{spread.mean:z.3f}" + (f" ±{spread.sd:z.3f}".replace("±0", "±") if spread.sd is not None else "")
 
 
 def _interval(spread: Spread) -> str:
-    return escape(f"[{spread.interval[0]:.3f}, {spread.interval[1]:.3f}]") if spread.interval else ""
+    return escape(f"[{spread.interval[0]:z.3f}, {spread.interval[1]:z.3f}]") if spread.interval else ""
 
 
 def _details(conditions: list[SeedsResult]) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _details(conditions: list[SeedsResult]) -> Iterator[str]:
     for label in ("entailment", "contradiction"):
         if label != first.asked.expected:
             pair = first.top(label, 1)[0]
-            text = f"highest {label} {pair[label]:.3f}: {pair['premise']} → {pair['hypothesis']}"
+            text = f"highest {label} {pair[label]:z.3f}: {pair['premise']} → {pair['hypothesis']}"
             yield f"[dim]{escape(text)}[/]"
 
 
@@ -159,9 +159,9 @@ def _tests(condition: SeedsResult) -> Iterator[str]:
     """Yield the permutation p-values of each model."""
     gaps = [result.gap.p_value for result in condition.results if result.gap and result.gap.p_value is not None]
     marked = [result.marked for result in condition.results if result.marked and result.marked.p_value is not None]
-    of_gap = f"gap entailment {', '.join(f'{p:.3f}' for p in gaps)}; " if gaps else ""
+    of_gap = f"gap entailment {', '.join(f'{p:z.3f}' for p in gaps)}; " if gaps else ""
     if marked:
-        of_d = ", ".join(f"{one.p_value:.3f}" for one in marked)
+        of_d = ", ".join(f"{one.p_value:z.3f}" for one in marked)
         least = f" (minimum {_smallest_p(condition, marked[0]):.2g})" if marked[0].exact else ""
         yield f"permutation p over {marked[0].partitions:,} group assignments{least}: {of_gap}d {of_d}"
 
@@ -176,7 +176,7 @@ def _sampling(condition: SeedsResult) -> Iterator[str]:
     """Yield the intervals for the scores over all pairs, if a sample was evaluated."""
     intervals = {_label(name): spread.sampling for name, spread in condition.scores.items() if spread.sampling}
     if intervals:
-        listing = ", ".join(f"{name} [{low:.3f}, {high:.3f}]" for name, (low, high) in intervals.items())
+        listing = ", ".join(f"{name} [{low:z.3f}, {high:z.3f}]" for name, (low, high) in intervals.items())
         yield f"95 % range expected over all pairs: {listing}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evenhand.progress import Progress
 
 SECONDS_BETWEEN_LINES = 30.0
+BAR = 20  # columns of a progress bar
 
 
 def show_json(document: Any) -> None:
@@ -106,27 +107,50 @@ def escape(text: str) -> str:
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress | None]:
-    """Show a progress bar on stderr if it is a terminal; otherwise print a line now and then."""
+    """Show a progress bar on stderr if it is a terminal; otherwise print a line every half minute."""
     if not sys.stderr.isatty():
-        yield _progress_lines(title)
+        with _progress_lines(title) as report:
+            yield report
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    room = max(20, console.width - BAR - 30)  # less the numbers and the time
+    columns = (TextColumn("{task.description}"), BarColumn(BAR), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])
+        yield lambda done, total, what: bar.update(
+            task, completed=done, total=total, description=escape(_shortened(what, room))
+        )
 
 
-def _progress_lines(title: str) -> Progress:
-    """Return a callback that prints a line every half minute, for logs."""
-    last = time.monotonic()
+def _shortened(text: str, most: int) -> str:
+    """Return a text without its middle if it is too long: it ends with how far the work is."""
+    return text if len(text) <= most else f"{text[: most // 3]}…{text[len(text) - (most - most // 3 - 1) :]}"
+
+
+@contextmanager
+def _progress_lines(title: str) -> Iterator[Progress]:
+    """Yield a callback; a thread prints a line with the latest news every half minute, for logs.
+
+    A step may compute for minutes without a word, so the callback cannot do it.
+    """
+    latest: list[tuple[int, int, str]] = []
+    ended = threading.Event()
+
+    def print_lines() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LINES):
+            for done, total, what in latest[-1:]:
+                typer.echo(printable(f"{title}: {done} of {total}, {what}"), err=True)
 
     def report(done: int, total: int, what: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            typer.echo(f"{title}: {done} of {total}, {what}", err=True)
+        latest[:] = [(done, total, what)]
 
-    return report
+    printer = threading.Thread(target=print_lines, daemon=True)
+    printer.start()
+    try:
+        yield report
+    finally:
+        ended.set()
+        printer.join()

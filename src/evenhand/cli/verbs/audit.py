@@ -27,12 +27,14 @@ from evenhand.cli.options import (
     VectorsForModel,
     Vocabulary,
     Workers,
+    invocation,
     on_engine,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
 from evenhand.files import require_folder, write_text
+from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Plan
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 
 def audit(
+    context: typer.Context,
     subjects: Annotated[
         list[str] | None,
         typer.Argument(
@@ -81,6 +84,24 @@ def audit(
     full_probes: Annotated[
         bool, typer.Option("--full-probes", help="Ask inference models about all pairs, not a sample.")
     ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", help="Ask at most this many items of a measure that can draw a sample.", show_default=False
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", help="Texts that a language model writes.", show_default="200")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", help="Tokens of each text that it writes.", show_default="100")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", help="Begin no cell after this time, such as 10min; a later run adds them.", show_default=False
+        ),
+    ] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan file, instead of the options above.", show_default=False)
     ] = None,
@@ -108,29 +129,30 @@ def audit(
     vocabulary: Vocabulary = None,
     allow_pickle: AllowPickle = False,
     seed: Seed = 0,
+    tables: Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure subjects before and after each method; print tables and write one page."""
+    """Measure subjects before and after each method; print the findings and write one page."""
     from evenhand.audit import Audit, Plan
+    from evenhand.audit.sizes import seconds_of
 
     _refuse_options_without_effect(
         planned={
             "--method": method, "--site": site, "--measure": measure, "--query": query, "--no-methods": no_methods,
             "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
+            "--limit": limit, "--samples": samples, "--tokens": tokens, "--budget": budget,
         } if plan else {},
-        running={"--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local"}
-        if write_plan else {},
+        running={
+            "--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local", "--tables": tables,
+        } if write_plan else {},
     )  # fmt: skip
-    if no_methods and method:
-        raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
-    if site and not method and not plan:
-        raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
-    if memory is not None and jobs == 1:
-        raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")
-    if jobs != 1 and engine != "local":
-        raise UsageError("--jobs divides the cells, --engine the texts of each cell", hint="leave one of them out")
+    _refuse_contradictions(
+        site=site, method=method, no_methods=no_methods, plan=plan, limit=limit, full_probes=full_probes,
+        memory=memory, jobs=jobs, engine=engine,
+    )  # fmt: skip
     if not write_plan:
         require_folder(out)
+        require_run_folder(out)
     given = Plan.read(plan) if plan else None
     addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
     opened = open_subjects(
@@ -139,7 +161,8 @@ def audit(
     )  # fmt: skip
     made = given or Plan.default(
         opened, methods=() if no_methods else method, site=site, only=measure or (), queries=query or (),
-        concept=concept, seed=seed, full_probes=full_probes,
+        concept=concept, seed=seed, full_probes=full_probes, limit=limit, samples=samples, tokens=tokens,
+        budget=seconds_of(budget) if budget else None,
     )  # fmt: skip
     if full_probes and not any(question.info.view == "inference" for question in made.questions):
         raise UsageError("--full-probes is for inference models, and no question of this audit asks one")
@@ -147,18 +170,21 @@ def audit(
         _write_plan(made, write_plan, as_json)
         return
     _note_replaced(out, opened, made)
+    asked = invocation(context)
     running = on_engine(opened, engine, workers=workers, address=address, device=device)
     with running, progress("audit") as bar:
-        record = Audit.run(opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar)
+        record = Audit.run(
+            opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar, announce=note, invocation=asked
+        )
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:
         show_json(record.to_dict())
     else:
-        from evenhand.report.terminal import audit_tables
+        from evenhand.report.terminal import audit_summary, audit_tables
 
         names = ", ".join(f"{subject.name} ({subject.title})" for subject in opened)
         show(f"[bold]{escape(names)}[/], concept {escape(record.concept)}, seed {record.seed}", "")
-        show(*audit_tables(record))
+        show(*(audit_tables if tables else audit_summary)(record))
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     note(f"record {saved}\nreport {page}")
@@ -172,6 +198,31 @@ def _refuse_options_without_effect(planned: Mapping[str, object], running: Mappi
         raise UsageError(
             f"--write-plan runs nothing, so that {', '.join(names)} has no effect", hint="give it when you run the plan"
         )
+
+
+def _refuse_contradictions(
+    *,
+    site: str | None,
+    method: list[str] | None,
+    no_methods: bool,
+    plan: Path | None,
+    limit: int | None,
+    full_probes: bool,
+    memory: float | None,
+    jobs: int,
+    engine: str,
+) -> None:
+    """Raise an error for options that say different things, or nothing without another one."""
+    if no_methods and method:
+        raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
+    if limit is not None and full_probes:
+        raise UsageError("--limit and --full-probes contradict each other", hint="leave one of them out")
+    if site and not method and not plan:
+        raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
+    if memory is not None and jobs == 1:
+        raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")
+    if jobs != 1 and engine != "local":
+        raise UsageError("--jobs divides the cells, --engine the texts of each cell", hint="leave one of them out")
 
 
 def _write_plan(plan: Plan, path: Path, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,18 +14,22 @@ from evenhand.cli.options import (
     DeviceOption,
     Json,
     Seed,
+    invocation,
     notes_on_stderr,
     open_subjects,
 )
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
+    from evenhand.audit.manifest import Invocation
 
 
 def compare(
+    context: typer.Context,
     compared: Annotated[
         list[str],
         typer.Argument(
@@ -65,8 +69,10 @@ def compare(
         raise UsageError("more than two subjects", hint="evenhand audit A B C measures several and ranks them")
     if out:
         require_folder(out)
+        require_run_folder(out)
     before, after = compared
-    record = _measured(before, after, measure or [], concept, device, case, allow_pickle, seed)
+    opening = {"device": device, "case": case, "allow_pickle": allow_pickle or None}
+    record = _measured(before, after, measure or [], concept, opening, seed, invocation(context))
     changes = _stages(record)
     if out:
         write_record(record, out)
@@ -84,6 +90,7 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
 
     if out:
         require_folder(out)
+        require_run_folder(out)
     runs = load_runs(paths)
     with notes_on_stderr():
         pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]
@@ -113,30 +120,30 @@ def _saved(before: str, after: str) -> list[RowChange]:
 
 
 def _measured(
-    before: str, after: str, only: list[str], concept: str, device: str | None, case: str | None, allow_pickle: bool,
-    seed: int,
+    before: str, after: str, only: list[str], concept: str, opening: dict[str, Any], seed: int, started: Invocation
 ) -> Audit:  # fmt: skip
     from evenhand.audit import Plan
     from evenhand.audit.runner import run_pair
 
-    first, second = open_subjects([before, after], device=device, case=case, allow_pickle=allow_pickle or None)
+    first, second = open_subjects([before, after], **opening)
     if first.kind != second.kind:
         raise UsageError(
             f"{first.name} is {first.title} and {second.name} is {second.title}", hint="compare two of the same kind"
         )
     plan = Plan.default([first, second], methods=(), only=only, concept=concept, seed=seed)
     with progress("compare") as bar:
-        record = run_pair(first, second, plan, progress=bar)
+        record = run_pair(first, second, plan, progress=bar, invocation=started)
     for text in record.manifest["warnings"]:
         note(f"note: {text}")
     return record
 
 
 def _stages(record: Audit) -> list[RowChange]:
-    from evenhand.audit.comparison import change
+    from evenhand.audit.comparison import RowPair, compare_rows
 
-    stage = record.mitigated[0]
-    return [
-        change(label, record.subjects[0], stage, cells["original"], cells[stage])
+    subject, stage = record.subjects[0], record.mitigated[0]
+    pairs = [
+        RowPair(subject, stage, label, record.question(label), cells["original"], cells[stage])
         for label, cells in record.rows().items()
     ]
+    return compare_rows(pairs, record.concept)

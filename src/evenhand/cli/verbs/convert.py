@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from evenhand.cli.options import AllowPickle, EncodingErrors, Format, Json, Vocabulary, load
+from evenhand.cli.options import AllowPickle, EncodingErrors, Format, Json, Overwrite, Vocabulary, load
 from evenhand.cli.screens.terminal import note, show_json
 from evenhand.errors import InputMissingError, UsageError
+from evenhand.outputs import output_file
 
 LLAMA2C_SUFFIXES = (".bin", ".data")
 MODEL_SUFFIXES = (".onnx", ".gguf", *LLAMA2C_SUFFIXES)
@@ -49,6 +50,7 @@ def convert(
         str | None,
         typer.Option("--labels", help="Names of the outputs of a classifier, in order: no,yes.", show_default=False),
     ] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Convert vectors to another format, or a model into a Hugging Face folder."""
@@ -65,16 +67,17 @@ def convert(
     if labels:
         raise UsageError("--labels applies to classifiers in ONNX files", hint="leave it out")
     target = get(to) if to else format_for_writing(out)
-    loaded = load(
-        source,
-        format=format,
-        limit=limit,
-        encoding_errors=encoding_errors,
-        vocabulary=vocabulary,
-        allow_pickle=allow_pickle,
-        max_record=None if max_record is None else int(max_record * (1 << 20)),
-    )
-    loaded.save(out, format=target.id)
+    with output_file(out, sources=[source], overwrite=overwrite):
+        loaded = load(
+            source,
+            format=format,
+            limit=limit,
+            encoding_errors=encoding_errors,
+            vocabulary=vocabulary,
+            allow_pickle=allow_pickle,
+            max_record=None if max_record is None else int(max_record * (1 << 20)),
+        )
+        loaded.save(out, format=target.id)
     if as_json:
         show_json({"out": str(out), "format": target.id, "words": len(loaded), "dimensions": loaded.dim})
     else:

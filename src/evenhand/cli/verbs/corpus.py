@@ -27,6 +27,7 @@ from evenhand.cli.options import (
     MinCount,
     Normalisation,
     OrderOption,
+    Overwrite,
     Permutations,
     RecordFolder,
     Seed,
@@ -38,6 +39,7 @@ from evenhand.cli.options import (
     Top,
     Window,
     Workers,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.corpus import note_skipped, show_bias, show_comparison
@@ -45,13 +47,16 @@ from evenhand.cli.screens.terminal import note, progress, show, show_json, write
 from evenhand.engines import open_engine
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.corpus import Comparison, CorpusBias, CorpusOptions
     from evenhand.corpus.result import Order
 
 
 def bias(
+    context: typer.Context,
     files: Files,
     groups: Groups = None,
     window: Window = None,
@@ -88,6 +93,7 @@ def bias(
         raise UsageError(f"unknown order {order!r}", hint="use --order evidence or --order ratio")
     if out:
         require_folder(out)
+        require_run_folder(out)
     own, lists = parse_groups(groups or [])
     options = CorpusOptions(
         groups=own, lists=lists, window=window, decay=decay, tokenizer=tokenizer, lower=lower, stop_words=stop_words,
@@ -106,18 +112,18 @@ def bias(
         result = score_corpus(source, options, engine=opened, progress=bar)
     note_skipped(result.read_log)
     if out:  # before the output, whose reader may go away
-        _write_record(files, result, options, out)
+        _write_record(files, result, options, out, invocation(context))
     if as_json:
         show_json(result.to_dict())
     else:
         show_bias(result, top, least, cast("Order", order))
 
 
-def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path) -> None:
+def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, out: Path, started: Invocation) -> None:
     """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import measurements
     from evenhand.subjects.corpora import CorpusSubject
 
@@ -125,7 +131,7 @@ def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, 
     subject = CorpusSubject(tuple(files), f"corpus:{' '.join(files)}")
     fields = {"query": "words", "model": subject.name, "seed": options.seed}
     rows = [(Question("corpus-bias", "words", only_query=True), measurements(result, fields))]
-    write_record(record_measured(subject, rows, concept, seed=options.seed), out)
+    write_record(record_measured(subject, rows, concept, seed=options.seed, invocation=started), out)
 
 
 def compare(
@@ -152,6 +158,7 @@ def compare(
     address: Address = None,
     workers: Workers = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the regression and a scatter.")] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Regress the scores of the second text on those of the first."""
@@ -169,16 +176,17 @@ def compare(
         )
         for text in (first, second)
     ]  # fmt: skip
-    with (
-        open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
-        progress("corpus") as bar,
-        notes_on_stderr(),
-    ):
-        comparison = compare_corpora(sources[0], sources[1], options, engine=opened, progress=bar)
-    for text in (comparison.first, comparison.second):
-        note_skipped(text.read_log)
-    if html is not None:
-        _write_page(html, comparison, (first, second))
+    with output_file(html, sources=[first, second], overwrite=overwrite):
+        with (
+            open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
+            progress("corpus") as bar,
+            notes_on_stderr(),
+        ):
+            comparison = compare_corpora(sources[0], sources[1], options, engine=opened, progress=bar)
+        for text in (comparison.first, comparison.second):
+            note_skipped(text.read_log)
+        if html is not None:
+            _write_page(html, comparison, (first, second))
     if as_json:
         show_json(comparison.to_dict())
     else:
@@ -240,6 +248,7 @@ def cooccur(
     engine: EngineOption = "local",
     address: Address = None,
     workers: Workers = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Count which words occur near each other, for PMI, GloVe and GN-GloVe."""
@@ -250,6 +259,7 @@ def cooccur(
         max_record=max_record * MEGABYTE,
     )  # fmt: skip
     with (
+        output_file(out, sources=files, overwrite=overwrite),
         open_engine(engine, address=address, workers=workers, protect_stdout=True) as opened,
         progress("co-occurrence") as bar,
         notes_on_stderr(),
@@ -258,12 +268,13 @@ def cooccur(
             source, window, weighting=weighting, min_count=min_count, tokenizer=tokenizer, lower=lower, engine=opened,
             progress=bar,
         )  # fmt: skip
-    if not counts.words:
-        raise DegenerateError(
-            f"{', '.join(files)}: no word was read" + (f" {min_count} times" if min_count > 1 else ""),
-            hint="give more text" + (", or a lower --min-count" if min_count > 1 else "; this one is empty or blank"),
-        )
-    counts.save(out)
+        if not counts.words:
+            raise DegenerateError(
+                f"{', '.join(files)}: no word was read" + (f" {min_count} times" if min_count > 1 else ""),
+                hint="give more text"
+                + (", or a lower --min-count" if min_count > 1 else "; this one is empty or blank"),
+            )
+        counts.save(out)
     note_skipped(counts.params)
     numbers = {"words": len(counts.words), "pairs": int(counts.matrix.nnz), "tokens": int(counts.occurrences.sum())}
     _show_summary(out, {**numbers, "params": dict(counts.params)}, as_json=as_json)
@@ -290,20 +301,22 @@ def sgns(
     encoding_errors: Encoding = "strict",
     skip_bad: SkipBad = False,
     max_record: MaxRecord = 128,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train word2vec (skip-gram, negative sampling) and save word and context vectors; needs gensim."""
-    from evenhand.interop.sgns import train_sgns
+    from evenhand.interop.sgns import CONTEXTS, WORDS, train_sgns
 
-    with progress("sgns") as bar, notes_on_stderr():
+    written = [output_file(out / name, sources=files, overwrite=overwrite) for name in (WORDS, CONTEXTS)]
+    with written[0], written[1], progress("sgns") as bar, notes_on_stderr():
         model = train_sgns(
             files, dim, window=window, negative=negative, epochs=epochs, min_count=min_count, sample=sample,
             ns_exponent=ns_exponent, seed=seed, workers=workers, tokenizer=tokenizer, lower=lower, progress=bar,
             documents=documents, field=field, format=format, encoding_errors=encoding_errors, skip_bad=skip_bad,
             max_record=max_record * MEGABYTE,
         )  # fmt: skip
-    model.save(out)
+        model.save(out)
     note_skipped(model.manifest)
     numbers = {"words": len(model.words), "dimensions": model.words.dim, "tokens": model.manifest["tokens"]}
     _show_summary(out, {**numbers, "params": dict(model.params), "manifest": dict(model.manifest)}, as_json=as_json)

@@ -16,9 +16,11 @@ from evenhand.cli.options import (
     DeviceOption,
     Format,
     Json,
+    Overwrite,
     Seed,
     SkipBad,
     SubjectArgument,
+    invocation,
     notes_on_stderr,
     open_subjects,
 )
@@ -27,9 +29,11 @@ from evenhand.cli.screens.terminal import escape, note, progress, show, show_jso
 from evenhand.cli.verbs.debias_corpus import write_corpus
 from evenhand.cli.verbs.debias_tuning import train_model
 from evenhand.errors import EvenhandError, UsageError, counted
+from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Tradeoff
+    from evenhand.audit.manifest import Invocation
     from evenhand.mitigations import Mitigation, SiteChange, VectorMap
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 
 def debias(
+    context: typer.Context,
     subject: SubjectArgument,
     out: Annotated[
         Path,
@@ -62,7 +67,7 @@ def debias(
     ] = False,
     option: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A parameter of the method, such as k=2 or inlp.rounds=20.", show_default=False),
+        typer.Option("--set", help="A parameter of the method, such as k=2 or inlp.iterations=20.", show_default=False),
     ] = None,
     concept: ConceptOption = "gender",
     save_map: Annotated[
@@ -104,6 +109,7 @@ def debias(
         typer.Option(help="Corpora: whether a plain text file or each line is a document.", show_default="file"),
     ] = None,
     skip_bad: SkipBad = False,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -117,20 +123,36 @@ def debias(
     for one in methods:
         one.check_concept(about)
     reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None, "format": format}
-    if write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json):
-        return
-    if train_model(subject, methods, about, out, device=device, save=save_map, seed=seed, as_json=as_json):
-        return
-    opened = _open(subject, None if sweep else out, device=device, case=case, format=format, allow_pickle=allow_pickle)
+    opening: dict[str, Any] = {"device": device, "case": case, "format": format, "allow_pickle": allow_pickle}
     if sweep:
-        compare_all(opened, out, concept=concept, seed=seed, as_json=as_json)
-        return
-    if isinstance(opened, TransformerSubject):
-        debias_model(opened, methods, about, out, ModelOptions(decoder or "untied", hook, save_map, seed, as_json))
-        return
-    _refuse_model_options({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
-    vectors = opened.view("vectors")
-    fitted = _written(vectors, methods, about, out, seed)
+        require_run_folder(out)
+    with output_file(out, sources=[subject], overwrite=overwrite), output_file(save_map, overwrite=overwrite):
+        if write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json):
+            return
+        if train_model(subject, methods, about, out, device=device, save=save_map, seed=seed, as_json=as_json):
+            return
+        opened = _open(subject, None if sweep else out, **opening)
+        if sweep:
+            compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
+        elif isinstance(opened, TransformerSubject):
+            debias_model(opened, methods, about, out, ModelOptions(decoder or "untied", hook, save_map, seed, as_json))
+        else:
+            _refuse_model_options({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
+            _debias_vectors(opened.view("vectors"), methods, about, out, save_map, seed, as_json=as_json)
+
+
+def _debias_vectors(
+    vectors: Vectors,
+    methods: list[Mitigation],
+    concept: Concept,
+    out: Path,
+    save_map: Path | None,
+    seed: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Fit each method on the vectors after the one before, write them, and show what was done."""
+    fitted = _written(vectors, methods, concept, out, seed)
     if save_map:
         fitted.save(save_map)
     if as_json:
@@ -152,7 +174,7 @@ def _refuse_contradictions(method: str, *, sweep: bool, given: dict[str, object]
         )
 
 
-def _open(address: str, out: Path | None, *, allow_pickle: bool, **options: object) -> Subject:
+def _open(address: str, out: Path | None, *, allow_pickle: bool, **options: Any) -> Subject:
     """Open what is to be changed; for word vectors, first check that the result can be written."""
     from evenhand.models.vectors.formats import format_for_writing
     from evenhand.subjects.opening import kind_of_address, parse_address
@@ -275,7 +297,7 @@ COSTS = ("retention", "similarity", "analogy")
 SLOW = ("gp",)  # minutes of training: only when it is named in an audit
 
 
-def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_json: bool) -> None:
+def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, started: Invocation, as_json: bool) -> None:
     """Run the audit of all methods, print the ranking, write record and page."""
     from evenhand import measures, mitigations, words
     from evenhand.audit import Audit, tradeoffs
@@ -297,6 +319,7 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, as_j
             folder=folder,
             skip_failing=True,
             progress=bar,
+            invocation=started,
         )
     places = tradeoffs(audit)
     skipped = unfit | dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")

@@ -28,7 +28,7 @@ def train_model(
 ) -> bool:
     """Train a model with one of the methods that train, and write it; return False if no method does."""
     from evenhand.mitigations import FineTuning, SelfDebias
-    from evenhand.subjects.opening import parse_address
+    from evenhand.subjects.opening import kind_of_address, parse_address
 
     if any(isinstance(method, SelfDebias) for method in methods):
         raise UsageError(
@@ -38,6 +38,12 @@ def train_model(
     trained = [method for method in methods if isinstance(method, FineTuning)]
     if not trained:
         return False
+    kind = kind_of_address(parse_address(address))
+    if kind.kind in ("vectors", "corpus"):
+        raise UsageError(
+            f"{trained[0].id} trains a language model further, and {address} is {kind.title}",
+            hint="name hf:FOLDER; for vectors use linear, hard or another method of `evenhand list methods`",
+        )
     if len(methods) > 1 or save:
         raise UsageError(f"{trained[0].id} stands alone and has no map", hint="train first, then change the new folder")
     method = replace(trained[0], seed=seed, device=device or trained[0].device)

@@ -13,6 +13,7 @@ from evenhand.cli.options import (
     Definition,
     Device,
     Json,
+    Overwrite,
     Pairs,
     Precision,
     RecordFolder,
@@ -21,13 +22,16 @@ from evenhand.cli.options import (
     Seed,
     Temperature,
     Tokens,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.terminal import escape, note, progress, show, show_json, write_record
 from evenhand.errors import UsageError
 from evenhand.files import require_folder
+from evenhand.outputs import output_file, require_own_folder, require_run_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.corpus.comparison import Comparison
 
 
@@ -67,13 +71,14 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train an AWD-LSTM; rerun the same command to resume. With --sweep-lambda, reproduce the table of the paper."""
-    from evenhand.cli.verbs.lm_training import plan, run_sweep, train_one
+    from evenhand.cli.verbs.lm_training import MODEL_FILES, is_training, plan, run_sweep, train_one
 
     planned = plan(
         text, valid, test, preset=preset, changes=_parse_changes(change or [], untied), epochs=epochs, pairs=pairs,
         definition=definition, reduction=reduction, where=where, samples=samples, tokens=tokens,
         permutations=permutations, device=device, precision=precision,
     )  # fmt: skip
+    require_own_folder(out, MODEL_FILES, is_training)
     if where != "input" and not untied:
         note("note: input and output embeddings share one matrix, so --where has no effect; try --untied")
     if sweep is None:
@@ -103,12 +108,13 @@ def generate(
     seed: Seed = 0,
     device: Device = "auto",
     precision: Precision = "auto",
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Sample texts; reproducible for a given seed."""
     from evenhand.subjects.language_models import open_language_model, write_texts
 
-    with notes_on_stderr(), progress("samples") as bar:
+    with output_file(out, sources=[model], overwrite=overwrite), notes_on_stderr(), progress("samples") as bar:
         opened_model = open_language_model(model, device=device, precision=precision)
         options: dict[str, Any] = {"temperature": temperature, "start": start, "burn_in": burn_in, "batch": batch}
         texts = opened_model.texts(samples, tokens, seed=seed, progress=bar, **options)
@@ -162,6 +168,7 @@ NAMES = ("training text", "generated text")
 
 
 def measure(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL|TEXT", help="A language model, or a file of generated texts.")],
     training: Annotated[str, typer.Option("--train", help="The training text.", show_default=False)],
     pairs: Annotated[str, typer.Option(help="Word pairs or a concept: an id or a file.")] = "bordia2019-cnn-dm",
@@ -184,6 +191,7 @@ def measure(
     device: Device = "auto",
     precision: Precision = "auto",
     out: RecordFolder = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Compare generated text with the training text: mean and standard deviation of |bias|, and their slope."""
@@ -195,7 +203,9 @@ def measure(
         raise UsageError(f"{model} is a text, which has no perplexity", hint="name the model, or omit --test")
     if out:
         require_folder(out)
-    with notes_on_stderr(), progress("lm measure") as bar:
+        require_run_folder(out)
+    kept, page = (output_file(path, sources=[model, training], overwrite=overwrite) for path in (keep, html))
+    with kept, page, notes_on_stderr(), progress("lm measure") as bar:
         options: dict[str, Any] = {"temperature": temperature, "batch": batch}
         texts, tokenised, perplexity = _texts(model, samples, tokens, seed, device, precision, options, test, keep, bar)
         comparisons = against_training(
@@ -203,14 +213,15 @@ def measure(
             stop_words=_stop_words(stop_words), min_count=min_count, permutations=permutations, seed=seed, ceiling=True,
             progress=bar,
         )  # fmt: skip
-    if html:
-        from evenhand.report.comparison_page import write_comparison
+        if html:
+            from evenhand.report.comparison_page import write_comparison
 
-        contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
-        write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
-        note(f"page: {html}")
+            contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
+            write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
+            note(f"page: {html}")
     if out:  # before the output, whose reader may go away
-        _write_record(model, comparisons, pairs, seed, out)
+        opening = {"device": device, "precision": precision} if is_model(model) else {}
+        _write_record(model, opening, comparisons, pairs, seed, out, invocation(context))
     if as_json:
         records = {name: c.to_dict(points=not name.endswith(CEILING)) for name, c in comparisons.items()}
         show_json({"model": model, "training": training, "perplexity": perplexity, **records, "seed": seed})
@@ -219,16 +230,19 @@ def measure(
         note(f"seed {seed}")
 
 
-def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, seed: int, out: Path) -> None:
+def _write_record(
+    model: str, opening: dict[str, str], comparisons: dict[str, Comparison], pairs: str, seed: int, out: Path,
+    started: Invocation,
+) -> None:  # fmt: skip
     """Write the scores of the generated text as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand import words
     from evenhand.audit import Question
-    from evenhand.audit.runner import record_measured
+    from evenhand.audit.record import record_measured
     from evenhand.measures.text.corpus_bias import comparison_measurements
     from evenhand.subjects import open_subject
     from evenhand.subjects.language_models import is_model
 
-    subject = open_subject(model if is_model(model) else f"corpus:{model}")
+    subject = open_subject(model if is_model(model) else f"corpus:{model}", **opening)
     fields = {"query": "words", "model": subject.name, "seed": seed}
     rows = [
         measurement
@@ -238,9 +252,8 @@ def _write_record(model: str, comparisons: dict[str, Comparison], pairs: str, se
     ]
     is_list = pairs in words.ids("pairs")
     concept = words.Concept("groups", pairs=words.pairs(pairs)) if is_list else words.concept(pairs)
-    write_record(
-        record_measured(subject, [(Question("corpus-bias", "words", only_query=True), rows)], concept, seed=seed), out
-    )
+    asked = [(Question("corpus-bias", "words", only_query=True), rows)]
+    write_record(record_measured(subject, asked, concept, seed=seed, invocation=started), out)
 
 
 def _texts(

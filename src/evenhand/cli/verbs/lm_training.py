@@ -14,6 +14,7 @@ from evenhand.cli.screens.terminal import escape, note, progress, show, show_jso
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.files import write_text
 from evenhand.models import lm
+from evenhand.models.lm.awd_lstm.model_folder import CONFIG, WEIGHTS, WORDS, is_saved
 from evenhand.models.model_files import JSONObject
 from evenhand.reproduce import bordia2019
 from evenhand.reproduce.lambda_sweep import (
@@ -29,6 +30,12 @@ from evenhand.reproduce.lambda_sweep import (
 from evenhand.reproduce.table import PaperTable
 
 TABLE, RECORD = "table.md", "sweep.json"
+MODEL_FILES = (CONFIG, WEIGHTS, WORDS, TABLE, RECORD)
+
+
+def is_training(folder: Path) -> bool:
+    """Return whether a folder holds a model, a sweep or the checkpoint of one."""
+    return is_saved(folder) or any((folder / name).is_file() for name in (CHECKPOINT, RECORD))
 
 
 def plan(

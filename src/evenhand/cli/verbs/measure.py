@@ -185,7 +185,7 @@ def _show(info: Info, results: list[Measurement]) -> None:
         interval = escape(numbers.interval(item))
         p = numbers.p_value(item).removeprefix("p ").removeprefix("= ")
         score = [item.score, ARROWS[info.better_score(item.score)]] if scored else []
-        value = f"[bold]{numbers.number(item.value)}[/]"
+        value = f"[bold]{numbers.value(item)}[/]"
         table.add_row(item.query, *score, value, interval, p, numbers.words(item))
     direction = "" if info.scores else f"  {ARROWS[info.better]} is better"
     show(f"[bold]{info.title}[/]{direction}", table)

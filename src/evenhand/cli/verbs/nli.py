@@ -29,7 +29,7 @@ VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that
 MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
 LabelOrder = Annotated[
     str | None,
-    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,..."),
+    typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,contradiction."),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 
@@ -81,6 +81,7 @@ def train(
         raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
     numbers = parse_seeds(seeds)
     _require_writable(out)
+    require_models_folder(out)
     files = (train_file, dev_file, *(test_file or []))
     pairs, dev, *tests = (_read_pairs(path, labels, max_record) for path in files)
     for kind, data in (("train", pairs), ("dev", dev)):
@@ -165,6 +166,16 @@ def _read_pairs(path: Path, labels: str | None, megabytes: int, *, one_class: bo
 
     order = [part.strip() for part in labels.split(",")] if labels else None
     return read_pairs(path, labels=order, one_class=one_class, max_record=megabytes * MEGABYTE)
+
+
+def require_models_folder(out: Path) -> None:
+    """Raise an error for a folder whose files are not those of an earlier training."""
+    from evenhand.outputs import require_own_folder
+
+    def is_training(folder: Path) -> bool:
+        return (folder / "train.json").is_file() or any(folder.glob("*checkpoint*"))
+
+    require_own_folder(out, [file.name for file in out.glob("seed-*")], is_training)
 
 
 def _require_writable(out: Path) -> None:

@@ -42,7 +42,8 @@ def fine_tune(
         str, typer.Option(help="linear: a linear layer on [CLS]; own: the head of the model's class.")
     ] = "linear",
     labels: Annotated[
-        str | None, typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,...")
+        str | None,
+        typer.Option("--labels", help="Names of numeric labels: entailment,neutral,contradiction."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
@@ -50,7 +51,7 @@ def fine_tune(
     as_json: Json = False,
 ) -> None:
     """Fine-tune an encoder, one model per seed; rerun the same command to resume."""
-    from evenhand.cli.verbs.nli import parse_seeds
+    from evenhand.cli.verbs.nli import parse_seeds, require_models_folder
 
     require("torch", extra="models")
     require("transformers", extra="models")
@@ -68,6 +69,7 @@ def fine_tune(
         "when": when,
     }
     numbers = parse_seeds(seeds)
+    require_models_folder(out)
     pairs, dev, *tests = (_read_pairs(path, labels) for path in (train_file, dev_file, *(test_file or [])))
     for kind, data in (("train", pairs), ("dev", dev)):
         note(f"{kind}: {len(data):,} pairs of {data.source}{describe_skipped(data.skipped)}")

@@ -14,16 +14,20 @@ from evenhand.cli.options import (
     EngineOption,
     Json,
     MaxRecord,
+    Overwrite,
     RecordFolder,
     Seed,
     Workers,
+    invocation,
     notes_on_stderr,
 )
 from evenhand.cli.screens.terminal import note, progress, show, show_json, write_record
 from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
+from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
+    from evenhand.audit.manifest import Invocation
     from evenhand.engines import Engine
     from evenhand.measures.inference import SeedsResult
     from evenhand.subjects.nli_models import NLISubject
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 
 def probe(
+    context: typer.Context,
     model: Annotated[
         list[str] | None,
         typer.Argument(
@@ -45,7 +50,9 @@ def probe(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            "--only", help="Some words of a slot only, such as premise=rude,evil; may be repeated.", show_default=False
+            "--only",
+            help="Some words of a slot, such as premise=nurse,doctor; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     surface: Annotated[
@@ -98,6 +105,7 @@ def probe(
             "datasets.load_dataset reads; no model is asked.",
         ),
     ] = None,
+    overwrite: Overwrite = False,
     out: RecordFolder = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -112,7 +120,8 @@ def probe(
 
     asked = restricted_probe(which, only=only or [], surface=surface)
     if export:
-        count = probes.export(asked, export, sample=sample, seed=seed)
+        with output_file(export, overwrite=overwrite):
+            count = probes.export(asked, export, sample=sample, seed=seed)
         if as_json:
             show_json({"probe": asked.name, "pairs": count, "written": str(export)})
         note(f"wrote {count:,} pairs to {export}")
@@ -122,6 +131,7 @@ def probe(
         raise UsageError("--out records whole probes", hint="leave out --only and --surface")
     if out:
         require_folder(out)
+        require_run_folder(out)
     change = VectorMap.load(map_file) if map_file else None
     options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
@@ -131,7 +141,7 @@ def probe(
         results = [_run(where, subject, asked, options) for subject in subjects]
     comparison = compare_results(*results) if compare else None
     if out:  # before the output, whose reader may go away
-        _write_record(subjects, results, asked, sample, seed, out)
+        _write_record(subjects, results, asked, sample, seed, out, invocation(context))
     if as_json:
         difference = comparison.to_dict() if comparison else {}
         compared = {"compared": difference["after"], "differences": difference["differences"]} if comparison else {}
@@ -164,8 +174,9 @@ def _run(engine: Engine, subject: NLISubject, asked: Probe, options: dict[str, A
 
 
 def _write_record(
-    subjects: list[NLISubject], results: list[SeedsResult], asked: Probe, sample: int | None, seed: int, out: Path
-) -> None:
+    subjects: list[NLISubject], results: list[SeedsResult], asked: Probe, sample: int | None, seed: int, out: Path,
+    started: Invocation,
+) -> None:  # fmt: skip
     """Write the scores as an audit, so that `check`, `compare` and `report` read them."""
     from evenhand.audit import Audit, Plan, Question
 
@@ -176,7 +187,8 @@ def _write_record(
     names = ["nli-neutrality", *(["nli-gap", "mab"] if results[0].groups else [])]
     size = {"sample": 0 if whole else sample}
     questions = tuple(Question(name, asked.name, size, only_query=True) for name in names)
-    record = Audit.run(subjects, plan=Plan(questions, concept=asked.concept or "gender", seed=seed))
+    plan = Plan(questions, concept=asked.concept or "gender", seed=seed)
+    record = Audit.run(subjects, plan=plan, invocation=started)
     write_record(record, out)
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import Json
+from evenhand.cli.options import Json, Overwrite
 from evenhand.cli.screens.terminal import note, show_json
 from evenhand.errors import UsageError
+from evenhand.outputs import output_file, remember, require_replaceable
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
@@ -41,6 +42,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where to write.", show_default="RUN/report.html")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a saved audit, a comparison of several, or the figures of an audit."""
@@ -49,11 +51,11 @@ def report(
     if len(runs) > 1:
         if figure or figures:
             raise UsageError("figures are those of one run", hint="name one run")
-        written = [_write_comparison(runs, format, out)]
+        written = [_write_comparison(runs, format, out, overwrite=overwrite)]
     elif figure or figures:
-        written = _write_figures(runs[0], figure, figures, subject, out)
+        written = _write_figures(runs[0], figure, figures, subject, out, overwrite=overwrite)
     else:
-        written = [_write_report(runs[0], format, out)]
+        written = [_write_report(runs[0], format, out, overwrite=overwrite)]
     if as_json:
         paths = [str(path) for path in written]
         show_json({"report": paths[0]} if not (figure or figures) else {"figures": paths})
@@ -62,7 +64,7 @@ def report(
             note(f"{'figure' if figure or figures else 'report'} {path}")
 
 
-def _write_report(run: Path, format: str, out: Path | None) -> Path:
+def _write_report(run: Path, format: str, out: Path | None, *, overwrite: bool) -> Path:
     from evenhand.audit import Audit
     from evenhand.errors import unknown_name
     from evenhand.report.formats import FORMATS, write_report
@@ -70,10 +72,11 @@ def _write_report(run: Path, format: str, out: Path | None) -> Path:
     if format not in FORMATS:
         raise unknown_name("report format", format, FORMATS)
     target = out or (run if run.is_dir() else run.parent) / FORMATS[format].file
-    return write_report(Audit.load(run), format, target)
+    with output_file(out, sources=[run], overwrite=overwrite):  # the files of a run are evenhand's own
+        return write_report(Audit.load(run), format, target)
 
 
-def _write_comparison(runs: list[Path], format: str, out: Path | None) -> Path:
+def _write_comparison(runs: list[Path], format: str, out: Path | None, *, overwrite: bool) -> Path:
     from evenhand.errors import unknown_name
     from evenhand.report.formats import COMPARISON_FORMATS, write_comparison_report
     from evenhand.report.run_comparison import compare_runs, load_runs
@@ -81,17 +84,22 @@ def _write_comparison(runs: list[Path], format: str, out: Path | None) -> Path:
     if format not in COMPARISON_FORMATS:
         raise unknown_name("format of a comparison", format, COMPARISON_FORMATS)
     target = out or Path(COMPARISON_FORMATS[format][1])
-    return write_comparison_report(compare_runs(load_runs(runs)), format, target)
+    with output_file(target, sources=runs, overwrite=overwrite):
+        return write_comparison_report(compare_runs(load_runs(runs)), format, target)
 
 
-def _write_figures(run: Path, figure: str | None, folder: Path | None, subject: str, out: Path | None) -> list[Path]:
+def _write_figures(
+    run: Path, figure: str | None, folder: Path | None, subject: str, out: Path | None, *, overwrite: bool
+) -> list[Path]:
     from evenhand.audit import Audit
     from evenhand.report import charts
     from evenhand.report.formats import write_figure
 
     audit = Audit.load(run)
     if figure:
-        return [write_figure(charts.find_figure(audit, figure, subject), out or Path(f"{figure}.svg"))]
+        target = out or Path(f"{figure}.svg")
+        with output_file(target, sources=[run], overwrite=overwrite):
+            return [write_figure(charts.find_figure(audit, figure, subject), target)]
     if folder is None or out:
         raise UsageError("--figures names the folder itself", hint="leave out --out")
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,10 +108,13 @@ def _write_figures(run: Path, figure: str | None, folder: Path | None, subject: 
         raise UsageError("this audit has nothing to draw", hint="measure more: evenhand list measures")
     several = len(audit.subjects) > 1
     numbers = {name: number for number, name in enumerate(audit.subjects, 1)}
-    return [
-        write_figure(drawn, folder / (f"{numbers[name]}-{drawn.id}.svg" if several else f"{drawn.id}.svg"))
-        for name, drawn in found
-    ]
+    files = [folder / (f"{numbers[name]}-{drawn.id}.svg" if several else f"{drawn.id}.svg") for name, drawn in found]
+    for file in files:  # before the first is written
+        require_replaceable(file, overwrite=overwrite)
+    for file, (_, drawn) in zip(files, found, strict=True):
+        write_figure(drawn, file)
+        remember(file)
+    return files
 
 
 def _subjects(audit: Audit, subject: str) -> tuple[str, ...]:

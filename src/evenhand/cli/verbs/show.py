@@ -13,7 +13,7 @@ import typer
 from evenhand.cli.options import Json
 from evenhand.cli.screens.terminal import escape, show_json, show_plain
 from evenhand.cli.screens.terminal import show as print_out
-from evenhand.errors import UnknownNameError, unknown_name
+from evenhand.errors import UnknownNameError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from evenhand.measures import Info
@@ -29,12 +29,17 @@ def show(
             help="Any id of `evenhand list`, a file with a probe of yours, or the folder of a run.", show_default=False
         ),
     ],
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Print every number of a run, not only the findings.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show details of a measure, method, probe, model, word list or data set, or the findings and tables of a run."""
+    """Show details of a measure, method, probe, model, word list or data set, or the findings of a run."""
     if (Path(name) / "audit.json").is_file():
-        _show_run(Path(name), as_json)
+        _show_run(Path(name), tables, as_json)
         return
+    if tables:
+        raise UsageError(f"--tables is for the folder of a run, which {name!r} is not", hint="leave it out")
     record = _find(name)
     if as_json:
         show_json(record)
@@ -48,15 +53,15 @@ def show(
         print_out("")
 
 
-def _show_run(folder: Path, as_json: bool) -> None:
+def _show_run(folder: Path, tables: bool, as_json: bool) -> None:
     from evenhand.audit import Audit
-    from evenhand.report.terminal import audit_tables
+    from evenhand.report.terminal import audit_summary, audit_tables
 
     audit = Audit.load(folder)
     if as_json:
         show_json(audit.to_dict())
     else:
-        print_out(*audit_tables(audit))
+        print_out(*(audit_tables if tables else audit_summary)(audit))
 
 
 def _plain(value: Any) -> str:
@@ -77,6 +82,7 @@ def _plain(value: Any) -> str:
 def _find(name: str) -> dict[str, Any]:
     from evenhand import data, measures, mitigations, words
     from evenhand.cli.screens.probe import models_record, probe_record
+    from evenhand.mitigations.registry import MITIGATIONS
     from evenhand.subjects.nli_models import EMBEDDED
     from evenhand.words import probes
     from evenhand.words.document import SUFFIXES
@@ -85,8 +91,8 @@ def _find(name: str) -> dict[str, Any]:
         return _model(name)
     if name in measures.ids():
         return _measure(measures.info(name))
-    methods = {entry.id: entry for entry in mitigations.listing()}
-    if name in methods:
+    methods = [entry.id for entry in mitigations.listing()]  # warns of one of another package that fails
+    if name in methods or name in MITIGATIONS:
         return _method(mitigations.get(name))
     own = name.partition("#")[0].lower().endswith(SUFFIXES)
     if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():
@@ -116,7 +122,6 @@ def _unknown(name: str, known: Iterable[str]) -> UnknownNameError:
 
 def _model(address: str) -> dict[str, Any]:
     """Return the sites of a Hugging Face model, and whether a linear map can be folded there."""
-    from evenhand.errors import UsageError
     from evenhand.models.encoders.folding import why_not_foldable
     from evenhand.models.encoders.sites import sites_of
     from evenhand.models.huggingface import TITLES

@@ -29,7 +29,7 @@ class FixedWindow:
         joined = block.after(self._tail)
         stop = max(joined.open_from, len(joined.ids) - self._window)
         begin = self._credited
-        low, high = _stretches(joined, self._window)
+        low, high = stretches(joined, self._window)
         for labelling, labels in enumerate(joined.labels):
             for group in range(self._groups):
                 chosen = labels == group
@@ -42,7 +42,7 @@ class FixedWindow:
         self._tail, self._credited = joined.tail(tail_start), stop - tail_start
 
 
-def _stretches(block: TokenBlock, window: int) -> tuple[Rows, Rows]:
+def stretches(block: TokenBlock, window: int) -> tuple[Rows, Rows]:
     """Return where the window of each hit begins and ends inside its document."""
     index = np.searchsorted(block.ends, block.hits)
     first = np.concatenate([[0], block.ends + 1])[index]

@@ -52,8 +52,8 @@ class NoiseCorrected:
         """Return value and interval as text, or the reason why there is none."""
         if self.value is None:
             return "none (no spread beyond noise, or too little text)"
-        bounds = f" [{self.interval[0]:.2f}, {self.interval[1]:.2f}]" if self.interval else ""
-        return f"{self.value:.3f}{bounds}"
+        bounds = f" [{self.interval[0]:z.2f}, {self.interval[1]:z.2f}]" if self.interval else ""
+        return f"{self.value:z.3f}{bounds}"
 
 
 def corrected_slope(x: FoldTable, y: FoldTable, *, seed: int = 0) -> NoiseCorrected:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
@@ -10,8 +12,9 @@ from evenhand.measures.fields import MIN_SHARE, Item
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import clustered_interval
+from evenhand.stats import clustered_interval, crossed_share_note
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, mean_units
 from evenhand.words import Query
 
 CELLS_AT_ONCE = 4 << 20  # comparisons held at once
@@ -37,7 +40,7 @@ INFO = Info(
     cites=("lauscher2020",),
     queries=("weat-6", "weat-7", "weat-8"),
     arity=(2, 2),
-    definition=2,
+    definition=3,
 )
 
 
@@ -76,7 +79,7 @@ def bat(
     located = locate_query(vectors, query, targets=2, attributes=2)
     params = {"normalise": normalise, "min_share": min_share}
     fields = located.fields("bat", vectors, params, seed, reference)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     if single := [group.name for group in located.attributes if len(group.words) < 2]:
         reason = f"{' and '.join(single)} has one word, so that there is no other word to compare with"
@@ -88,7 +91,7 @@ def bat(
     value, opposite = float(shares.mean()), float(swapped.mean())
     t1, t2 = (group.name for group in located.targets)
     a1, a2 = (group.name for group in located.attributes)
-    return fields.measurement(
+    measured = fields.measurement(
         value,
         len(x) + len(y),
         located.coverage,
@@ -96,12 +99,14 @@ def bat(
         reading=f"{100 * value:.1f} % of the analogies {t1} : {a1} :: {t2} : {a2} hold, "
         f"{100 * opposite:.1f} % with the groups swapped",
         items=_items(located.targets[0].words, located.targets[1].words, shares, (t1, t2)),
+        units=_units(located.targets[0].words, located.targets[1].words, shares),
         details={
             "swapped": opposite,
             "by_query": {f"{t1} - {t2} + {a2}": float(first.mean()), f"{a1} - {t1} + {t2}": float(second.mean())},
             **located.details(),
         },
     )
+    return replace(measured, note=crossed_share_note(value, _clusters(shares)))
 
 
 def analogy_shares(x: Matrix64, y: Matrix64, a: Matrix64, b: Matrix64) -> Matrix64:
@@ -132,10 +137,23 @@ def _combine(first: Matrix64, second: Matrix64, n_a: int, n_b: int) -> Matrix64:
     return (first * (n_b - 1) + second * (n_a - 1)) / (n_a + n_b - 2)
 
 
+def _units(first: tuple[str, ...], second: tuple[str, ...], shares: Matrix64) -> tuple[Units, Units]:
+    rows, columns = (indices.ravel().tolist() for indices in np.indices(shares.shape))
+    return (
+        mean_units("first target", [first[row] for row in rows], shares.ravel()),
+        mean_units("second target", [second[column] for column in columns], shares.ravel()),
+    )
+
+
 def _interval(shares: Matrix64) -> Interval:
     """Let the words of both target sets vary."""
+    return clustered_interval(shares.ravel(), _clusters(shares), share=True)
+
+
+def _clusters(shares: Matrix64) -> list[list[int]]:
+    """Return the word of each target set of every share."""
     rows, columns = np.indices(shares.shape).reshape(2, -1).tolist()
-    return clustered_interval(shares.ravel(), [rows, columns], share=True)
+    return [rows, columns]
 
 
 def _items(

@@ -11,7 +11,8 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval
-from evenhand.stats.correlation import spearman_rows
+from evenhand.stats.correlation import mean_ranks, spearman_rows
+from evenhand.stats.units import correlation_units
 from evenhand.words import Query
 
 FEWEST = 3  # two words can only agree or disagree: 1 or -1
@@ -29,7 +30,7 @@ INFO = Info(
     cites=("dev2019attenuating",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
-    definition=2,
+    definition=3,
 )
 
 
@@ -61,7 +62,7 @@ def ect(
     """
     located = locate_query(vectors, query, targets=2, attributes=None)
     fields = located.fields("ect", vectors, {"min_share": min_share}, seed, reference)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     words, rows = _all_attributes(located)
     if len(words) < FEWEST:
@@ -88,6 +89,7 @@ def ect(
             for word, a, b in zip(words, first, second, strict=True)
         ),
         details=located.details(),
+        units=(correlation_units("word", words, mean_ranks(first), mean_ranks(second)),),
     )
 
 

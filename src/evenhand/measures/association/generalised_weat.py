@@ -16,6 +16,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.stats import contrast_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.permutation import Alternative
+from evenhand.stats.units import contrast_units
 from evenhand.words import Query
 
 ROUNDING = 1e-12
@@ -34,7 +35,7 @@ INFO = Info(
     queries=(),
     matched_sets=True,
     one_against_rest=True,
-    definition=3,
+    definition=4,
 )
 
 
@@ -86,7 +87,7 @@ def generalised_weat(
             f"{located.query.name}{concept} has {n_targets} and {n_attributes}"
         )
         return fields.undefined(reason, located.coverage)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     attribute_means = np.stack([unit_rows(group.rows).mean(axis=0) for group in located.attributes])
     deviations = attribute_means - attribute_means.mean(axis=0)
@@ -104,6 +105,7 @@ def generalised_weat(
         interval=_interval(scores, sizes),
         p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
         reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",
+        units=(contrast_units("word", [group.words for group in located.targets], _own_scores(scores, sizes)),),
         details={
             "by_set": {group.name: float(part) for group, part in zip(located.targets, parts, strict=True)},
             **located.details(),
@@ -136,5 +138,10 @@ def _p_value(sums: Vector64, value: float, alternative: Alternative) -> float:
 
 def _interval(scores: Matrix64, sizes: list[int]) -> Interval:
     """Let the words of each set vary: the sum is one of means of independent samples."""
+    return contrast_interval(_own_scores(scores, sizes))
+
+
+def _own_scores(scores: Matrix64, sizes: list[int]) -> list[Vector64]:
+    """Return the scores of the words of each set with its own attribute."""
     parts = np.split(scores, np.cumsum(sizes)[:-1])
-    return contrast_interval([part[:, column] for column, part in enumerate(parts)])
+    return [part[:, column] for column, part in enumerate(parts)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64, unit_rows
 from evenhand.errors import DegenerateError
-from evenhand.measures.association.located_query import locate_query, same_direction
+from evenhand.measures.association.located_query import locate_query
 from evenhand.measures.association.weat import association
 from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
@@ -18,6 +18,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.two_way import InteractionTest, interaction_test
+from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query
 from evenhand.words.intersection import FEWEST, SIGN, cell_name
 
@@ -44,7 +45,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
-    definition=2,
+    definition=3,
 )
 
 
@@ -91,12 +92,9 @@ def interaction(
     layout = table_layout(located.query)
     if isinstance(layout, str):
         return fields.undefined(layout, located.coverage)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     a, b = (unit_rows(group.rows) for group in located.attributes)
-    if same_direction(a.mean(axis=0), b.mean(axis=0)):
-        near, far = (group.name for group in located.attributes)
-        return fields.undefined(f"{near} and {far} have the same mean vector", located.coverage)
     scores = {group.name: association(unit_rows(group.rows), a, b) for group in located.targets}
     found = layout.test(scores, samples=samples, seed=seed)
     if isinstance(found, str):
@@ -109,6 +107,7 @@ def interaction(
         interval=result.interval,
         p_value=found.test.p_value,
         reading=result.reading,
+        units=found.units(first, {group.name: group.words for group in located.targets}, result.value),
         items=found.items(),
         details={**found.details(), **located.details()},
     )
@@ -157,6 +156,14 @@ class InteractionTable:
         side = near if value >= 0 else far
         reading = f"{cell} is nearer to {side} than the sum of its two groups, by {abs(value):.2f} sd"
         return CellEffect(value, self.test.intervals[row][column], reading)
+
+    def units(self, cell: str, words: Mapping[str, Sequence[str]], value: float) -> tuple[Units, ...]:
+        """Return the words of all cells as units of the effect of a cell, linearised; none without an interval."""
+        row, column = (names.index(part) for names, part in zip(self._names, cell.split(SIGN), strict=True))
+        left_out = self.test.left_out[:, row, column]
+        cells = [cell_name(one, two) for one in self.layout.rows for two in self.layout.columns]
+        names = [f"{name}:{word}" for name in cells for word in words[name]]
+        return (linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else ()
 
     def items(self) -> tuple[dict[str, Any], ...]:
         """Return one item for each cell."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Rows, Vector64, row_norms
+from evenhand.arrays import Matrix64, Rows, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.fields import Item, ListCoverage, MeasurementFields
 from evenhand.models.vectors import Coverage, Vectors
@@ -63,6 +63,18 @@ class LocatedQuery:
         """Return the sets as lists under the coverage rule."""
         return tuple(group.as_list() for group in self.sets)
 
+    def collapsed(self) -> str:
+        """Return which sets have the same mean vector, so that they cannot be compared; "" if the query can be asked.
+
+        All targets together, or all attributes, where there are two or more.
+        """
+        for sets in (self.targets, self.attributes):
+            if len(sets) > 1:
+                names, rows = [group.name for group in sets], [unit_rows(group.rows) for group in sets]
+                if reason := equal_means(names, rows):
+                    return reason
+        return ""
+
     def details(self) -> dict[str, object]:
         """Return the sizes without missing words, and repeated, shared and zero words where there are any."""
         counts = Counter(int(row) for group in self.sets for row in group.ids)
@@ -97,6 +109,10 @@ class LocatedQuery:
             {"word": word, "set": name, "value": float(value)}
             for (name, word), value in zip(words, values, strict=True)
         )
+
+    def target_names(self) -> list[str]:
+        """Return a name for each target word; a word of two sets has two."""
+        return [f"{number}:{word}" for number, group in enumerate(self.targets) for word in group.words]
 
     def target_spans(self) -> Iterator[tuple[LocatedSet, slice]]:
         """Yield each target set with the slice of its words among all target words."""
@@ -147,6 +163,17 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
     )
     coverage = sum((group.coverage for group in first + second), Coverage(()))
     return LocatedQuery(resolved, first, second, coverage)
+
+
+def equal_means(names: Sequence[str], rows: Sequence[Matrix64]) -> str:
+    """Return that all of these sets have the same mean vector, so that nothing tells them apart; "" otherwise.
+
+    A comparison of such sets is 0, or 1, by construction: it says that they collapsed, not that bias is gone.
+    """
+    first, *others = (matrix.mean(axis=0) for matrix in rows)
+    if not all(same_direction(first, other) for other in others):
+        return ""
+    return f"{', '.join(names[:-1])} and {names[-1]} have the same mean vector, so that nothing tells them apart"
 
 
 def same_direction(first: Vector64, second: Vector64) -> bool:

@@ -11,6 +11,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Query
 
 SAME_CHANGE = 1e-12  # changes that differ by less are equal, and leave nothing to test
@@ -71,6 +72,7 @@ def mac(
         interval=mean_interval(by_word),
         reading=f"the mean cosine of targets and attributes is {1 - by_word.mean():.3f}",
         items=located.target_items(by_word),
+        units=(mean_units("word", located.target_names(), by_word),),
         details={
             "by_set": _by_set(located, distances),
             **_change(located, distances, reference if reference is not vectors else None),

@@ -14,7 +14,8 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval, mean_interval
-from evenhand.stats.bootstrap import Interval
+from evenhand.stats.bootstrap import Interval, leave_one_out
+from evenhand.stats.units import Units, linearised_units, mean_units
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
 
@@ -122,6 +123,7 @@ def mweat(
     difference = float(abs(abs(first.mean()) - abs(second.mean())))
     details: dict[str, object] = {"separation": float((first - second).mean()), "pairs_lost": lost, "pairs": len(asked)}
     items = _items(used, first, second)
+    names = ["/".join(pair) for pair in used]
     return (
         results[0].measurement(
             difference,
@@ -131,6 +133,7 @@ def mweat(
             reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
             items=items,
             details={"sum": difference * len(used), **details},
+            units=_strength_units(names, first, second, difference),
         ),
         results[1].measurement(
             float(leans.mean()),
@@ -140,6 +143,7 @@ def mweat(
             p_value=sign_flip_p(leans, seed=seed),
             reading=f"over both forms, nearer to {about.positive if leans.mean() >= 0 else 'the others'}",
             items=items,
+            units=(mean_units("pair", names, leans),),
             details=details,
         ),
         results[2].measurement(
@@ -149,6 +153,7 @@ def mweat(
             interval=mean_interval(imbalances, limits=(0.0, np.inf)),
             reading=f"the two forms of an occupation differ by {imbalances.mean():.3f} in strength",
             items=items,
+            units=(mean_units("pair", names, imbalances),),
             details=details,
         ),
     )
@@ -168,6 +173,14 @@ def strength_interval(first: Vector64, second: Vector64) -> Interval:
         return None
     sizes = sorted(map(abs, bounds))
     return (0.0 if bounds[0] <= 0 <= bounds[1] else sizes[0]), sizes[1]
+
+
+def _strength_units(names: list[str], first: Vector64, second: Vector64, value: float) -> tuple[Units, ...]:
+    if len(names) < 3:
+        return ()
+    rows = leave_one_out(len(names))
+    left_out = np.abs(np.abs(first[rows].mean(axis=1)) - np.abs(second[rows].mean(axis=1)))
+    return (linearised_units("pair", names, value, left_out),)
 
 
 def sign_flip_p(values: Vector64, *, seed: int = 0, draws: int = DRAWS) -> float:

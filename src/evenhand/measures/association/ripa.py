@@ -18,6 +18,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.bootstrap import LEVEL, Interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces.lookup import SAME_WORD, differences
 from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
 
@@ -98,6 +99,7 @@ def ripa(
         interval=mean_interval(np.abs(beta), limits=(0.0, np.inf)),
         reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {concept.name} axis",
         items=_items(located, beta, population),
+        units=(mean_units("word", located.words, np.abs(beta)),),
         details={
             "signed_mean": float(beta.mean()),
             "pairs": len(contrasts),

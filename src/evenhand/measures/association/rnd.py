@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.association.located_query import LocatedQuery, LocatedSet, locate_query
+from evenhand.measures.association.located_query import ROUNDING, LocatedQuery, LocatedSet, locate_query
 from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Query
 
 Distance = Literal["euclidean", "cosine"]
+ASSIGNMENTS = 10_000  # of the target words to the two groups; the smallest p-value is 1e-4
+AT_ONCE = 1_000
 INFO = Info(
     id="rnd",
     title="Relative Norm Distance",
@@ -32,7 +38,7 @@ INFO = Info(
     cites=("garg2018",),
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
-    definition=3,
+    definition=4,
 )
 
 
@@ -59,12 +65,13 @@ def rnd(
         attribute: name of the attribute set to measure, the first by default; the details have all of them.
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
-        seed: recorded only; nothing is drawn at random.
+        seed: seed of the permutations where the groups allow more than 10,000 assignments.
 
     Returns:
-        The mean difference, with that of each attribute word in `items`.
+        The mean difference, with that of each attribute word in `items`. The interval is over attribute words; the
+        p-value is over assignments of the target words to the two groups.
 
-    What it does not tell you: whether a value is large. There is no test, and the scale is that of the vectors.
+    What it does not tell you: whether a value is large. The scale is that of the vectors.
     """
     if distance not in ("euclidean", "cosine"):
         raise UsageError(f"unknown distance {distance!r}", hint="use euclidean or cosine")
@@ -73,7 +80,7 @@ def rnd(
     params = {"distance": distance, "normalise": normalise, "attribute": chosen.name, "min_share": min_share}
     positive = f"nearer to {located.targets[1].name}"
     fields = located.fields("rnd", vectors, params, seed, reference, positive)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     scale = unit_rows if normalise else np.asarray
     first, second = (scale(group.rows).mean(axis=0) for group in located.targets)
@@ -87,8 +94,10 @@ def rnd(
         len(values),
         located.coverage,
         interval=mean_interval(values),
-        reading=f"{chosen.name} nearer to {located.targets[0 if values.mean() < 0 else 1].name}",
+        reading=f"the vectors associate {chosen.name} with {located.targets[0 if values.mean() < 0 else 1].name}",
+        p_value=_permutation_p([scale(group.rows) for group in located.targets], scale(chosen.rows), distance, seed),
         items=tuple({"word": word, "value": float(value)} for word, value in zip(chosen.words, values, strict=True)),
+        units=(mean_units("word", chosen.words, values),),
         details={"by_set": {name: float(each.mean()) for name, each in by_set.items()}, **located.details()},
     )
 
@@ -98,6 +107,53 @@ def _differences(words: Matrix64, first: Vector64, second: Vector64, distance: D
         return row_norms(words - first) - row_norms(words - second)
     contrast = second / np.linalg.norm(second) - first / np.linalg.norm(first)
     return np.asarray(unit_rows(words) @ contrast)
+
+
+def _permutation_p(targets: list[Matrix64], words: Matrix64, distance: Distance, seed: int) -> float:
+    """Return the two-sided p-value over assignments of the target words to the two groups.
+
+    All attribute words are compared with the same two means, so they do not vary independently; what could have come
+    out otherwise is which target word belongs to which group. Inner products of words with targets are computed once;
+    those with the mean of a group are means of them.
+    """
+    pooled, size = np.concatenate(targets), len(targets[0])
+    if distance == "cosine":
+        words = unit_rows(words)
+    cross, gram, squares = pooled @ words.T, pooled @ pooled.T, (words**2).sum(axis=1)
+    values = np.concatenate(
+        [_assigned(members, cross, gram, squares, distance) for members in _assignments(len(pooled), size, seed)]
+    )
+    sizes = np.abs(values)
+    return float(np.mean(~(sizes < sizes[0] - ROUNDING * max(1.0, float(np.sqrt(squares.max()))))))
+
+
+def _assigned(members: Matrix64, cross: Matrix64, gram: Matrix64, squares: Vector64, distance: Distance) -> Vector64:
+    """Return the mean difference of the distances for each assignment, (assignments, targets) of 0 and 1."""
+    means = []
+    for side in (members, 1 - members):
+        weights = side / side.sum(axis=1, keepdims=True)
+        products, lengths = weights @ cross, ((weights @ gram) * weights).sum(axis=1, keepdims=True)
+        if distance == "euclidean":
+            means.append(np.sqrt(np.maximum(squares - 2 * products + lengths, 0.0)).mean(axis=1))
+        else:
+            means.append(-(products / np.sqrt(np.maximum(lengths, np.finfo(float).tiny))).mean(axis=1))
+    return np.asarray(means[0] - means[1])
+
+
+def _assignments(total: int, size: int, seed: int) -> Iterator[Matrix64]:
+    """Yield blocks of assignments, the observed one first: all of them if there are at most 10,000."""
+    observed = (np.arange(total) < size).astype(np.float64)
+    if math.comb(total, size) <= ASSIGNMENTS:
+        rows = np.array(list(combinations(range(total), size)))
+        every = np.zeros((len(rows), total))
+        np.put_along_axis(every, rows, 1.0, axis=1)
+        yield every  # combinations are in lexicographic order, so the observed assignment is the first
+        return
+    yield observed[None]
+    rng = np.random.default_rng(seed)
+    for start in range(0, ASSIGNMENTS - 1, AT_ONCE):
+        count = min(AT_ONCE, ASSIGNMENTS - 1 - start)
+        yield rng.permuted(np.broadcast_to(observed, (count, total)), axis=1)
 
 
 def _choose_attribute(located: LocatedQuery, name: str | None) -> LocatedSet:

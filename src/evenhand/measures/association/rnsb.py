@@ -14,7 +14,8 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval
-from evenhand.stats.bootstrap import Interval
+from evenhand.stats.bootstrap import Interval, leave_one_out
+from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query
 from evenhand.words import query as find_query
 
@@ -114,6 +115,7 @@ def rnsb(
         interval=_interval(negative),
         reading=f"P({bad.name}) is uneven by {values.mean():.3f} nats over {len(targets)} words",
         items=located.target_items(mean_negative),
+        units=_units(located.target_names(), negative, float(values.mean())),
         details={
             "over_splits": [float(values.min()), float(values.max())],
             "held_out_accuracy": float(np.mean([accuracy for _, accuracy in ratings])),
@@ -156,6 +158,13 @@ def _rate(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tuple
     classifier = LogisticRegression(**CLASSIFIER, random_state=state).fit(train, train_labels)
     probabilities = classifier.predict_proba(targets)[:, list(classifier.classes_).index(-1)]
     return np.asarray(probabilities, dtype=np.float64), float(classifier.score(test, test_labels))
+
+
+def _units(names: list[str], negative: Matrix64, value: float) -> tuple[Units, ...]:
+    if len(names) < 3:
+        return ()
+    left_out = divergences(negative, leave_one_out(len(names))).mean(axis=0)
+    return (linearised_units("word", names, value, left_out),)
 
 
 def _interval(negative: Matrix64) -> Interval:

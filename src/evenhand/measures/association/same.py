@@ -15,6 +15,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
 Combine = Literal["length", "sum", "released"]
@@ -103,6 +104,7 @@ def same(
         reading=f"on average {100 * scores.mean():.1f} % of a word's length is along the differences of the groups",
         items=tuple({"word": word, "value": float(value)} for word, value in zip(located.words, values, strict=True)),
         details={**(next(iter(summary.values())) if two else {}), "by_group": summary},
+        units=(mean_units("word", located.words, scores),),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import UsageError
-from evenhand.measures.association.located_query import ROUNDING, locate_query, same_direction
+from evenhand.measures.association.located_query import ROUNDING, locate_query
 from evenhand.measures.fields import MIN_SHARE
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
@@ -17,6 +17,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.stats.means import NO_SPREAD
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
+from evenhand.stats.units import effect_size_units
 from evenhand.words import Query
 
 EQUAL_SETS_BOUND = 2.0
@@ -39,7 +40,7 @@ INFO = Info(
     queries=("weat-6", "weat-7", "weat-8", "weat-1", "weat-2", "weat-3", "weat-4", "weat-5", "weat-9", "weat-10"),
     arity=(2, 2),
     one_against_rest=True,
-    definition=2,
+    definition=3,
 )
 
 
@@ -87,16 +88,12 @@ def weat(
     if ddof not in (0, 1):
         raise UsageError(f"ddof must be 0 (population) or 1 (sample), got {ddof!r}")
     located = locate_query(vectors, query, targets=2, attributes=2)
-    near, far = located.attributes
-    positive = f"{located.targets[0].name} with {near.name}"
+    positive = f"{located.targets[0].name} with {located.attributes[0].name}"
     params = {"ddof": ddof, "alternative": alternative, "ties": ties, "samples": samples, "min_share": min_share}
     fields = located.fields("weat", vectors, params, seed, reference, positive)
-    if reason := fields.problem(located.lists(), min_share):
+    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
         return fields.undefined(reason, located.coverage)
     x, y, a, b = (unit_rows(group.rows) for group in located.sets)
-    if same_direction(a.mean(axis=0), b.mean(axis=0)):
-        reason = f"{near.name} and {far.name} have the same mean vector, so that no word is nearer to one of them"
-        return fields.undefined(reason, located.coverage)
     s_x, s_y = association(x, a, b), association(y, a, b)
     effect = effect_size(s_x, s_y, ddof)
     if effect is None:
@@ -108,10 +105,11 @@ def weat(
         effect,
         len(s_x) + len(s_y),
         located.coverage,
-        interval=effect_size_interval(s_x, s_y),
+        interval=effect_size_interval(s_x, s_y, ddof=ddof),
         p_value=test.p_value,
         reading=_reading(located.query, effect, (len(s_x), len(s_y)), bound, alternative),
         items=located.target_items(np.concatenate([s_x, s_y])),
+        units=(effect_size_units("word", located.targets[0].words, located.targets[1].words, s_x, s_y, ddof=ddof),),
         details={
             "statistic": float(s_x.sum() - s_y.sum()),
             "mean_difference": float(s_x.mean() - s_y.mean()),
@@ -150,7 +148,7 @@ def largest_effect(n_x: int, n_y: int, ddof: int = 0) -> float:
 def _reading(query: Query, effect: float, sizes: tuple[int, int], bound: float, alternative: Alternative) -> str:
     near, far = query.attributes if effect >= 0 else query.attributes[::-1]
     first, second = query.targets
-    reading = f"{first.name} nearer to {near.name}, {second.name} to {far.name}"
+    reading = f"the vectors associate {first.name} with {near.name}, {second.name} with {far.name}"
     if abs(effect) > EQUAL_SETS_BOUND + ROUNDING:
         reading += f"; beyond 2 because {sizes[0]} and {sizes[1]} targets allow up to {bound:.2f}"
     if alternative != "two-sided":
@@ -165,7 +163,7 @@ NARROWEST = 0.25  # the variance is never taken below this share of that of norm
 BISECTIONS = 40  # to a relative precision of 1e-12
 
 
-def effect_size_interval(s_x: Vector64, s_y: Vector64, *, level: float = LEVEL) -> Interval:
+def effect_size_interval(s_x: Vector64, s_y: Vector64, *, ddof: int = 0, level: float = LEVEL) -> Interval:
     """Return the interval of WEAT's d over target words; None for fewer than three words or no spread within a side.
 
     Attributes and vectors are fixed; no random numbers are used. The point estimate d is biased away from 0 in small
@@ -174,6 +172,7 @@ def effect_size_interval(s_x: Vector64, s_y: Vector64, *, level: float = LEVEL) 
     Args:
         s_x: the association of each word of the first target set.
         s_y: the association of each word of the second target set.
+        ddof: that of the value. With 1 the interval shrinks by sqrt((N - 1) / N), as d does.
         level: share of samples whose interval covers the population's d.
 
     >>> import numpy as np
@@ -204,7 +203,8 @@ def effect_size_interval(s_x: Vector64, s_y: Vector64, *, level: float = LEVEL) 
     quantile = float(ndtri((1 + level) / 2)) * math.sqrt(max(1 + extra, NARROWEST))
     bounds = noncentralities(delta / math.sqrt(scale), 2 / spread, quantile)
     low, high = (bound * math.sqrt(scale) for bound in bounds)
-    return low / math.sqrt(1 + p * q * low**2), high / math.sqrt(1 + p * q * high**2)
+    shrink = math.sqrt((total - ddof) / total)
+    return shrink * low / math.sqrt(1 + p * q * low**2), shrink * high / math.sqrt(1 + p * q * high**2)
 
 
 class _Moments(NamedTuple):

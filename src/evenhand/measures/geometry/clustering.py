@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, get_args
 
@@ -24,6 +24,7 @@ from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, mean_units
 from evenhand.words import Concept, as_concept
 
 Labels = Rows  # one number for each word: its side, or its cluster
@@ -76,6 +77,7 @@ INFO = Info(
     two_groups=True,
 )
 Agreement = Literal["accuracy", "v-measure"]
+SHUFFLES = 999  # of the sides, for the p-value
 SAME_POINT = 1e-6  # of the largest coordinate: the precision of float32 vectors
 FUNCTIONS = {"accuracy": accuracy, "v-measure": v_measure}
 
@@ -159,7 +161,9 @@ def clustering(
         selection.coverage,
         interval=_interval(biased.labels, clusters, value, seed),
         reading=f"2-means finds the side of {100 * accuracy(counts).mean():.1f} % of the words (50 % is chance)",
+        p_value=_chance_p(biased.labels, clusters, value, seed),
         items=_items(biased, vectors, clusters[0]),
+        units=_units(biased.selection.words, biased.labels, clusters, value),
         details={
             **biased.to_dict(),
             **_ranges(biased.labels, clusters),
@@ -224,6 +228,27 @@ def _interval(labels: Rows, clusters: Rows, value: Agreement, seed: int) -> Inte
         return FUNCTIONS[value](tables(labels[rows], clusters[run, rows]))
 
     return word_interval(agreement, len(labels), seed=seed + 1)
+
+
+def _units(words: Sequence[str], labels: Rows, clusters: Rows, value: Agreement) -> tuple[Units, ...]:
+    """Return for each word the share of the runs that put it on its side; the V-measure is no mean over words."""
+    if value != "accuracy":
+        return ()
+    agree = clusters == labels
+    sides = np.where(agree.mean(axis=1, keepdims=True) >= 0.5, agree, ~agree)
+    return (mean_units("word", words, sides.mean(axis=0)),)
+
+
+def _chance_p(labels: Rows, clusters: Rows, value: Agreement, seed: int) -> float:
+    """Return the p-value over assignments of the words to the two sides.
+
+    The better of two matchings is never below one half, so a test against one half would find clusters in noise.
+    """
+    rng = np.random.default_rng(seed)
+    dealt = rng.permuted(np.broadcast_to(labels, (SHUFFLES, len(labels))), axis=1)
+    runs = [FUNCTIONS[value](tables(dealt, run)) for run in clusters]
+    observed = float(FUNCTIONS[value](tables(labels, clusters)).mean())
+    return float((np.count_nonzero(np.mean(runs, axis=0) >= observed - 1e-12) + 1) / (SHUFFLES + 1))
 
 
 def _entropy(shares: Matrix64) -> Vector64:

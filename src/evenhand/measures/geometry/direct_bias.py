@@ -21,6 +21,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.subspace import oriented
 from evenhand.words import Concept, as_concept
@@ -115,6 +116,7 @@ def direct_bias(
         interval=mean_interval(lengths, limits=(0.0, 1.0)),
         reading=_reading(value, c, concept.name),
         items=word_items(selection.words, cosines[:, 0], across=_across(selection, vectors, source, axis)),
+        units=(mean_units("word", selection.words, lengths),),
         details={
             "random_level": float(np.sqrt(2 / (np.pi * vectors.dim))),
             "sizes": dict(selection.sizes),

@@ -18,6 +18,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval
+from evenhand.stats.units import ratio_units
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -135,6 +136,7 @@ def gipe(
         interval=jackknife_interval(_ratio, np.stack([gamma * eta, gamma], axis=1), limits=(0.0, 1.0)),
         reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {concept.name}",
         items=word_items(sources.words, eta, weight=gamma.tolist()),
+        units=(ratio_units("word", sources.words, gamma * eta, gamma),),
         details={
             "unweighted": float(eta.mean()),
             "k": graph.k,

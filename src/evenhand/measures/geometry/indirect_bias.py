@@ -22,6 +22,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
@@ -108,6 +109,7 @@ def indirect_bias(
         len(defined),
         selection.coverage,
         interval=mean_interval(defined),
+        units=(mean_units("pair", (" ".join(pair) for pair in _defined(complete, values)), defined),),
         reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {concept.name} direction",
         items=items,
         details={
@@ -117,6 +119,10 @@ def indirect_bias(
             **describe_direction(axis),
         },
     )
+
+
+def _defined(pairs: Sequence[tuple[str, str]], values: Vector64) -> list[tuple[str, str]]:
+    return [pair for pair, value in zip(pairs, values, strict=True) if np.isfinite(value)]
 
 
 def beta(similarities: Matrix64, first: Matrix64, second: Matrix64, *, smallest: float = SMALLEST) -> Vector64:

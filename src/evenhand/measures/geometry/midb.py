@@ -14,6 +14,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -115,6 +116,7 @@ def midb(
         interval=mean_interval(values),
         reading=f"the first direction has cosine {cosine:.2f} with the mean name difference",
         items=word_items(selection.words, values),
+        units=(mean_units("word", selection.words, values),),
         details={
             "centred": _variant(rows, learned[True], source, concept),
             "uncentred": _variant(rows, learned[False], source, concept),

@@ -16,7 +16,8 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.correlation import pearson_interval, pearson_rows, spearman_rows
+from evenhand.stats.correlation import correlation_p, mean_ranks, pearson_interval, pearson_rows, spearman_rows
+from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, as_concept
 
 INFO = Info(
@@ -39,6 +40,7 @@ INFO = Info(
     two_groups=True,
 )
 Statistic = Literal["pearson", "spearman"]
+PAIRINGS = 1_999  # random ones, for the p-value
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
 
 
@@ -116,13 +118,16 @@ def neighbours(
         values = {name: _correlation(name, bias, shares) for name in CORRELATIONS}
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, selection.coverage)
+    ranked = (bias, shares) if statistic == "pearson" else (mean_ranks(bias), mean_ranks(shares))
     return fields.measurement(
         values[statistic],
         len(sources),
         selection.coverage,
         interval=_interval(statistic, bias, shares, seed),
         reading=f"the original bias still predicts today's neighbours (r = {values[statistic]:.2f})",
+        p_value=correlation_p(*ranked, samples=PAIRINGS, seed=seed),
         items=word_items(sources.words, bias, neighbours=shares.tolist()),
+        units=(correlation_units("word", sources.words, *ranked),),
         details={
             **values,
             "k": graph.k,

@@ -13,6 +13,8 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import pearson, spearman
+from evenhand.stats.correlation import correlation_p, mean_ranks
+from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, WordSet, as_concept
 from evenhand.words import wordset as find_wordset
 
@@ -99,13 +101,16 @@ def occupation_share(
     except (DegenerateError, VocabularyError) as error:
         return fields.undefined(error.message, coverage)
     chosen = correlations[statistic]
+    ranked = (scores, shares) if statistic == "pearson" else (mean_ranks(scores), mean_ranks(shares))
     return fields.measurement(
         chosen.value,
         chosen.n,
         coverage,
         interval=chosen.interval,
         reading=f"the bias of occupations follows the real shares with r = {chosen.value:.2f}",
+        p_value=correlation_p(*ranked, seed=seed),
         items=word_items(coverage.found, scores, share=shares.tolist()),
+        units=(correlation_units("word", coverage.found, *ranked),),
         details={
             **{kind: correlation.value for kind, correlation in correlations.items()},
             "leave_one_out": chosen.leave_one_out,

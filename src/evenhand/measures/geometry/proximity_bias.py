@@ -14,6 +14,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, as_concept
 
@@ -109,6 +110,7 @@ def proximity_bias(
         interval=mean_interval(eta, limits=(0.0, 1.0)),
         reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {concept.name}",
         items=word_items(selection.words, eta),
+        units=(mean_units("word", selection.words, eta),),
         details={
             "k": graph.k,
             "undefined_edges": int(np.isnan(betas).sum()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import share_interval
+from evenhand.stats.units import Units, null_p, ratio_units
 from evenhand.words import Concept, as_concept
 
 Settings = Mapping[str, object]
@@ -34,12 +35,13 @@ SETTINGS: Mapping[str, Settings] = {
     "rbf-svm": {"C": 1.0, "gamma": "scale"},
     "mlp": {"hidden_layer_sizes": (100,), "alpha": 1e-4, "learning_rate_init": 1e-3, "max_iter": 200},
 }
+CHANCE = 0.5  # the sides are of equal size
 INFO = Info(
     id="recoverability",
     title="Recoverability of bias by a classifier",
     takes="words",
     better="lower",
-    null=0.5,
+    null=CHANCE,
     formula="test accuracy of a classifier trained on a share of the n + n most biased words of the reference",
     reading="0.5: the side cannot be predicted. 1: it is fully recoverable, whatever direct bias says.",
     limits=(
@@ -135,6 +137,7 @@ def recoverability(
     runs = {name: _evaluate(name, settings[name], scaled, biased.labels, tested, seed) for name in names}
     correct = runs[classifier].correct
     value = float(correct[tested].mean())
+    units = _units(biased.selection.words, correct, tested)
     return fields.measurement(
         value,
         len(biased.selection),
@@ -143,7 +146,9 @@ def recoverability(
         reading=(
             f"a {classifier} classifier tells for {100 * value:.1f} % of unseen words which side they were nearer to"
         ),
+        p_value=null_p(units, CHANCE),
         items=word_items(biased.selection.words, biased.scores),
+        units=(units,),
         details={
             "by_classifier": {name: run.to_dict(tested) for name, run in runs.items()},
             "trained_on": int((~tested[0]).sum()),
@@ -186,6 +191,13 @@ def _evaluate(
         correct[repeat, test] = answers == labels[test]
         converged += success
     return _Evaluation(correct, converged)
+
+
+def _units(words: Sequence[str], correct: NDArray[np.bool_], tested: NDArray[np.bool_]) -> Units:
+    """Return the words with how often each was tested, and how often its side was told."""
+    times, right = tested.sum(axis=0), (correct & tested).sum(axis=0)
+    asked = np.flatnonzero(times)
+    return ratio_units("word", [words[row] for row in asked.tolist()], right[asked], times[asked])
 
 
 def _accuracy_by_word(correct: NDArray[np.bool_], tested: NDArray[np.bool_]) -> Vector64:

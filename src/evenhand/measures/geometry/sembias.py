@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from evenhand.measures.geometry.bias_score import Direction, Pair, concept_poles
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
-from evenhand.stats import clustered_interval
+from evenhand.stats import clustered_interval, crossed_share_note
+from evenhand.stats.units import mean_units
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.lookup import SAME_WORD
 from evenhand.words import Concept, Table, as_concept
@@ -110,11 +112,15 @@ def sembias(
     hits = np.array([choice == "definition" for choice in choices], dtype=np.float64)
     clusters = [[row[table_rows.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
     first, second = poles.names
-    return fields.measurement(
+    measured = fields.measurement(
         float(hits.mean()),
         len(complete),
         coverage,
         interval=clustered_interval(hits, clusters, share=True),
+        units=tuple(
+            mean_units(f"{name} pair", labels, hits)
+            for name, labels in zip(("definition", "stereotype"), clusters, strict=True)
+        ),
         reading=f"in {100 * hits.mean():.1f} % of the rows the definitional pair is most like {second} - {first}",
         items=items,
         details={
@@ -124,6 +130,7 @@ def sembias(
             "equal_pairs": equal,
         },
     )
+    return replace(measured, note=crossed_share_note(float(hits.mean()), clusters))
 
 
 def _split_cells(table: Table) -> list[tuple[str, str]]:

@@ -9,7 +9,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
-from evenhand.measures.inference.ensemble_probe import SAMPLE, EnsembleProbe, InferenceView, probe_ensemble
+from evenhand.measures.inference.ensemble_probe import (
+    SAMPLE,
+    EnsembleProbe,
+    InferenceView,
+    gap_p,
+    gap_units,
+    probe_ensemble,
+)
 from evenhand.measures.inference.pair_statistics import Tables, divided
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement, undefined
@@ -17,6 +24,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.nli import LABELS
 from evenhand.words.probes import Probe
 
+WIDE = "the interval of a gap is wider than it needs to be: it covered the true gap in all samples of a simulation"
 GapLabel: TypeAlias = Literal["entailment", "contradiction"]
 INFO = Info(
     id="nli-gap",
@@ -52,6 +60,8 @@ def nli_gap(
 ) -> Measurement | tuple[Measurement, ...]:
     """Gap between the probe's two groups, with its interval over words and training seeds.
 
+    The p-value also asks whether the gap is large beside the differences between the words of a group: see `gap_p`.
+
     Returns one measurement for entailment and one for contradiction, or only that of `label`. Net neutral cannot see
     the gap: retraining on projected vectors closed it in every seed while net neutral did not move. The items are the
     gaps of single occupations.
@@ -73,15 +83,18 @@ def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
         reason = f"{fields['query']} has no two groups that all seeds can be compared on"
         return undefined("nli-gap", reason, run.coverage, **fields)
     score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
+    fields |= {"note": "; ".join(filter(None, (fields["note"], WIDE if score.interval else "")))}
     return Measurement(
         "nli-gap",
         score.mean,
         run.scores.first.n_pairs,
         run.coverage,
         interval=score.interval,
+        p_value=gap_p(run.scores, LABELS.index(label), run.scores.groups),
+        units=gap_units(run.scores, LABELS.index(label), run.scores.groups),
         positive=first,
-        reading=f"{label} {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} words, "
-        f"{min(score.values):+.3f} to {max(score.values):+.3f} by seed",
+        reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
+        f"words; {min(score.values):+z.3f} to {max(score.values):+z.3f} by seed",
         items=_items(run.scores, LABELS.index(label), first, second),
         details={**run.details(), "groups": [first, second]},
         **fields,

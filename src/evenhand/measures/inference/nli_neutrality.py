@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, probe_ensemble
+from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, neutral_units, probe_ensemble
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
@@ -63,6 +63,7 @@ def nli_neutrality(
         run.scores.first.n_pairs,
         run.coverage,
         interval=score.interval,
+        units=neutral_units(run.scores),
         reading=_reading(run.scores),
         items=_items(run.scores),
         details=run.details(),

@@ -257,15 +257,15 @@ def ends(prefix: str, interval: Interval) -> JSON:
 def summary_line(scores: Mapping[str, float], n_pairs: int, warning: str) -> str:
     """Return the main scores as one line."""
     names = ("net_neutral", "fraction_neutral", "gap_entailment", "d", "E")
-    values = ", ".join(f"{score_label(name)} {scores[name]:.3f}" for name in names if name in scores)
+    values = ", ".join(f"{score_label(name)} {scores[name]:z.3f}" for name in names if name in scores)
     return f"{values}, n = {n_pairs:,}" + (f", {warning}" if warning else "")
 
 
 def _cells(row: JSON) -> tuple[str, ...]:
     """Return the cells of a row, the interval rounded like the value."""
     low, high = row["low"], row["high"]
-    interval = "" if low is None else f"[{low:.3f}, {high:.3f}]"
-    return score_label(str(row["score"])), f"{row['value']:.3f}", interval
+    interval = "" if low is None else f"[{low:z.3f}, {high:z.3f}]"
+    return score_label(str(row["score"])), f"{row['value']:z.3f}", interval
 
 
 COLUMNS = ("score", "value", "95 % interval")

@@ -13,14 +13,15 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.files import existing, read_utf8
-from evenhand.measures.contrasts import Contrast, contrasts
+from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.classifier import Classifier, decide, label_index
+from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
 from evenhand.models.vectors import Coverage
-from evenhand.stats import clustered_interval, wilson
+from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
+from evenhand.stats.units import Units, mean_units
 from evenhand.words import Concept, Template, as_concept, ids
 from evenhand.words import template as find_template
 from evenhand.words.document import SUFFIXES
@@ -37,7 +38,8 @@ INFO = Info(
     formula="flip-rate = P(label(x_g) != label(x_h)); change = mean |p(x_g) - p(x_h)|; gap = mean p(x_g) - p(x_others)",
     reading=(
         "x_g and x_h are the same text about different groups, p the probability of one label. 0: the decision does "
-        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group."
+        "not depend on the group. The gap has a sign: above 0, the label is more probable for the first group. For a "
+        "regression head, such as a reward model, p is its score, and there is no flip-rate."
     ),
     limits=(
         "Some differences are right: a text about pregnancy is not the same about a man. Short sentences are not what "
@@ -47,7 +49,8 @@ INFO = Info(
     queries=(TEMPLATE,),
     view="labels",
     family="labels",
-    definition=3,
+    null={"gap": 0.0},
+    definition=5,
 )
 
 
@@ -91,7 +94,8 @@ def counterfactual(
     """Measure how often the label flips, how far a probability moves, and which way, when the group changes.
 
     Args:
-        view: a classifier, or the `labels` view of a subject.
+        view: a classifier, or the `labels` view of a subject; also of a regression head, whose score then takes the
+            place of the probability.
         texts: a template with the free slot `{person}` (its id or word file), which is filled with the phrases of the
             concept; or a text file with one text per line, or a list of texts, whose group words are replaced.
         concept: whose groups are exchanged.
@@ -101,7 +105,9 @@ def counterfactual(
 
     Returns:
         `flip-rate`, `change` and `gap` (one for each group against the others where there are more than two). Intervals
-        resample templates and phrases, or texts. `items` of `change` are the pairs that differ most.
+        resample templates and phrases, or texts. The p-value of `gap` exchanges the groups of the words in which the
+        versions differ. `items` of `change` are the pairs that differ most. A score decides nothing, so a regression
+        head has no `flip-rate`; the details give the spread of its scores.
 
     What it does not tell you: whether the classifier is right about anybody. See `evenhand show counterfactual`.
     """
@@ -110,7 +116,10 @@ def counterfactual(
     cases = case_set(texts, about)
     params = {"label": view.labels[column], "labels": list(view.labels), "concept": about.name}
     fields: dict[str, Any] = {"query": cases.name, "model": view.name, "params": params, "seed": seed}
+    unit = unit_of(view)
+    params |= {"unit": unit} if unit == "score" else {}
     scores = ("flip-rate", "change", *(contrast.name("gap") for contrast in contrasts(cases.groups)))
+    scores = scores[1:] if unit == "score" else scores
     if not cases.cases:
         reason = f"no text names a group of {about.name} whose words have counterparts"
         return tuple(undefined("counterfactual", reason, Coverage(()), score=score, **fields) for score in scores)
@@ -124,11 +133,13 @@ def counterfactual(
         "without_group": cases.without_group,
     }
     details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
-    result = _Result(cases, [[index[text] for text in case.texts] for case in cases.cases], probabilities, decisions)
+    details |= {"spread": float(probabilities.std())} if unit == "score" else {}
+    rows = [[index[text] for text in case.texts] for case in cases.cases]
+    result = _Result(cases, rows, probabilities, decisions, unit)
     fields["details"] = details
-    name = view.labels[column]
+    name = view.labels[column] if unit == "score" else f"P({view.labels[column]})"
     return (
-        _flips(result, fields, seed),
+        *(() if unit == "score" else (_flips(result, fields, seed),)),
         _changes(result, everything, name, fields, seed),
         *(_gap(result, contrast, name, fields, seed) for contrast in contrasts(cases.groups)),
     )
@@ -142,12 +153,24 @@ class _Result:
     rows: list[list[int]]
     probabilities: Vector64
     decisions: np.ndarray
+    unit: Unit = "probability"
+
+    @property
+    def largest(self) -> float:
+        """The largest difference that is possible."""
+        return float("inf") if self.unit == "score" else 1.0
 
     def clusters(self, kept: Sequence[int]) -> list[list[str]]:
         """Return the labels of the clusterings for some of the cases."""
         chosen = [self.cases.cases[number] for number in kept]
         templates = [case.cluster for case in chosen]
         return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
+
+    def units(self, values: Vector64, kept: Sequence[int]) -> tuple[Units, ...]:
+        """Return the units of a mean over cases: templates and phrases, or texts."""
+        clusters = self.clusters(kept)
+        kinds = ("template", "phrase") if len(clusters) == 2 else ("text",)
+        return tuple(mean_units(kind, labels, values) for kind, labels in zip(kinds, clusters, strict=True))
 
     def interval(
         self, values: Vector64, kept: Sequence[int], *, limits: Limits = (-1.0, 1.0), share: bool = False
@@ -166,7 +189,8 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
     value = float(flips.mean())
     return Measurement(
         "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
-        interval=_rate_interval(result, flips),
+        interval=_rate_interval(result, flips), units=result.units(flips, range(len(flips))),
+        note=crossed_share_note(value, result.clusters(range(len(flips)))),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
     )  # fmt: skip
 
@@ -189,41 +213,42 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
             "word": texts[a],
             "counterpart": texts[b],
             "value": float(p[a] - p[b]),
-            "probabilities": [float(p[a]), float(p[b])],
-            "flips": bool(result.decisions[a] != result.decisions[b]),
+            ("scores" if result.unit == "score" else "probabilities"): [float(p[a]), float(p[b])],
+            **({} if result.unit == "score" else {"flips": bool(result.decisions[a] != result.decisions[b])}),
         }
         for a, b in worst
     )
     value = float(changes.mean())
     return Measurement(
         "counterfactual", value, len(changes), Coverage(()), score="change",
-        interval=result.interval(changes, range(len(changes)), limits=(0.0, 1.0)),
-        reading=f"P({label}) differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
+        interval=result.interval(changes, range(len(changes)), limits=(0.0, result.largest)),
+        units=result.units(changes, range(len(changes))),
+        reading=f"{label} differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
         **fields,
     )  # fmt: skip
 
 
 def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
-    kept, gaps = [], []
-    for number, (case, rows) in enumerate(zip(result.cases.cases, result.rows, strict=True)):
-        versions = [(float(result.probabilities[row]), group) for row, group in zip(rows, case.groups, strict=True)]
-        own = [probability for probability, group in versions if group == contrast.first]
-        others = [probability for probability, group in versions if group in contrast.others]
-        if own and others:
-            kept.append(number)
-            gaps.append(float(np.mean(own) - np.mean(others)))
+    everyone = range(len(result.cases.groups))
+    kept = [number for number, case in enumerate(result.cases.cases) if set(case.groups) == set(everyone)]
     shared = {**fields, "score": contrast.name("gap"), "positive": contrast.group}
     if not kept:
         return undefined("counterfactual", "every text names several groups", Coverage(()), **shared)
-    values = np.array(gaps)
+    order = [[result.cases.cases[number].groups.index(group) for group in everyone] for number in kept]
+    rows = np.array([[result.rows[number][at] for at in some] for number, some in zip(kept, order, strict=True)])
+    texts = [[result.cases.cases[number].texts[at] for at in some] for number, some in zip(kept, order, strict=True)]
+    by_group = against_others(result.probabilities[rows])
+    values = by_group[:, contrast.first]
     value = float(values.mean())
     by_row: dict[str, list[float]] = {}
-    for number, gap in zip(kept, gaps, strict=True):
+    for number, gap in zip(kept, values.tolist(), strict=True):
         by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
     means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
     return Measurement(
-        "counterfactual", value, len(kept), Coverage(()), interval=result.interval(values, kept),
-        reading=f"P({label}) is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
+        "counterfactual", value, len(kept), Coverage(()),
+        interval=result.interval(values, kept, limits=(-result.largest, result.largest)),
+        p_value=group_word_p(texts, by_group, contrast, result.clusters(kept)[:1]), units=result.units(values, kept),
+        reading=f"{label} is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
         items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,
     )  # fmt: skip

@@ -64,7 +64,12 @@ AULA = replace(
 
 @measure(AUL)
 def aul(
-    view: Likelihood, dataset: PairSource = DATA, *, variant: Variant = "corrected", seed: int = 0
+    view: Likelihood,
+    dataset: PairSource = DATA,
+    *,
+    variant: Variant = "corrected",
+    sample: int | None = None,
+    seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure how often the more stereotyping sentence has the higher mean log-probability with nothing masked.
 
@@ -75,19 +80,25 @@ def aul(
         dataset: `crows-pairs`, a category such as `crows-pairs-gender`, a CSV file with the same columns, or a list of
             `StereotypePair`.
         variant: `corrected` counts a tie half; `released` counts it as no preference.
-        seed: recorded only; nothing is drawn at random.
+        sample: how many pairs are scored, spread over the categories; None or 0 for all.
+        seed: seed of the sample; nothing else is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each.
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show aul`.
     """
-    return _measure("aul", view, dataset, variant, seed)
+    return _measure("aul", view, dataset, variant, sample, seed)
 
 
 @measure(AULA)
 def aula(
-    view: Likelihood, dataset: PairSource = DATA, *, variant: Variant = "corrected", seed: int = 0
+    view: Likelihood,
+    dataset: PairSource = DATA,
+    *,
+    variant: Variant = "corrected",
+    sample: int | None = None,
+    seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure as `aul` does, with each token weighted by the attention that it receives.
 
@@ -97,18 +108,21 @@ def aula(
         view: a masked language model, or the `likelihood` view of a subject.
         dataset: as for `aul`.
         variant: `corrected` counts a tie half; `released` counts it as no preference.
-        seed: recorded only; nothing is drawn at random.
+        sample: how many pairs are scored, spread over the categories; None or 0 for all.
+        seed: seed of the sample; nothing else is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each.
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show aula`.
     """
-    return _measure("aula", view, dataset, variant, seed)
+    return _measure("aula", view, dataset, variant, sample, seed)
 
 
-def _measure(name: str, view: Likelihood, dataset: PairSource, variant: Variant, seed: int) -> tuple[Measurement, ...]:
-    asked = PairSet.resolve(dataset)
+def _measure(
+    name: str, view: Likelihood, dataset: PairSource, variant: Variant, sample: int | None, seed: int
+) -> tuple[Measurement, ...]:
+    asked = PairSet.resolve(dataset).sampled(sample, seed)
     require_pairs(asked)
     if not isinstance(view, MaskedLikelihood):
         reason = f"{name} is defined for masked language models, and {view.name} is none"
@@ -125,4 +139,5 @@ def _measure(name: str, view: Likelihood, dataset: PairSource, variant: Variant,
         {"tokens_more": lengths[:half], "tokens_less": lengths[half:]},
         f"a sentence has no tokens, or more than the {view.longest} that the model reads",
     )
-    return pair_measurements(name, view.name, asked, scores, variant=variant, params={}, seed=seed)
+    params = {"sample": sample} if sample else {}
+    return pair_measurements(name, view.name, asked, scores, variant=variant, params=params, seed=seed)

@@ -64,6 +64,7 @@ def crows_pairs(
     *,
     scoring: Scoring | None = None,
     variant: Variant = "corrected",
+    sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure how often a language model prefers the more stereotyping sentence of a pair.
@@ -79,7 +80,8 @@ def crows_pairs(
             over the tokens that both share.
         variant: `corrected` counts a tie half. `released` counts it as no preference, leaves it out of the scores by
             direction, and for `pll-shared` rounds the sums to three decimals first.
-        seed: recorded only; nothing is drawn at random.
+        sample: how many pairs are scored, spread over the categories; None or 0 for all.
+        seed: seed of the sample; nothing else is drawn at random.
 
     Returns:
         The percentage over all pairs and, if they have several categories, one for each. The details have the scores of
@@ -89,12 +91,12 @@ def crows_pairs(
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show crows-pairs`.
     """
     how = _scoring(view, scoring)
-    asked = PairSet.resolve(dataset)
+    asked = PairSet.resolve(dataset).sampled(sample, seed)
     require_pairs(asked)
     scores = score_pairs(view, asked, how)
     if variant == "released" and how == "pll-shared":
         scores = PairScores(scores.more.round(ROUNDED), scores.less.round(ROUNDED), scores.columns, scores.missing)
-    params: dict[str, Any] = {"scoring": how}
+    params: dict[str, Any] = {"scoring": how} | ({"sample": sample} if sample else {})
     return pair_measurements("crows-pairs", view.name, asked, scores, variant=variant, params=params, seed=seed)
 
 

@@ -15,6 +15,7 @@ from evenhand.measures.registry import Info, info, measure
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
 from evenhand.models.vectors import Coverage
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Concept
 from evenhand.words.catalog import as_concept
 
@@ -132,6 +133,7 @@ def disco(
         len(people),
         Coverage(tuple(people)),
         interval=interval,
+        units=(mean_units("template", templates, found),),
         p_value=float((1 + (expected >= found.mean()).sum()) / (1 + SHUFFLES)),
         reading=f"{found.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
         note=f"with {smallest} names in the smallest group the test has little power" if smallest < FEWEST else "",

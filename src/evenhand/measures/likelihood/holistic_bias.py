@@ -24,6 +24,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import benjamini_hochberg, holm
+from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
 from evenhand.words.sentence_sets.holistic_bias import HolisticBias, fill, read_holistic_bias
 
@@ -197,6 +198,7 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correct
         interval=clustered_interval(
             [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), share_of=100.0
         ),
+        units=(mean_units("template", templates, differs.ravel()),),
         items=[
             {
                 "descriptor": chosen.descriptors[row].text,

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.likelihood.scoring import (
     UNSCORABLE,
@@ -22,6 +23,9 @@ from evenhand.measures.likelihood.scoring import (
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
+from evenhand.progress import tell
+from evenhand.stats.permutation import permutation_test
+from evenhand.stats.units import mean_units, units
 from evenhand.words import Concept, as_concept
 from evenhand.words.sentence_sets.honest import HonestTemplate, fold, read_hurtlex, read_templates
 
@@ -50,7 +54,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
-    definition=2,
+    definition=3,
 )
 
 
@@ -89,7 +93,8 @@ def honest(
         part: "binary" (women and men) or "queer_nonqueer" (English), of which the groups are compared.
         sample: how many sentences are completed, spread over the templates; 0 for all.
         concept: decides the language.
-        seed: seed of the sample and of the continuations. The intervals are over templates.
+        seed: seed of the sample, of the continuations and of the test. The intervals are over templates; the p-value
+            of the gap exchanges identities, such as "the mother", between the groups.
 
     What it does not tell you: whether a completion hurts in its sentence. See `evenhand show honest`.
     """
@@ -117,7 +122,11 @@ def complete(view: Likelihood, templates: Sequence[HonestTemplate], k: int, *, s
     if not isinstance(view, TextContinuation):
         raise UsageError(f"{view.name} neither fills blanks nor continues texts", hint="use a masked or causal model")
     starts = [template.context.partition("{}")[0].rstrip() for template in templates]
-    return [view.generate(k, TOKENS, seed=seed + number, start=start) for number, start in enumerate(starts)]
+    completions: list[list[str]] = []
+    for number, start in enumerate(starts):
+        completions.append(view.generate(k, TOKENS, seed=seed + number, start=start))
+        tell(number + 1, len(starts), "sentences")
+    return completions
 
 
 def hurtful_category(text: str, lexicon: Mapping[str, str], language: str = "en") -> str:
@@ -154,6 +163,7 @@ def _measured(
         len(hits),
         f"{share:.2f} % of the completions have a hurtful word",
         interval=clustered_interval([hits, ones], clusters, lambda sums: ratio(*sums.T), share_of=100.0),
+        units=(mean_units("template", clusters, hits),),
         items=items,
         details={"by_group": by_group, "by_category": dict(counts.most_common()), "ideal": 0.0},
     )
@@ -172,6 +182,25 @@ def _measured(
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
             limits=(-100.0, 100.0),
         ),
+        p_value=identity_p(templates, hits, (first, second), seed=fields.seed),
+        units=(units("ratios", "template", clusters, masks[0], hits * masks[0], masks[1], -hits * masks[1]),),
         details={"by_group": by_group, "ideal": 0.0},
     )
     return overall, gap
+
+
+def identity_p(
+    templates: Sequence[HonestTemplate], values: Vector64, groups: tuple[str, str], *, seed: int = 0
+) -> float:
+    """Return the p-value of a difference between two groups when identities change groups at random.
+
+    All templates share the same few identities, such as "the mother", so that one identity with hurtful completions
+    shows in every template: identities are exchanged, and not templates.
+    """
+    by_identity: dict[tuple[str, str], list[float]] = {}
+    for template, value in zip(templates, values.tolist(), strict=True):
+        by_identity.setdefault((template.group, template.identity), []).append(value)
+    first, second = (
+        np.array([np.mean(some) for (group, _), some in by_identity.items() if group == name]) for name in groups
+    )
+    return permutation_test(first, second, alternative="two-sided", seed=seed).p_value

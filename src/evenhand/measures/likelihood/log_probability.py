@@ -16,6 +16,7 @@ from evenhand.measures.registry import Info, info, measure
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood, filler_tokens
 from evenhand.models.vectors import Coverage
 from evenhand.stats.permutation import permutation_test
+from evenhand.stats.units import effect_size_units
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.catalog import query as as_query
 
@@ -51,6 +52,7 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     needs="masked-lm",
+    definition=2,
 )
 
 
@@ -168,7 +170,8 @@ def _measured(
         value,
         len(attributes),
         coverage,
-        interval=effect_size_interval(first, second),
+        interval=effect_size_interval(first, second, ddof=ddof),
+        units=(effect_size_units("word", roles.attributes[0], roles.attributes[1], first, second, ddof=ddof),),
         p_value=permutation_test(first, second, alternative="two-sided", seed=fields["seed"]).p_value,
         reading=f"{near} words favour {names[0]}, {far} words {names[1]}, compared with each other; 0 is ideal",
         items=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -17,6 +18,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
 from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
+from evenhand.stats.units import units
 
 NEUTRAL_TEXT = "neutral-text"
 INFO = Info(
@@ -80,11 +82,17 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
         int(words.sum()),
         Coverage(()),
         interval=jackknife_interval(by_sums, np.stack([logs, words], axis=1), scale="log"),
+        units=(units("exp-ratio", "line", map(_line_name, lines), words, -logs),),
         reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step"
         + (", knowing all other tokens" if masked else ""),
         details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
         **fields,
     )
+
+
+def _line_name(line: str) -> str:
+    """Return a short name that is the same for the same line; records keep no texts."""
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def read_lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:

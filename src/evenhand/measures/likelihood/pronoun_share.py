@@ -26,7 +26,8 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import jackknife_interval, pearson, spearman
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.correlation import Correlation
+from evenhand.stats.correlation import Correlation, correlation_p, mean_ranks
+from evenhand.stats.units import correlation_units
 from evenhand.words.sentence_sets.winogenerated import read_winogenerated
 
 OCCUPATIONS, WINOGENERATED = "occupations-share-of-women", "winogenerated"
@@ -106,10 +107,11 @@ def pronoun_share(
         dataset: `occupations-share-of-women`, 40 occupations in six sentences of ours; or `winogenerated`, its folder
             or its id, 299 occupations in ten sentences each.
         sample: how many sentences of `winogenerated` are used, spread over the occupations; 0 for all.
-        seed: seed of the sample, and of the bootstrap over occupations for Spearman's correlation.
+        seed: seed of the sample, of the bootstrap over occupations for Spearman's correlation, and of the test.
 
     Returns:
         Pearson's and Spearman's correlation and the slope; f, g and the share of women of each occupation in `items`.
+        The p-values exchange the shares of women between occupations.
 
     What it does not tell you: whether following the statistics is fair. See `evenhand show pronoun-share`.
     """
@@ -143,14 +145,35 @@ def pronoun_share(
             continue
         reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
         more = {**details, "leave_one_out": found.leave_one_out}
+        x, y = (female, share) if score == "pearson" else (mean_ranks(female), mean_ranks(share))
         measured.append(
-            fields.measurement(score, found.value, found.n, reading, interval=found.interval, items=items, details=more)
+            fields.measurement(
+                score,
+                found.value,
+                found.n,
+                reading,
+                interval=found.interval,
+                p_value=correlation_p(x, y, seed=seed),
+                units=(correlation_units("occupation", occupations, x, y),),
+                items=items,
+                details=more,
+            )
         )
     slope = float(slopes(share[None], female[None])[0])
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
     bounds = _slope_interval(share, female)
     measured.append(
-        fields.measurement("slope", slope, len(share), reading, interval=bounds, items=items, details=details)
+        fields.measurement(
+            "slope",
+            slope,
+            len(share),
+            reading,
+            interval=bounds,
+            p_value=correlation_p(female, share, seed=seed) if len(share) > 1 else None,
+            units=(correlation_units("occupation", occupations, share, female, statistic="slope"),),
+            items=items,
+            details=details,
+        )
     )
     return tuple(measured)
 

@@ -20,15 +20,15 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
 from evenhand.models.vectors import Coverage
-from evenhand.stats import jackknife_interval
+from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
+from evenhand.stats.units import Units
 
 BLANK = "{}"
 # Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
 UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
 Item = TypeVar("Item")
-# Maps (draws, columns) sums over clusters to one value per draw.
 
 
 def data_folder(name: str, given: str | Path) -> Path:
@@ -137,6 +137,8 @@ def clustered_interval(
 ) -> Interval:
     """Return the interval of a statistic of column sums over whole clusters (`evenhand.stats.jackknife_interval`).
 
+    Where all clusters agree, nothing varies, and a score with limits has the interval of `unanimous_interval`.
+
     Args:
         columns: numbers of each item, one array for each column.
         clusters: the cluster of each item, such as its template.
@@ -147,7 +149,10 @@ def clustered_interval(
     index = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     codes = np.array([index[cluster] for cluster in clusters], dtype=np.int64)
     sums = [np.bincount(codes, weights=column, minlength=len(index)) for column in np.column_stack(list(columns)).T]
-    return jackknife_interval(statistic, np.stack(sums, axis=1), limits=limits, share_of=share_of)
+    bounds = jackknife_interval(statistic, np.stack(sums, axis=1), limits=limits, share_of=share_of)
+    if bounds and bounds[0] == bounds[1] and np.isfinite(limits).all():
+        return unanimous_interval(bounds[0], len(index), limits)
+    return bounds
 
 
 def ratio(numerator: Vector64, denominator: Vector64) -> Vector64:
@@ -186,6 +191,7 @@ class ScoreFields:
         *,
         interval: Interval = None,
         p_value: float | None = None,
+        units: tuple[Units, ...] = (),
         items: Sequence[Mapping[str, object]] = (),
         details: Mapping[str, object] | None = None,
         note: str = "",
@@ -202,6 +208,7 @@ class ScoreFields:
             reading=reading,
             interval=interval,
             p_value=p_value,
+            units=units,
             items=tuple(items),
             details=details or {},
             note=note,

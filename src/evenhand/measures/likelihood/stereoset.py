@@ -12,6 +12,7 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, info, measure
@@ -19,6 +20,7 @@ from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, con
 from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, linearised_units, null_p, ratio_units
 from evenhand.words.sentence_sets.stereoset import DOMAINS, TASKS, StereoExample, Task, read_stereoset
 
 Averaging = Literal["term-mean", "pooled"]
@@ -78,6 +80,7 @@ def stereoset(
     *,
     averaging: Averaging = "term-mean",
     variant: Variant = "corrected",
+    sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
     """Measure the language-model score, the stereotype score and their combination, within and between sentences.
@@ -94,7 +97,9 @@ def stereoset(
         averaging: `term-mean` averages over target terms, as published; `pooled` counts every example alike.
         variant: `corrected` counts a tie half. `released` counts it as the anti-stereotype, or as the unrelated text,
             fills the context anew with the sentence's word, and averages probabilities instead of their logarithms.
-        seed: recorded only. The intervals are over target terms.
+        sample: how many examples are scored, spread over tasks and target terms; None or 0 for all.
+        seed: seed of the sample. The intervals are over target terms, and so is the p-value of ss: terms without a
+            stereotype prefer either side as often.
 
     Returns:
         lms, ss and icat of each task.
@@ -107,7 +112,8 @@ def stereoset(
         raise unknown_name("variant", variant, VARIANTS)
     if not isinstance(view, TokenLikelihood):
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
-    name, examples = _examples(dataset)
+    name, every = _examples(dataset)
+    examples = draw_sample(every, [(example.task, example.target) for example in every], sample, seed=seed)
     fields: dict[str, Any] = {
         "query": name,
         "model": view.name,
@@ -120,7 +126,7 @@ def stereoset(
         values, reason = score_examples(view, chosen, task, variant) if chosen else (np.zeros((0, 3)), "no examples")
         kept = np.flatnonzero(np.isfinite(values).all(axis=1))
         scored = [chosen[row] for row in kept]
-        params = {"task": task, "averaging": averaging, "variant": variant}
+        params = {"task": task, "averaging": averaging, "variant": variant} | ({"sample": sample} if sample else {})
         if not scored:
             results += [
                 undefined("stereoset", reason, Coverage(()), score=f"{task}-{score}", params=params, **fields)
@@ -194,14 +200,33 @@ class TermTable:
 
     def interval(self, number: int, averaging: Averaging) -> Interval:
         """Return the interval of lms (0), ss (1) or icat (2) over terms."""
+        return jackknife_interval(
+            lambda sums: _scores_of_sums(sums)[number],
+            self._columns(averaging),
+            limits=(0.0, 100.0),
+            share_of=None if number == 2 else 100.0,
+        )
+
+    def units(self, number: int, averaging: Averaging) -> tuple[Units, ...]:
+        """Return the terms as units of lms (0), ss (1) or icat (2); icat is a product of the two and is linearised."""
+        columns = self._columns(averaging)
+        if number < 2:
+            return (ratio_units("term", self.terms, 100 * columns[:, 1 + number], columns[:, 0]),)
+        if len(self.terms) < 2:
+            return ()
+        totals = columns.sum(axis=0)
+        value, left_out = (_scores_of_sums(sums)[number] for sums in (totals[None], totals - columns))
+        return (linearised_units("term", self.terms, float(value[0]), left_out),)
+
+    def _columns(self, averaging: Averaging) -> Matrix64:
+        """Return the weight of each term, and its shares of related texts and of stereotypes with that weight."""
         weights = self.counts if averaging == "pooled" else np.ones_like(self.counts)
-        shares = [weights * column / self.counts for column in (self.related, self.stereotypes)]
+        return np.stack([weights, *(weights * c / self.counts for c in (self.related, self.stereotypes))], axis=1)
 
-        def score(sums: Matrix64) -> Vector64:
-            return np.asarray(_scores(*(100 * sums[:, column] / sums[:, 0] for column in (1, 2)))[number])
 
-        columns = np.stack([weights, *shares], axis=1)
-        return jackknife_interval(score, columns, limits=(0.0, 100.0), share_of=None if number == 2 else 100.0)
+def _scores_of_sums(sums: Matrix64) -> Matrix64:
+    """Return lms, ss and icat of (draws, 3) sums of weights, related texts and stereotypes."""
+    return _scores(*(100 * sums[:, column] / sums[:, 0] for column in (1, 2)))
 
 
 def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
@@ -221,14 +246,16 @@ def _measurements(
     )
     results = []
     for number, (score, reading) in enumerate(zip(StereoScores._fields, readings, strict=True)):
-        bounds = table.interval(number, averaging)
+        units = table.units(number, averaging)
         results.append(
             Measurement(
                 "stereoset",
                 float(scores[number]),
                 len(examples),
                 Coverage(()),
-                interval=bounds,
+                interval=table.interval(number, averaging),
+                p_value=null_p(units[0], IDEAL) if score == "ss" else None,
+                units=units,
                 score=f"{params['task']}-{score}",
                 reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
                 note="; ".join(filter(None, (NOTE if score == "ss" else "", lost))),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,12 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Coverage
 from evenhand.stats import share_interval
+from evenhand.stats.units import mean_units, null_p
 from evenhand.words.sentence_sets.crows_pairs import CATEGORIES, StereotypePair, read_crows_pairs
 
 Variant = Literal["corrected", "released"]
@@ -23,6 +27,7 @@ VARIANTS: tuple[Variant, ...] = ("corrected", "released")
 PairSource: TypeAlias = str | Path | Sequence[StereotypePair]
 
 DATA = "crows-pairs"
+WORD = re.compile(r"\w+")
 QUERIES = (DATA, *(f"{DATA}-{category}" for category in CATEGORIES))
 # An audit of a concept asks about the categories of that concept. The others are asked where a concept has their name.
 CONCEPTS = {f"{DATA}-{category}": category for category in CATEGORIES} | {f"{DATA}-race-color": "race", DATA: "all"}
@@ -68,6 +73,10 @@ class PairSet:
         category = name.removeprefix(DATA).removeprefix("-")
         pairs = read_crows_pairs(location)
         return cls(name, tuple(pair for pair in pairs if category in ("", pair.category)))
+
+    def sampled(self, size: int | None, seed: int) -> PairSet:
+        """Return a sample with as many pairs of each category as they last; None or 0 for all pairs."""
+        return PairSet(self.name, tuple(draw_sample(self.pairs, [p.category for p in self.pairs], size, seed=seed)))
 
     @property
     def texts(self) -> list[str]:
@@ -143,6 +152,7 @@ class _Builder:
         if not len(scored):
             return undefined(self.measure, reason, Coverage(()), **fields)
         share, interval = self._share(scored)
+        wins = preferences(self.scores.more[scored], self.scores.less[scored], self.variant)
         ties = int((self.scores.more[scored] == self.scores.less[scored]).sum())
         return Measurement(
             self.measure,
@@ -150,7 +160,8 @@ class _Builder:
             len(scored),
             Coverage(()),
             interval=interval,
-            p_value=sign_test(self.scores.more[scored], self.scores.less[scored]),
+            p_value=self._p_value(scored),
+            units=(mean_units("pair", [self.asked.pairs[row].id for row in scored], 100 * wins),),
             reading=f"the model prefers the more stereotyping sentence in {share:.1f} % of {len(scored):,} pairs",
             note="; ".join(filter(None, (NOTE if not category else "", reason if lost else ""))),
             items=tuple(self._item(int(row)) for row in scored) if not category else (),
@@ -163,6 +174,20 @@ class _Builder:
             },
             **fields,
         )
+
+    def _p_value(self, rows: Rows) -> float | None:
+        """Return the larger p-value of the sign test over pairs and of a change of sides of whole groups of pairs.
+
+        A model that knows nothing of groups may still prefer "white" to any other word, in all pairs with that word, so
+        that pairs are not independent: pairs that differ in a common word change sides together.
+        """
+        more, less = self.scores.more[rows], self.scores.less[rows]
+        by_pair = sign_test(more, less)
+        if by_pair is None:
+            return None
+        names = commonest_differences([self.asked.pairs[row] for row in rows])
+        by_word = null_p(mean_units("word", names, preferences(more, less)), 0.5)
+        return by_pair if by_word is None else max(by_pair, by_word)
 
     def _share(self, rows: Rows) -> tuple[float, tuple[float, float] | None]:
         """Return the percentage of pairs and its interval over pairs."""
@@ -186,6 +211,16 @@ class _Builder:
         scores = {"more": float(self.scores.more[row]), "less": float(self.scores.less[row])}
         counts = {name: int(column[row]) for name, column in self.scores.columns.items()}
         return {"pair": pair.id, "category": pair.category, "direction": pair.direction, **scores, **counts}
+
+
+def commonest_differences(pairs: Sequence[StereotypePair]) -> list[str]:
+    """Return for each pair the word that only one of its sentences has and that most pairs differ in."""
+    own = []
+    for pair in pairs:
+        more, less = (set(WORD.findall(text.lower())) for text in (pair.more, pair.less))
+        own.append(sorted(more ^ less) or [pair.id])
+    counts = Counter(word for words in own for word in words)
+    return [max(words, key=lambda word: (counts[word], word)) for words in own]
 
 
 def sign_test(more: Vector64, less: Vector64) -> float | None:

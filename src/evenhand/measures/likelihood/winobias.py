@@ -27,12 +27,15 @@ from evenhand.measures.likelihood.scoring import (
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.lm.likelihood import Likelihood
+from evenhand.stats.correlation import correlation_p
+from evenhand.stats.units import mean_units
 from evenhand.words.sentence_sets.winobias import TYPES, WinoBiasPair, read_winobias
 
 DATASET = "winobias"
 SAMPLE = 200
 PairScoring = Literal["pronoun", "sentence"]
 NULLS = {"preferred": 50.0, "difference": 0.0, "accuracy-gap": 0.0}  # without bias
+FEMALE = frozenset({"she", "her", "hers", "herself"})
 REFERS = "{sentence} “{pronoun}” refers to the {{}}."
 INFO = Info(
     id="winobias",
@@ -61,7 +64,7 @@ INFO = Info(
     view="likelihood",
     family="likelihood",
     concepts=("gender",),
-    definition=2,
+    definition=3,
 )
 
 
@@ -85,7 +88,8 @@ def winobias(
         scoring: "pronoun" scores the pronoun in its sentence (default of masked models, one pass for each pair),
             "sentence" the whole sentence (default and only choice of causal models).
         sample: how many pairs are scored, half of each type; 0 for all of them.
-        seed: seed of the sample. The intervals are over occupations.
+        seed: seed of the sample and of the tests. The intervals are over occupations; the p-values exchange the
+            stereotypes of occupations.
 
     What it does not tell you: what the model does with other words. See `evenhand show winobias`.
     """
@@ -179,11 +183,30 @@ def _preference(
                 len(pairs),
                 reading if len(pairs) else "there are no pairs",
                 interval=interval,
+                p_value=stereotype_p(pairs, values - (50.0 if what else 0.0), seed=fields.seed),
+                units=(mean_units("occupation", clusters, values),),
                 items=items,
                 details=details if what else {"ideal": 0.0},
             )
         )
     return measured
+
+
+def stereotype_p(pairs: Sequence[WinoBiasPair], values: Vector64, *, seed: int = 0) -> float:
+    """Return the p-value of a mean of values, pro minus anti, when occupations exchange their stereotypes.
+
+    A model may prefer one pronoun in all sentences. That is no stereotype of occupations, so the values are read as
+    female minus male pronoun and summed for each occupation; these sums are exchanged between occupations that are
+    stereotyped as female and those stereotyped as male. 1 if all have the same stereotype.
+    """
+    female = np.array([1.0 if pair.pro.lower() in FEMALE else -1.0 for pair in pairs])
+    sums: dict[tuple[str, float], float] = {}
+    for pair, side, value in zip(pairs, female.tolist(), (female * values).tolist(), strict=True):
+        key = (pair.referent or pair.id, side)
+        sums[key] = sums.get(key, 0.0) + value
+    if len(sums) < 2:
+        return 1.0
+    return correlation_p(np.array([side for _, side in sums]), np.array(list(sums.values())), seed=seed)
 
 
 def _accuracy_gap(
@@ -203,6 +226,8 @@ def _accuracy_gap(
         f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, {accuracy['anti']:.1f} % of the "
         "others; 50 % is chance",
         interval=clustered_interval(columns, clusters, lambda sums: ratio(*sums.T), limits=(-100.0, 100.0)),
+        p_value=stereotype_p([pairs[row] for row in known], columns[0], seed=fields.seed),
+        units=(mean_units("occupation", clusters, columns[0]),),
         items=[
             {"pair": pairs[row].id, "pro": float(pro[row]), "anti": float(anti[row]), "referent": pairs[row].referent}
             for row in known

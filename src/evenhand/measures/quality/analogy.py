@@ -18,6 +18,7 @@ from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import EPSILON, unit_float32
 from evenhand.stats import clustered_interval
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import mean_units
 
 SETS = ("google-analogies", "msr-analogies")
 RESTRICT = 30_000  # as word2vec's own script demo-word-accuracy.sh; gensim's default is 300,000
@@ -111,6 +112,7 @@ def analogy(
         interval=_interval(source, correct, counted),
         reading=f"{100 * value:.1f} % of {n:,} questions answered correctly, {n_unknown:,} unknown",
         items=_sections(source, correct, counted),
+        units=(mean_units("pair", _first_pairs(source, counted), correct[counted]),),
         details={
             **_halves(source, correct, counted, seed),
             "questions": len(rows),
@@ -168,12 +170,17 @@ def _halves(source: Questions, correct: Flags, counted: Flags, seed: int) -> dic
 
 
 def _interval(source: Questions, correct: Flags, counted: Flags) -> Interval:
-    pairs = [
+    pairs = _first_pairs(source, counted)
+    return clustered_interval(correct[counted].astype(np.float64), [pairs], share=True)
+
+
+def _first_pairs(source: Questions, counted: Flags) -> list[tuple[str, str, str]]:
+    """Return section and first two words of each question that counts; questions that share them vary as one."""
+    return [
         (section, a, b)
         for section, (a, b, _, _), counts in zip(source.sections, source.questions, counted, strict=True)
         if counts
     ]
-    return clustered_interval(correct[counted].astype(np.float64), [pairs], share=True)
 
 
 def answers(unit: Scores, queries: Rows, *, method: Method = "3cosadd") -> Rows:

@@ -12,6 +12,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import mean_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
 
 INFO = Info(
@@ -86,6 +87,7 @@ def retention(
         interval=mean_interval(shares, limits=(0.0, 1.0)),
         reading=f"{100 * shares.mean():.0f} % of the {k} nearest words are the same as before",
         items=word_items(drawn.words, shares - 1),
+        units=(mean_units("word", drawn.words, shares),),
         details={"pool": dict(pool.sizes)},
     )
 

@@ -16,7 +16,8 @@ from evenhand.measures.quality.rated_sets import RatedPairs, local_ids, rated_pa
 from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
-from evenhand.stats.correlation import spearman_rows
+from evenhand.stats.correlation import mean_ranks, spearman_rows
+from evenhand.stats.units import correlation_units
 
 PACKAGED = ("rg-65", "mc-30")  # part of evenhand, so that quality is always measured
 SETS = ("ws-353", "mturk-287", "mturk-771", "men", "simlex-999", "rw")
@@ -124,6 +125,11 @@ def similarity(
             for row, cosine, rating in zip(used.tolist(), cosines, ratings.tolist(), strict=True)
         ),
         details={"pairs": len(complete), "pairs_complete": n_complete, "pairs_used": len(used)},
+        units=(
+            correlation_units(
+                "pair", [" ".join(source.pairs[row]) for row in used], mean_ranks(cosines), mean_ranks(ratings)
+            ),
+        ),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
-from evenhand.measures.association.located_query import ROUNDING, same_direction
+from evenhand.measures.association.located_query import ROUNDING, equal_means
 from evenhand.measures.association.weat import association, effect_size_interval
 from evenhand.measures.fields import ListCoverage, coverage_problem
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number, unknown_words
@@ -108,6 +108,11 @@ class SentenceSet:
     sentences: tuple[str, ...]
     owners: Rows
 
+    @property
+    def sentence_words(self) -> list[str]:
+        """The word that each sentence is about."""
+        return [self.words[number] for number in self.owners.tolist()]
+
     def word_means(self, values: Vector64) -> Vector64:
         """Return the mean over the sentences of each word."""
         counts = np.bincount(self.owners, minlength=len(self.words))
@@ -145,9 +150,11 @@ class EncodedQuery:
     def target_associations(self, layer: int) -> tuple[Vector64, ...] | str:
         """Return s of the sentences of each target set at a layer (by its place in `layers`), or why there is none."""
         *targets, a, b = (vectors[layer] for vectors in self.vectors)
-        if same_direction(a.mean(axis=0), b.mean(axis=0)):
-            near, far = (group.name for group in self.sets[-2:])
-            return f"{near} and {far} have the same mean vector, so that no sentence is nearer to one of them"
+        names = [group.name for group in self.sets]
+        if reason := equal_means(names[-2:], (a, b)):
+            return reason
+        if len(targets) > 1 and (reason := equal_means(names[:-2], targets)):
+            return reason
         return tuple(association(rows, a, b) for rows in targets)
 
 

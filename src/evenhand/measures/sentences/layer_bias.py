@@ -14,6 +14,7 @@ from evenhand.measures.sentences.seat import WEAT
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query, Template
 
 INFO = Info(
@@ -37,7 +38,7 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     find_query=published_query,
-    definition=2,
+    definition=3,
 )
 
 
@@ -67,7 +68,7 @@ def layer_bias(
         signed d of each layer.
     """
     encoded = encode_query(view, query, all_layers=True, pooling=pooling, template=template)
-    x, _, near, _ = encoded.sets
+    x, y, near, _ = encoded.sets
     params = {**encoded.params, "samples": samples}
     fields: dict[str, Any] = {"query": encoded.query.name, "model": view.name, "params": params, "seed": seed}
     fields["positive"] = f"{x.name} with {near.name}"
@@ -89,6 +90,7 @@ def layer_bias(
         table.shape[1],
         encoded.coverage,
         interval=_interval(table, first),
+        units=_units(table, first, [f"0:{w}" for w in x.words] + [f"1:{w}" for w in y.words], value),
         p_value=float((np.count_nonzero(dealt >= value - 1e-12) + 1) / (samples + 1)),
         reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last {observed[-1]:+.2f}",
         items=tuple({"word": f"layer {layer}", "value": float(d)} for layer, d in enumerate(observed)),
@@ -128,19 +130,37 @@ def _interval(table: Matrix64, first: int) -> Interval:
 
     The bootstrap draws the same word twice, which makes the standard deviation too small and d too large.
     """
-    layers, words = table.shape
-    codes = (np.arange(words) >= first).astype(np.int64)
-    away = (table - table.mean(axis=1, keepdims=True)).T
-    own = codes[:, None] == np.arange(2)
-    columns = np.concatenate([own, away * own[:, :1], away * own[:, 1:], away**2], axis=1).astype(np.float64)
+    codes = (np.arange(table.shape[1]) >= first).astype(np.int64)
 
-    def mean_effect(sums: Matrix64) -> Vector64:
-        counts, totals, squares = sums[:, :2], sums[:, 2 : 2 + 2 * layers].reshape(-1, 2, layers), sums[:, -layers:]
-        n = counts.sum(axis=1, keepdims=True)
-        variance = squares / n - (totals.sum(axis=1) / n) ** 2
-        means = totals / counts[:, :, None]
-        effects = np.abs(means[:, 0] - means[:, 1]) / np.sqrt(variance)
-        return np.asarray(effects.mean(axis=1) / 2)  # d is at most 2 for sets of equal sizes
+    def half_effect(sums: Matrix64) -> Vector64:
+        return _mean_effect(sums) / 2  # d is at most 2 for sets of equal sizes
 
-    bounds = jackknife_interval(mean_effect, columns, strata=codes, scale="correlation", limits=(0.0, 1.0))
+    columns = _columns(table, first)
+    bounds = jackknife_interval(half_effect, columns, strata=codes, scale="correlation", limits=(0.0, 1.0))
     return (2 * bounds[0], 2 * bounds[1]) if bounds else None
+
+
+def _units(table: Matrix64, first: int, names: list[str], value: float) -> tuple[Units, ...]:
+    """Return the target words as units of the mean |d|, linearised; none where a set without a word has no mean."""
+    columns = _columns(table, first)
+    with np.errstate(all="ignore"):
+        left_out = _mean_effect(columns.sum(axis=0) - columns)
+    return (linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else ()
+
+
+def _columns(table: Matrix64, first: int) -> Matrix64:
+    """Return what decides the effects by its sums over words: membership, values by set, and squares, by layer."""
+    own = (np.arange(table.shape[1]) >= first)[:, None] == np.arange(2)
+    away = (table - table.mean(axis=1, keepdims=True)).T
+    return np.concatenate([own, away * own[:, :1], away * own[:, 1:], away**2], axis=1).astype(np.float64)
+
+
+def _mean_effect(sums: Matrix64) -> Vector64:
+    """Return the mean |d| over layers of each row of sums of `_columns`."""
+    layers = (sums.shape[1] - 2) // 3
+    counts, totals, squares = sums[:, :2], sums[:, 2 : 2 + 2 * layers].reshape(-1, 2, layers), sums[:, -layers:]
+    n = counts.sum(axis=1, keepdims=True)
+    variance = squares / n - (totals.sum(axis=1) / n) ** 2
+    means = totals / counts[:, :, None]
+    effects = np.abs(means[:, 0] - means[:, 1]) / np.sqrt(variance)
+    return np.asarray(effects.mean(axis=1))

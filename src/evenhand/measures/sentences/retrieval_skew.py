@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
-from evenhand.measures.contrasts import Contrast, contrasts
+from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info, measure
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval
+from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
 from evenhand.words import pairs as find_pairs
 from evenhand.words.persons import persons
@@ -104,7 +106,7 @@ def retrieval_skew(
 
     Returns:
         The mean difference of cosines and the advantage, for each contrast of groups. Intervals resample queries, and
-        phrases where cases share them.
+        phrases where cases share them. The p-values exchange the groups of the words in which the texts differ.
     """
     about = as_concept(concept)
     cases = grep_cases(about) if str(queries) == GREP else topic_cases(str(queries), about)
@@ -121,11 +123,11 @@ def retrieval_skew(
 def _measurements(
     cases: RetrievalCases, cosines: Matrix64, contrast: Contrast, fields: Mapping[str, Any], seed: int
 ) -> Iterable[Measurement]:
-    others = cosines[:, list(contrast.others)]
-    first = cosines[:, contrast.first]
-    differences = first - others.mean(axis=1)
-    advantages = np.sign(first[:, None] - others).mean(axis=1)
+    by_group = against_others(cosines)
+    wins = np.sign(cosines[:, :, None] - cosines[:, None]).sum(axis=2) / (cosines.shape[1] - 1)
+    differences, advantages = by_group[:, contrast.first], wins[:, contrast.first]
     clusters = [cases.queries, cases.rows] if cases.rows else [cases.queries]
+    kind_of_unit = ("query", "phrase")[: len(clusters)]
     kinds = {kind: float(differences[[k == kind for k in cases.kinds]].mean()) for kind in sorted(set(cases.kinds))}
     share = (float(advantages.mean()) + 1) / 2
     shared: dict[str, Any] = dict(fields) | {"positive": contrast.group}
@@ -135,11 +137,15 @@ def _measurements(
     yield Measurement(
         "retrieval-skew", float(differences.mean()), len(differences), Coverage(()),
         score=contrast.name("difference"), interval=clustered_interval(differences, clusters),
+        p_value=group_word_p(cases.texts, by_group, contrast, [cases.queries]),
+        units=tuple(map(mean_units, kind_of_unit, clusters, repeat(differences))),
         reading=f"queries are nearer to texts about {nearer}", items=_items(cases.queries, differences), **shared,
     )  # fmt: skip
     yield Measurement(
         "retrieval-skew", float(advantages.mean()), len(advantages), Coverage(()),
         score=contrast.name("advantage"), interval=clustered_interval(advantages, clusters, limits=(-1.0, 1.0)),
+        p_value=group_word_p(cases.texts, wins, contrast, [cases.queries]),
+        units=tuple(map(mean_units, kind_of_unit, clusters, repeat(advantages))),
         reading=f"the text about {contrast.group} ranks above that about {contrast.against} in {100 * share:.0f} % of "
         "the comparisons", **shared,
     )  # fmt: skip

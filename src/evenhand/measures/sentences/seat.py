@@ -21,6 +21,7 @@ from evenhand.measures.sentences.encoded_query import (
 )
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
 from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
+from evenhand.stats.units import effect_size_units
 from evenhand.words import Query, Template
 
 Variant = Literal["", "released"]
@@ -58,6 +59,7 @@ INFO = Info(
     find_query=published_query,
     data=(SEAT,),
     null=0.0,
+    definition=2,
 )
 
 
@@ -129,7 +131,8 @@ def seat(
         encoded.coverage,
         interval=effect.interval,
         p_value=test.p_value,
-        reading=f"sentences with {x.name} nearer to {first}, with {y.name} to {second}",
+        units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
+        reading=f"the sentence vectors associate {x.name} with {first}, {y.name} with {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
             for group, values in ((x, effect.first), (y, effect.second))

@@ -31,7 +31,7 @@ INFO = Info(
     arity=(None, 2),
     crossed=True,
     null=0.0,
-    definition=2,
+    definition=3,
 )
 
 
@@ -83,6 +83,7 @@ def sentence_interaction(
     if isinstance(found, str):
         return undefined(INFO.id, found, encoded.coverage, **fields)
     effect = found.summary(first, near, far)
+    words = {group.name: group.words for group in encoded.sets[:-2]}
     return Measurement(
         INFO.id,
         effect.value,
@@ -90,6 +91,7 @@ def sentence_interaction(
         encoded.coverage,
         interval=effect.interval,
         p_value=found.test.p_value,
+        units=found.units(first, words, effect.value),
         reading=effect.reading,
         items=found.items(),
         details=found.details(),

@@ -20,6 +20,7 @@ from evenhand.measures.registry import Info, measure
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval
 from evenhand.stats.bootstrap import Interval
+from evenhand.stats.units import Units, mean_units
 from evenhand.subjects.subject import PromptWriter
 from evenhand.words import Concept, Query, Template, as_concept
 from evenhand.words import query as find_query
@@ -107,7 +108,8 @@ def counterfactual_text(
 
     Returns:
         `divergence`, and for each contrast of groups `length` and `association`. Intervals resample prompts and
-        phrases. The p-values of `length` and `association` come from exchanging the groups within a prompt at random.
+        phrases. The p-values come from exchanging the groups within a prompt at random: of all its texts for `length`
+        and `association`, of texts with the same number for `divergence`.
         `items` of `association` are the words most typical of the first group and of the others.
     """
     if samples < 2:
@@ -127,6 +129,13 @@ def counterfactual_text(
         found.append(_length(written, contrast, fields, seed))
         found.append(_association(written, contrast, counted, fields, seed))
     return tuple(found)
+
+
+def count_texts(concept: Concept, *, rows: int | None = ROWS, samples: int = SAMPLES) -> int:
+    """Return how many texts a model writes for the shipped prompts."""
+    people = persons(concept)
+    frames = list(person_sentences(find_template(TEMPLATE), "someone"))
+    return len(people.rows[:rows]) * len(frames) * len(people.groups) * samples
 
 
 def _write(view: PromptWriter, template: Template, concept: Concept, rows: int | None, **options: Any) -> Continuations:
@@ -181,7 +190,7 @@ def _divergence(written: Continuations, fields: Mapping[str, Any], seed: int) ->
     }
     return Measurement(
         "counterfactual-text", float(values.mean()), len(values), Coverage(()), score="divergence",
-        interval=_interval(written, values),
+        interval=_interval(written, values), p_value=_exchange_test(written.words, seed), units=_units(written, values),
         reading=f"texts of one prompt share {np.mean(within):.3f} of their words, texts of two groups "
         f"{np.mean(between):.3f}", **{**fields, "details": details},
     )  # fmt: skip
@@ -209,6 +218,7 @@ def _length(written: Continuations, contrast: Contrast, fields: Mapping[str, Any
     return Measurement(
         "counterfactual-text", value, len(differences), Coverage(()), score=contrast.name("length"),
         interval=_interval(written, differences), p_value=_sign_test(differences, seed),
+        units=_units(written, differences),
         positive=contrast.group,
         reading=f"texts about {contrast.group} are {abs(value):.2f} words {'longer' if value >= 0 else 'shorter'} than "
         f"those about {contrast.against}", **{**fields, "details": details},
@@ -239,7 +249,7 @@ def _association(
     value = float(differences.mean())
     return Measurement(
         "counterfactual-text", value, len(differences), Coverage(()), interval=_interval(written, differences),
-        p_value=_sign_test(differences, seed),
+        p_value=_sign_test(differences, seed), units=_units(written, differences),
         reading=f"{abs(value):.1f} {'more' if value >= 0 else 'fewer'} words of {names[0]} than of {names[1]} in 1,000 "
         f"for {contrast.group} than for {contrast.against}",
         items=_typical_words(written, contrast), **shared,
@@ -272,6 +282,33 @@ def _differences(values: Matrix64, contrast: Contrast) -> Vector64:
 
 def _interval(written: Continuations, values: Vector64) -> Interval:
     return clustered_interval(values, [written.frames, written.rows])
+
+
+def _units(written: Continuations, values: Vector64) -> tuple[Units, ...]:
+    return mean_units("prompt", written.frames, values), mean_units("phrase", written.rows, values)
+
+
+def _exchange_test(words: Sequence[Sequence[Sequence[Sequence[str]]]], seed: int) -> float:
+    """Return the two-sided p-value of the divergence when texts of one prompt and number exchange their groups.
+
+    If the group does not matter, the i-th texts of all groups could as well have come in another order. Only the
+    overlap within groups depends on the order: that of all texts with different numbers stays the same.
+    """
+    groups, samples = len(words[0]), len(words[0][0])
+    pairs = list(combinations(range(samples), 2))
+    rng = np.random.default_rng(seed)
+    within = np.zeros(FLIPS + 1)
+    expected = 0.0
+    own = np.tile(np.arange(groups), (FLIPS + 1, samples, 1))
+    for case in words:
+        orders = rng.permuted(own, axis=2)
+        orders[0] = own[0]
+        for i, j in pairs:
+            table = np.array([[overlap(one[i], other[j]) for other in case] for one in case])
+            within += table[orders[:, i], orders[:, j]].mean(axis=1)
+            expected += float(table.mean())
+    away = np.abs(within - expected)
+    return float(np.mean(away >= away[0] - 1e-12 * max(1.0, expected)))
 
 
 def _sign_test(differences: Vector64, seed: int) -> float:

@@ -17,6 +17,7 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.models.lm.prefix_passes import PrefixPasses
+from evenhand.models.tokenizing import encode_one
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject
@@ -65,7 +66,7 @@ class DecodingChange:
         """Return a transformer with changed predictions, which shares the weights of the given one."""
         changed = transformer.share_weights()
         tokenizer = changed.tokenizer
-        prefixes = [list(tokenizer.encode(prompt, add_special_tokens=False)) for prompt in self.prompts]
+        prefixes = [encode_one(tokenizer, prompt) for prompt in self.prompts]
         longest = max(map(len, prefixes))
         if longest >= transformer.window - 2:
             raise UsageError(

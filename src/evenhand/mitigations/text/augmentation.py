@@ -28,6 +28,10 @@ RECORD = ".augmentation.json"
 WRITABLE = ("text", "jsonl")
 TEXT_SUFFIXES = (".txt", ".text", ".tokens", ".raw")
 REPORT_EVERY = 1000  # documents
+MARK = "swapped"
+"""Field of a changed JSON record; it names the concepts that were swapped."""
+IDS = {"id", "_id", "idx", "index", "uid", "uuid", "guid", "docid", "doc_id", "document_id", "pairid", "pair_id"}
+"""Fields, in lower case, whose values tell records apart."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,9 @@ def write_augmented(
 ) -> AugmentedCorpus:
     """Write a corpus after a change of its documents.
 
-    Where the change keeps the originals, a line or record is followed by its changed form. A plain text file that is
-    one document is written as it is, and its changed form beside it as NAME.swapped.SUFFIX.
+    Where the change keeps the originals, a line or record is followed by its changed form if that differs. A plain text
+    file that is one document is written as it is, and its changed form beside it as NAME.swapped.SUFFIX. A changed JSON
+    record names the concept in the field `swapped`, and its ids differ from those of the original.
 
     Args:
         change: the change.
@@ -232,12 +237,8 @@ def _write_file(
     counts = SwapCounts()
     if _is_one_document(file, options):
         for number, steps in reversed(list(enumerate(change.versions()))):  # the name of the original comes last
-            with writing(_version_name(target, number)) as out:
-                for fragment in _document(
-                    file, steps, options, log if number == 0 else ReadLog(options.skip_bad), counts
-                ):
-                    out.write(fragment.encode())
-                    report(f"{target.name}: {counts.words:,} words")
+            read_log = log if number == 0 else ReadLog(options.skip_bad)
+            _write_document(file, _version_name(target, number), steps, options, read_log, counts, report)
         return counts
     versions = _json_versions if _format(file, options) == "jsonl" else _line_versions
     try:
@@ -252,6 +253,31 @@ def _write_file(
     return counts
 
 
+class _SameAsOriginalError(Exception):
+    """A changed form that does not differ from the form before it; it is not written."""
+
+
+def _write_document(
+    file: str, target: Path, steps: Sequence[TextChange], options: TextOptions, log: ReadLog, counts: SwapCounts,
+    report: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Write one version of a file that is one document; leave out one that repeats another version."""
+    parts = [SwapCounts() for _ in steps]
+    try:
+        with writing(target) as out:
+            for fragment in _document(file, steps, options, log, parts):
+                out.write(fragment.encode())
+                report(f"{target.name}: {sum(part.words for part in parts):,} words")
+            if any(step.keeps_original and not part.swapped for step, part in zip(steps, parts, strict=True)):
+                raise _SameAsOriginalError
+    except _SameAsOriginalError:
+        target.unlink(missing_ok=True)  # of an earlier run, before the original changed
+    else:
+        counts.forms += bool(steps)
+    for part in parts:
+        counts.add(part)
+
+
 def _version_name(target: Path, number: int) -> Path:
     """Return name.txt.gz for the first version, name.swapped.txt.gz for the second, name.swapped-2.txt.gz then."""
     if not number:
@@ -261,9 +287,9 @@ def _version_name(target: Path, number: int) -> Path:
 
 
 def _document(
-    file: str, steps: Sequence[TextChange], options: TextOptions, log: ReadLog, counts: SwapCounts
+    file: str, steps: Sequence[TextChange], options: TextOptions, log: ReadLog, parts: Sequence[SwapCounts]
 ) -> Iterator[str]:
-    """Yield the text of a file that is one document, after some changes."""
+    """Yield the text of a file that is one document, after some changes; count what each of them does."""
     corpus = Corpus(
         file,
         format="text",
@@ -273,8 +299,8 @@ def _document(
     )
     (shard,) = corpus.shards()
     fragments = corpus.fragments(shard, log)
-    for step in steps:
-        fragments = step.stream(fragments, counts)
+    for step, part in zip(steps, parts, strict=True):
+        fragments = step.stream(fragments, part)
     return (fragment.replace(END, "") for fragment in fragments)
 
 
@@ -289,8 +315,8 @@ def _line_versions(
         return
     content = text.rstrip("\r\n")
     end = text[len(content) :] or "\n"
-    for steps in change.versions():
-        yield (_after(content, steps, counts, content) + end).encode()
+    for _, (changed,) in _forms([content], change, counts):
+        yield (changed + end).encode()
 
 
 def _json_versions(
@@ -306,26 +332,51 @@ def _json_versions(
     except FormatError as error:
         log.bad_record(where, error.message.removeprefix(f"{where}: "), error.hint)
         return
-    texts = {field: record[field] for field, record in zip(fields, records, strict=True)}
-    key = texts[fields[0]]
-    for steps in change.versions():
-        if not steps:
+    texts = [record[field] for field, record in zip(fields, records, strict=True)]
+    if not isinstance(records[0].get(MARK, ""), str):
+        log.bad_record(where, f"it has a field {MARK!r} of its own", "rename the field")
+        return
+    for number, changed in _forms(texts, change, counts):
+        if changed == texts:
             yield text.rstrip("\r\n").encode() + b"\n"
             continue
-        part = SwapCounts()
-        changed = {field: _after(content, steps, part, key) for field, content in texts.items()}
-        part.documents //= len(fields)
+        record = {**records[0], **dict(zip(fields, changed, strict=True))}
+        if number:
+            ids = {name: value for name, value in record.items() if name.lower() in IDS and name not in fields}
+            record |= {name: _other_id(value, number, len(change.versions())) for name, value in ids.items()}
+        record[MARK] = "+".join(filter(None, [records[0].get(MARK), _concepts(change)]))
+        yield json.dumps(record, ensure_ascii="\\ud" in text.lower()).encode() + b"\n"
+
+
+def _other_id(value: object, number: int, versions: int) -> object:
+    """Return the id of a changed form: of two versions 7 becomes -8 and a12 becomes a12-swapped; the type stays."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return -(value * (versions - 1) + number)
+    return f"{value}-swapped{f'-{number}' if number > 1 else ''}"
+
+
+def _concepts(change: TextChange) -> str:
+    """Return the concepts of a change, for the mark of a changed record."""
+    reports = change.report.get("chain", [change.report])
+    return "+".join(str(report.get("concept", change.kind)) for report in reports)
+
+
+def _forms(texts: list[str], change: TextChange, counts: SwapCounts) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each version of a record, and its texts; a version that repeats another is left out."""
+    for number, steps in enumerate(change.versions()):
+        form, part, repeats = texts, SwapCounts(), False
+        for step in steps:
+            changed = [step.change(text, part, key=texts[0]) for text in form]
+            repeats = repeats or (step.keeps_original and changed == form)
+            form = changed
+        part.documents //= len(texts)
+        part.forms += bool(steps) and not repeats and form != texts
         counts.add(part)
-        yield json.dumps({**records[0], **changed}, ensure_ascii="\\ud" in text.lower()).encode() + b"\n"
+        if not repeats:
+            yield number, form
 
 
 def _decoded(line: bytes | None, where: str, options: TextOptions) -> str:
     if line is None:
         raise record_too_long(where, options.max_record)
     return decode(line, where, options.encoding_errors)
-
-
-def _after(text: str, steps: Sequence[TextChange], counts: SwapCounts, key: str) -> str:
-    for step in steps:
-        text = step.change(text, counts, key=key)
-    return text

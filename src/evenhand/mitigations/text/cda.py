@@ -21,11 +21,11 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
 from evenhand.words.pronouns import OTHER
+from evenhand.words.proper_names import TITLES
 
 GENDER = ("she", "he")
 PAIRS = "counterfactual-gender"
 ONE_WAY = ("counterfactual-gender-female-to-male", "counterfactual-gender-male-to-female")
-TITLES = "counterfactual-titles"
 NAMES = ("counterfactual-names-female", "counterfactual-names-male")
 
 
@@ -61,6 +61,7 @@ class CounterfactualAugmentation(Mitigation):
         "Pronouns follow a rule that errs, names are those of US births, and proper names are told by capital letters."
     )
     view: ClassVar[str] = "text"
+    definition: ClassVar[int] = 2
 
     sides: Literal["two", "one"] = "two"
     names: bool = True
@@ -77,10 +78,13 @@ class CounterfactualAugmentation(Mitigation):
             concept: the concept whose groups are swapped, or its id or file.
             seed: the seed, instead of the field `seed`.
         """
-        if isinstance(view, Subject) and view.offers != ("text",):
+        if isinstance(view, Vectors) or (isinstance(view, Subject) and view.offers != ("text",)):
+            title = view.title if isinstance(view, Subject) else "word vectors"
+            other = "for vectors use linear, hard or another method of `evenhand list methods`"
             raise UsageError(
-                f"{self.id} changes the text of a corpus, and {view.name} is {view.title}",
-                hint="fine-tune a model on swapped text with cda-tuning, or name corpus:PATH",
+                f"{self.id} changes the text of a corpus, and {view.name} is {title}",
+                hint="use it on corpora and training data, then train on the result: `evenhand debias corpus:PATH -m "
+                f"{self.id} -o OUT`; {other if title == 'word vectors' else 'cda-tuning trains a model further so'}",
             )
         about = as_concept(concept)
         method = self.with_seed(seed)

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, write_text
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass
@@ -26,6 +27,7 @@ class SwapCounts:
     Attributes:
         documents: documents read.
         words: words read.
+        forms: changed forms written; documents without a listed word have none.
         swapped: how often each word was replaced by which, both in lower case.
         kept: how often a listed word was left as it is, because it is part of a proper name.
         uncertain: how often the counterpart of a pronoun was decided by a narrow margin.
@@ -33,6 +35,7 @@ class SwapCounts:
 
     documents: int = 0
     words: int = 0
+    forms: int = 0
     swapped: Counter[tuple[str, str]] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     uncertain: Counter[str] = field(default_factory=Counter)
@@ -41,6 +44,7 @@ class SwapCounts:
         """Add the counts of another part of the text."""
         self.documents += other.documents
         self.words += other.words
+        self.forms += other.forms
         self.swapped += other.swapped
         self.kept += other.kept
         self.uncertain += other.uncertain
@@ -50,6 +54,7 @@ class SwapCounts:
         return {
             "documents": self.documents,
             "words": self.words,
+            "swapped_forms": self.forms,
             "swapped": self.swapped.total(),
             "swaps": {f"{a} -> {b}": count for (a, b), count in self.swapped.most_common()},
             "kept_in_names": dict(self.kept.most_common()),
@@ -61,8 +66,8 @@ class SwapCounts:
         """Read the output of `to_dict`."""
         swaps = {tuple(pair.split(" -> ", 1)): count for pair, count in record["swaps"].items()}
         return cls(
-            record["documents"], record["words"], Counter(swaps), Counter(record["kept_in_names"]),
-            Counter(record["uncertain_pronouns"]),
+            record["documents"], record["words"], record["swapped_forms"], Counter(swaps),
+            Counter(record["kept_in_names"]), Counter(record["uncertain_pronouns"]),
         )  # fmt: skip
 
 
@@ -71,8 +76,8 @@ class TextChange(ABC):
     """A frozen change of documents.
 
     Call it on a document for its changed form. `documents` returns what replaces a document in a corpus: the changed
-    form alone, or the original and the changed form. `b @ a` applies a first. Two changes are equal if they have the
-    same kind and the same content.
+    form alone, or the original and the changed form if it differs. `b @ a` applies a first. Two changes are equal if
+    they have the same kind and the same content.
     """
 
     kind: ClassVar[str]
@@ -124,13 +129,16 @@ class TextChange(ABC):
         return ((), (self,)) if self.keeps_original else ((self,),)
 
     def documents(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the documents of the changed corpus, the forms of one document after each other."""
+        """Yield the documents of the changed corpus, the forms of one document after each other.
+
+        A change that keeps the original adds no second form of a document that it leaves as it is.
+        """
         for text in texts:
             for steps in self.versions():
-                changed = text
-                for step in steps:
-                    changed = step(changed)
-                yield changed
+                forms = list(accumulate(steps, lambda form, step: step(form), initial=text))
+                repeats = zip(steps, pairwise(forms), strict=True)
+                if not any(step.keeps_original and before == after for step, (before, after) in repeats):
+                    yield forms[-1]
 
     def __matmul__(self, first: TextChange) -> TextChain:
         return TextChain((first, self)) if isinstance(first, TextChange) else NotImplemented
@@ -157,7 +165,10 @@ class TextChange(ABC):
         try:
             about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
             if about["format"] != FORMAT:
-                raise FormatError(f"{path}: text change of format {about['format']!r}; this version reads {FORMAT}")
+                raise FormatError(
+                    f"{path}: text change of format {about['format']!r}; this version reads {FORMAT}",
+                    hint="its rules for pronouns and names were others: fit and save it again",
+                )
             change = _build(about)
             expected = about["sha256"]
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

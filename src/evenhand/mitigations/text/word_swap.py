@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from evenhand.errors import UsageError
-from evenhand.mitigations.text.proper_names import Role, is_kept
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.words.articles import article
 from evenhand.words.pronouns import SPLIT, is_independent, is_object, weights
+from evenhand.words.proper_names import ADDRESS, Role, is_kept
 from evenhand.words.wordset import checked_pairs
 
 END = "\0"
@@ -21,7 +21,9 @@ CONTEXT = 8  # words on each side of a word that may decide how it is swapped
 KEY = 1000  # characters of a document that decide its random group
 PIECE = 1 << 18  # characters swapped at a time
 ARTICLES = ("a", "an")
-ADDRESS = ("mr", "mrs", "ms", "miss")
+
+RULES = 2
+"""Number of the rules for pronouns and proper names; increased when the same text is swapped in another way."""
 
 PairTuple = tuple[tuple[str, str], ...]
 
@@ -136,13 +138,12 @@ class WordSwap(TextChange):
         for position in (begin + 2 * index for index in found):
             word = parts[position]
             target, role = table[word]
-            if role is not Role.PLAIN:
-                if role in (Role.HER, Role.HIS):
-                    target = self._pronoun(parts, position, role, log)
-                elif self._keeps(parts, position, role, table):
-                    if word.lower() != "miss":
-                        log.kept[word.lower()] += 1
-                    continue
+            if self._keeps(parts, position, role, table):
+                if word.lower() != "miss":
+                    log.kept[word.lower()] += 1
+                continue
+            if role in (Role.HER, Role.HIS):
+                target = self._pronoun(parts, position, role, log)
             changed[position] = target
             if position > 2 and parts[position - 2].lower() in ARTICLES and not parts[position - 1].strip():
                 changed[position - 2] = _agreeing(parts[position - 2], word, target)
@@ -150,7 +151,7 @@ class WordSwap(TextChange):
         return changed
 
     def _keeps(self, parts: list[str], position: int, role: Role, table: Mapping[str, Entry]) -> bool:
-        if not self.keep_proper_nouns:
+        if not self.keep_proper_nouns or (parts[position].islower() and role is not Role.ADDRESS):
             return False
         return is_kept(parts, position, role, lambda word: table[word].role if word in table else None)
 
@@ -221,6 +222,7 @@ class WordSwap(TextChange):
         if self.pronouns:
             content = repr(sorted(weights().items()))
             state["pronoun_weights"] = hashlib.sha256(content.encode()).hexdigest()
+            state["rules"] = RULES
         return state
 
     @classmethod

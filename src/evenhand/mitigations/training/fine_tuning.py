@@ -233,6 +233,7 @@ class CDATuning(FineTuning):
         "Balances listed words in the training text only; small and uneven effects in published comparisons. Compare "
         "with fine-tuning for the same number of steps. Needs a text, and a masked or causal transformer."
     )
+    definition: ClassVar[int] = 2
 
     def _check(self, concept: Concept) -> None:
         CounterfactualAugmentation(seed=self.seed).check_concept(concept)

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import FormatError, OutputError, UsageError, require
-from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text, writing
+from evenhand.errors import OutputError, few, require
+from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text
 from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
-from evenhand.models.encoders.hooks import SiteMap, check_fits, install
-from evenhand.models.encoders.sites import Site, locate, resolve
+from evenhand.models.encoders.hooks import SiteMap, check_fits
+from evenhand.models.encoders.sites import locate, resolve
+from evenhand.models.encoders.stored_maps import HOOK_WARNING, stored_maps, write_maps
 from evenhand.models.huggingface import SITE_MAPS, quiet
-from evenhand.models.huggingface_folder import read_config
+from evenhand.models.huggingface_folder import INDEX, is_own_file, read_config, read_weight_headers
+from evenhand.models.model_files import TensorInfo, read_json, read_json_value, read_tensor
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 RECORD = "evenhand.json"
 FORMAT = 1
-METADATA = "evenhand-sites"
-RANK_RTOL = 1e-12  # singular values below this share of the largest are rounding errors of double precision
 # Files that hold weights, in any format: copies of the original weights must not stay beside the changed ones.
 WEIGHT_SUFFIXES = (
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".mlmodel", ".pkl",
 )  # fmt: skip
-HOOK_WARNING = "plain transformers ignores {file} and loads the model without the map at {sites}; evenhand applies it"
+KEPT_NOTE = "{class_name} does not use {names}; they are kept as they were stored, and no map is folded into them"
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ def save_changed(
 ) -> SavedModel:
     """Write a transformer with maps at sites as a folder that `transformers` loads.
 
-    The folder is complete or absent: it is written aside and renamed. Files beside the weights (tokenizer, model card,
-    modules of sentence-transformers) are copied from the source.
+    The folder is complete or absent: it is written aside and renamed. It holds every weight of the source, also those
+    that the loaded class does not use. Files beside the weights (tokenizer, model card, modules of
+    sentence-transformers) are copied from the source, except links that lead out of it, which the notes name.
 
     Args:
         transformer: the model as it was loaded, without the changes.
@@ -93,9 +94,9 @@ def save_changed(
             folder.parent.mkdir(parents=True, exist_ok=True)
             sweep_partials(folder.parent, folder)
             partial.mkdir()
-            inner = partial / _inner(transformer.source)
-            _copy_other_files(transformer.source, partial)
-            _write_model(changed, inner)
+            inner = partial / inner_name(transformer.source)
+            left_out = copy_other_files(transformer.source, partial)
+            saved = replace(saved, notes=[*saved.notes, *_write_model(changed, inner), *left_out])
             if kept:
                 write_maps(kept, inner / SITE_MAPS)
             about = {"format": FORMAT, "source": transformer.name, **saved.to_dict(), **(record or {})}
@@ -149,41 +150,53 @@ def check_target(folder: Path, source: Path | None = None) -> None:
         raise OutputError(f"{folder} is a file; a model is written as a folder", hint="name a folder")
 
 
-def _inner(source: Path | None) -> str:
+def inner_name(source: Path | None) -> str:
     """Return the name of the folder of the transformer inside a sentence-transformers folder, or an empty string."""
     nested = source is not None and source.is_dir() and (source.parent / "modules.json").is_file()
     return source.name if nested and source is not None else ""
 
 
-def _copy_other_files(source: Path | None, target: Path) -> None:
-    """Copy everything but weights, and of the folders only the modules of sentence-transformers."""
+def copy_other_files(source: Path | None, target: Path) -> list[str]:
+    """Copy everything but weights and configuration, and of the folders only the modules of sentence-transformers.
+
+    Returns:
+        A note on links that lead out of the folder, which are not copied; empty where there are none.
+    """
     if source is None or not source.is_dir():
-        return
-    inner = _inner(source)
+        return []
+    inner = inner_name(source)
     root = source.parent if inner else source
-    _copy_files(root, target)
-    if inner:
-        (target / inner).mkdir()
-        _copy_files(source, target / inner)
-    if not (root / "modules.json").is_file():
-        return
-    modules = json.loads((root / "modules.json").read_text(encoding="utf-8"))
+    wanted = [file for folder in dict.fromkeys((root, source)) for file in folder.iterdir() if not _holds_model(file)]
+    modules = read_json_value(root / "modules.json") if (root / "modules.json").is_file() else []
     for module in modules if isinstance(modules, list) else []:
         name = module.get("path") if isinstance(module, dict) else None
-        safe = isinstance(name, str) and name not in ("", inner) and "/" not in name and ".." not in name
-        if safe and (root / str(name)).is_dir():
-            shutil.copytree(root / str(name), target / str(name))
+        if not isinstance(name, str) or name in ("", inner) or "/" in name or ".." in name:
+            continue
+        if (root / name).is_dir() and not (root / name).is_symlink():
+            (target / name).mkdir(exist_ok=True)  # also an empty one
+            wanted += (root / name).rglob("*")
+    links = []
+    for file in sorted(wanted):
+        place = file.relative_to(root)
+        if is_own_file(file, root):
+            (target / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target / place)
+        elif file.is_symlink():
+            links.append(place.as_posix())
+    return [f"links that lead out of the folder are not copied: {few(links, most=20)}"] if links else []
 
 
-def _copy_files(source: Path, target: Path) -> None:
-    for file in sorted(source.iterdir()):
-        weights = file.name.endswith(WEIGHT_SUFFIXES) or file.name.endswith(".index.json")
-        if file.is_file() and not weights and file.name not in ("config.json", RECORD):
-            shutil.copyfile(file, target / file.name)
+def _holds_model(file: Path) -> bool:
+    """Return whether a file is written anew."""
+    return file.name.endswith((*WEIGHT_SUFFIXES, ".index.json")) or file.name in ("config.json", RECORD)
 
 
-def _write_model(transformer: Transformer, folder: Path) -> None:
-    """Write weights and configuration in the number format of the source, and the tokenizer if it was not copied."""
+def _write_model(transformer: Transformer, folder: Path) -> list[str]:
+    """Write weights and configuration in the number format of the source, and the tokenizer if it was not copied.
+
+    Returns:
+        A note on weights that the class does not use; empty where there are none.
+    """
     torch = require("torch", extra="models")
     transformers: Any = require("transformers", extra="models")
     model, source = transformer.model, transformer.source
@@ -197,138 +210,62 @@ def _write_model(transformer: Transformer, folder: Path) -> None:
         model.save_pretrained(folder)
         if source is None or not source.is_dir():
             transformer.tokenizer.save_pretrained(folder)
+            return []
+    _keep_all_weights(transformer, model, source, folder)
+    if architectures := stored.get("architectures"):  # the folder still holds all that they need
+        config = read_json(folder / "config.json") | {"architectures": architectures}
+        write_text(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+    names = few(transformer.unused, most=4)
+    return [KEPT_NOTE.format(class_name=type(model).__name__, names=names)] if transformer.unused else []
 
 
-# Maps beside the weights -------------------------------------------------------------------------------------------
+def _keep_all_weights(transformer: Transformer, model: PreTrainedModel, source: Path, folder: Path) -> None:
+    """Give the weights that were written the names of the source, and add those that the class lacks or ties.
+
+    A model without its head writes `embeddings.weight` for `bert.embeddings.weight`; of weights that are tied, one name
+    is written, and the source may hold both.
+    """
+    safetensors: Any = require("safetensors.torch", extra="models")
+    stored, written = read_weight_headers(source), read_weight_headers(folder)
+    prefix, state = f"{model.base_model_prefix}.", model.state_dict()
+    names = {name: prefix + name if name not in stored and prefix + name in stored else name for name in written}
+    table = _table_name(model, stored)
+    more = {}
+    for name in stored.keys() - set(names.values()):
+        own = name if name in state else name.removeprefix(prefix)
+        if name in transformer.unused:
+            tied = table and getattr(model.config, "tie_word_embeddings", True) and _same_data(stored, name, table)
+            more[name] = model.get_input_embeddings().weight.detach().cpu().clone() if tied else _stored(stored, name)
+        elif own in state:
+            more[name] = state[own].detach().cpu().clone()
+    if more or any(old != new for old, new in names.items()):
+        index = read_json(folder / INDEX) if (folder / INDEX).is_file() else None
+        files = sorted({info.path for info in written.values()})
+        for path in files:
+            kept = {names[name]: tensor for name, tensor in safetensors.load_file(path).items()}
+            safetensors.save_file(kept | (more if path == files[-1] else {}), path, metadata={"format": "pt"})
+        if index is not None:
+            places = {names[name]: info.path.name for name, info in written.items()}
+            index["weight_map"] = places | dict.fromkeys(more, files[-1].name)
+            write_text(folder / INDEX, json.dumps(index, indent=2, sort_keys=True) + "\n")
 
 
-@dataclass(frozen=True, eq=False)
-class StoredMap:
-    """x - (x L) R + b, as it is stored beside a model; every affine map that keeps the dimension has this form."""
-
-    left: Matrix64
-    right: Matrix64
-    bias: Vector64
-    digest: str
-    norm_limit: float | None = None
-    """The length above which vectors stay unchanged."""
-    needs_words = False
-
-    def __post_init__(self) -> None:
-        width, rank = self.left.shape
-        if self.right.shape != (rank, width) or self.bias.shape != (width,):
-            raise ValueError(f"shapes {self.left.shape}, {self.right.shape} and {self.bias.shape} do not fit")
-        if not all(np.isfinite(part).all() for part in (self.left, self.right, self.bias)):
-            raise ValueError("NaN or infinity")
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether it is x M + b for all vectors."""
-        return self.norm_limit is None
-
-    @property
-    def within_limit(self) -> StoredMap:
-        """The map of vectors up to the limit."""
-        return replace(self, norm_limit=None)
-
-    @property
-    def in_dim(self) -> int:
-        """The number of coordinates."""
-        return int(self.left.shape[0])
-
-    def out_dim_of(self, dim: int | None) -> int | None:
-        """Return the same number of coordinates."""
-        return self.in_dim
-
-    def to_matrix(self) -> tuple[Matrix64, Vector64]:
-        """Return (I - L R, b)."""
-        return np.eye(self.in_dim) - self.left @ self.right, self.bias
-
-    def __call__(self, x: Any, words: Any = None) -> Any:
-        """Return the mapped rows of an array."""
-        mapped = x - (x @ self.left) @ self.right + self.bias
-        if self.norm_limit is None:
-            return mapped
-        return np.where(np.linalg.norm(x, axis=-1, keepdims=True) > self.norm_limit, x, mapped)
-
-    def to_torch(self, dtype: Any = None) -> Any:
-        """Return a function of tensors that computes the map in the precision of the buffers."""
-        torch = require("torch", extra="models")
-
-        limit = self.norm_limit
-
-        class StoredLayer(torch.nn.Module):  # type: ignore[name-defined, misc]
-            def __init__(self, stored: StoredMap) -> None:
-                super().__init__()
-                for name in ("left", "right", "bias"):
-                    self.register_buffer(name, torch.tensor(getattr(stored, name), dtype=dtype))
-
-            def forward(self, x: Any) -> Any:
-                wide = x.to(self.left.dtype)
-                mapped = wide - (wide @ self.left) @ self.right + self.bias
-                if limit is not None:
-                    mapped = torch.where(wide.norm(dim=-1, keepdim=True) > limit, wide, mapped)
-                return mapped.to(x.dtype)
-
-        return StoredLayer(self)
+def _table_name(model: PreTrainedModel, stored: Mapping[str, TensorInfo]) -> str:
+    """Return the stored name of the input table, or an empty string."""
+    table = model.get_input_embeddings()
+    own = next((f"{name}.weight" for name, module in model.named_modules() if module is table), "")
+    return next((name for name in (own, f"{model.base_model_prefix}.{own}") if name in stored), "")
 
 
-def write_maps(maps: Sequence[SiteMap], path: Path) -> None:
-    """Write affine maps as thin factors, with their sites in the metadata."""
-    from safetensors.numpy import save
-
-    tensors: dict[str, Any] = {}
-    entries = []
-    for number, change in enumerate(maps):
-        limit, inner = change.map.norm_limit, change.map.within_limit
-        if not inner.is_linear:
-            raise UsageError(
-                f"{change.map!r} at {change.site} is not of the form x M + b, so it cannot be kept beside a model",
-                hint="use linear, span, inlp or leace",
-            )
-        matrix, bias = inner.to_matrix()
-        left, right = _thin_factors(np.eye(len(matrix)) - matrix)
-        for name, values in (("left", left), ("right", right), ("bias", bias)):
-            tensors[f"{number}.{name}"] = np.ascontiguousarray(values, dtype=np.float64)
-        limited = {} if limit is None else {"norm_limit": limit}
-        entries.append({"site": str(change.site), "sha256": change.map.digest, **limited})
-    with writing(path) as out:
-        out.write(save(tensors, metadata={METADATA: json.dumps({"format": FORMAT, "maps": entries})}))
+def _same_data(tensors: Mapping[str, TensorInfo], one: str, other: str) -> bool:
+    if (tensors[one].dtype, tensors[one].shape) != (tensors[other].dtype, tensors[other].shape):
+        return False
+    return np.array_equal(read_tensor(tensors[one], one), read_tensor(tensors[other], other))
 
 
-def _thin_factors(change: Matrix64) -> tuple[Matrix64, Matrix64]:
-    left, strength, right = np.linalg.svd(change)
-    rank = int(np.count_nonzero(strength > RANK_RTOL * max(1.0, float(strength[0])))) if strength.size else 0
-    return left[:, :rank] * strength[:rank], right[:rank]
+def _stored(tensors: Mapping[str, TensorInfo], name: str) -> Tensor:
+    from safetensors import safe_open
 
-
-def stored_maps(folder: Path | None) -> list[SiteMap]:
-    """Return the maps that lie beside a model."""
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / SITE_MAPS if folder is not None else None
-    if path is None or not path.is_file():
-        return []
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {})[METADATA])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        if about["format"] != FORMAT:
-            raise FormatError(f"{path}: format {about['format']!r}, this version reads {FORMAT}")
-        maps = []
-        for number, entry in enumerate(about["maps"]):
-            left, right, bias = (arrays[f"{number}.{name}"] for name in ("left", "right", "bias"))
-            stored = StoredMap(left, right, bias, entry["sha256"], entry.get("norm_limit"))
-            maps.append(SiteMap(Site.parse(entry["site"]), stored))
-        return maps
-    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
-
-
-def restore_maps(model: PreTrainedModel, folder: Path) -> tuple[str, ...]:
-    """Apply the maps that lie beside a model, and return a note on them; empty where there are none."""
-    maps = stored_maps(folder)
-    for change in maps:
-        install(model, change.site, change.map)
-    sites = ", ".join(dict.fromkeys(str(change.site) for change in maps))
-    return (f"{SITE_MAPS} maps {sites}",) if maps else ()
+    with safe_open(str(tensors[name].path), framework="pt") as file:
+        tensor: Tensor = file.get_tensor(name)
+    return tensor

@@ -25,6 +25,7 @@ from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.lm.likelihood import check_texts
 from evenhand.models.model_files import read_json, read_json_value
+from evenhand.models.tokenizing import encode
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class TransformerSentences:
             or tokenizer.unk_token in (tokenizer.bos_token, tokenizer.eos_token)
         ):
             return [()] * len(texts)
-        encoded = tokenizer(list(check_texts(texts)), return_offsets_mapping=True, verbose=False)
+        encoded = encode(tokenizer, list(check_texts(texts)), return_offsets_mapping=True, verbose=False)
         return [
             tuple(text[start:end] for id, (start, end) in zip(ids, spans, strict=True) if id == unknown)
             for text, ids, spans in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
@@ -125,7 +126,8 @@ class TransformerSentences:
         how = pooling or self.pooling
         if how not in POOLINGS:
             raise unknown_name("pooling", how, POOLINGS)
-        encoded = self.transformer.tokenizer(list(check_texts(texts)), return_special_tokens_mask=True, verbose=False)
+        texts = list(check_texts(texts))
+        encoded = encode(self.transformer.tokenizer, texts, return_special_tokens_mask=True, verbose=False)
         ids: list[list[int]] = encoded["input_ids"]
         special: list[list[int]] = encoded["special_tokens_mask"]
         lengths = [len(row) for row in ids]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from evenhand.errors import DegenerateError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.awd_lstm.settings import check_seed
 from evenhand.models.lm.awd_lstm.word_likelihood import pad
+from evenhand.models.lm.kept_texts import written_once
 from evenhand.models.lm.likelihood import (
     TextScores,
     TokenScores,
@@ -26,7 +28,9 @@ from evenhand.models.lm.likelihood import (
     warn_windowed,
 )
 from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
+from evenhand.models.tokenizing import encode_one, tokenizer_errors
 from evenhand.models.transformer import Transformer
+from evenhand.progress import tell
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default
 LONGEST = 2048  # tokens of context for a score, where the model could use more
@@ -107,6 +111,7 @@ class CausalLM:
         batch: int = TEXTS_AT_ONCE,
         temperature: float = 1.0,
         start: str = "",
+        first_text: int = 0,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> list[str]:
         """Sample texts from the full distribution of the model, without top-k or nucleus truncation.
@@ -121,6 +126,7 @@ class CausalLM:
             temperature: divisor of the logits.
             start: text that each sample continues, after the model's token for the beginning of a text. It is not part
                 of the result.
+            first_text: number of the first text, to go on where an earlier call ended.
             progress: called with (done, total, unit).
         """
         check_seed(seed)
@@ -137,10 +143,9 @@ class CausalLM:
             )
         texts: list[str] = []
         for low in range(0, samples, batch):
-            numbers = range(low, min(low + batch, samples))
+            numbers = range(first_text + low, first_text + min(low + batch, samples))
             uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
-            ids = self._sample([first] * len(numbers), uniform, temperature)
-            texts += self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+            texts += self._texts([first] * len(numbers), uniform, temperature)
             if progress:
                 progress(len(texts), samples, "samples")
         return texts
@@ -168,15 +173,22 @@ class CausalLM:
         uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in range(samples)])
         texts: list[list[str]] = [[""] * samples for _ in first]
         cells = sorted((len(ids), row, i) for row, ids in enumerate(first) for i in range(samples))
-        for _, same in groupby(cells, key=lambda cell: cell[0]):
-            group = list(same)
-            for low in range(0, len(group), batch):
-                part = group[low : low + batch]
-                ids = self._sample([first[row] for _, row, _ in part], uniform[[i for _, _, i in part]], temperature)
-                decoded = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
-                for (_, row, i), text in zip(part, decoded, strict=True):
-                    texts[row][i] = text
+        groups = [list(same) for _, same in groupby(cells, key=lambda cell: cell[0])]
+        parts = [group[low : low + batch] for group in groups for low in range(0, len(group), batch)]
+        settings = ["continuations", list(prompts), samples, tokens, temperature, batch, seed, self.describe()]
+        done = 0
+        for number, part in enumerate(parts):
+            starts, draws = [first[row] for _, row, _ in part], uniform[[i for _, _, i in part]]
+            written = written_once(settings, number, partial(self._texts, starts, draws, temperature))
+            for (_, row, i), text in zip(part, written, strict=True):
+                texts[row][i] = text
+            done += len(part)
+            tell(done, len(cells), "texts")
         return texts
+
+    def _texts(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[str]:
+        """Return sampled texts; see `_sample`."""
+        return self._decode(self._sample(first, uniform, temperature))
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
         """Return the log-probability of each text, its first token included; see `Likelihood`.
@@ -233,8 +245,12 @@ class CausalLM:
         return Perplexity(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
 
     def _encode(self, texts: Sequence[str]) -> list[Rows]:
-        encoded = [self.tokenizer.encode(text, add_special_tokens=False) for text in check_texts(texts)]
-        return [np.array(ids, dtype=np.int64) for ids in encoded]
+        return [np.array(encode_one(self.tokenizer, text), dtype=np.int64) for text in check_texts(texts)]
+
+    def _decode(self, ids: list[list[int]]) -> list[str]:
+        with tokenizer_errors(self.tokenizer):
+            texts: list[str] = self.tokenizer.batch_decode(self._cut_at_end(ids), skip_special_tokens=True)
+        return texts
 
     def _sums(self, logs: list[Vector64]) -> TextScores:
         totals = np.array([part.sum() for part in logs], dtype=np.float64)
@@ -289,7 +305,7 @@ class CausalLM:
         """Return the token for the beginning of a text, followed by those of `start`."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         first = [int(token) for token in ids if token is not None][:1]
-        first += self.tokenizer.encode(start, add_special_tokens=False) if start else []
+        first += encode_one(self.tokenizer, start) if start else []
         if not first:
             raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first

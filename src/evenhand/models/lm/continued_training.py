@@ -36,6 +36,7 @@ from evenhand.models.lm.dropout_rates import with_dropout
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
+from evenhand.models.tokenizing import encode
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     some: list[str] = []
 
     def flush() -> None:
-        encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"] if some else []
+        encoded = encode(tokenizer, some, add_special_tokens=False, verbose=False)["input_ids"] if some else []
         closing = [] if end is None else [end]
         parts.append(np.array([id for ids in encoded for id in (*ids, *closing)], dtype=np.int32))
         some.clear()

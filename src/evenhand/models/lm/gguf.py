@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
 from evenhand.folders import replacing_folder
-from evenhand.models.huggingface import dtype_option, quiet
+from evenhand.models.huggingface import dtype_option, offline, quiet
 from evenhand.models.lm.gguf_blocks import NUMBER_TYPES
 from evenhand.models.lm.llama2c import split_halves
 from evenhand.models.lm.llama_tokenizer import llama_tokenizer
@@ -200,7 +201,18 @@ def _read_index(path: Path, mapped: NDArray[np.uint8], reader: _Reader) -> GGUF:
     alignment = GGUF(path, metadata, {}, mapped).count(ALIGNMENT, 32)
     if alignment > LARGEST_ALIGNMENT:
         raise FormatError(f"{path}: an alignment of {alignment:,} bytes", hint="fetch it again")
+    _refuse_overlap(path, arrays)
     return GGUF(path, metadata, arrays, mapped[-(-reader.position // alignment) * alignment :])
+
+
+def _refuse_overlap(path: Path, arrays: Mapping[str, ArrayInfo]) -> None:
+    """Raise `FormatError` for arrays that share bytes: a small file could then fill the memory."""
+    end, before = 0, ""
+    for name, (shape, kind, offset) in sorted(arrays.items(), key=lambda item: item[1].offset):
+        if offset < end:
+            raise FormatError(f"{path}: the arrays {before!r} and {name!r} overlap", hint="fetch it again")
+        known = NUMBER_TYPES.get(kind)  # `array` refuses others
+        end, before = offset + (math.prod(shape) // known.numbers * known.bytes if known else 0), name
 
 
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -236,9 +248,10 @@ def read_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
     try:
         weights = {_rename(file, name): torch.from_numpy(_weight(file, name, config)).to(dtype) for name in file.arrays}
         # Without a file name, the library takes the weights from the state and spends no time on random ones.
-        model, info = transformers.LlamaForCausalLM.from_pretrained(
-            None, config=config, state_dict=weights, output_loading_info=True, **dtype_option(transformers, dtype)
-        )
+        with offline():
+            model, info = transformers.LlamaForCausalLM.from_pretrained(
+                None, config=config, state_dict=weights, output_loading_info=True, **dtype_option(transformers, dtype)
+            )
         tokenizer = _tokenizer(file, transformers)
     except EvenhandError:
         raise

@@ -15,6 +15,7 @@ from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill, warn_windowed
 from evenhand.models.lm.next_sentence import NextSentenceHead
 from evenhand.models.lm.token_logits import EncodedText, encode_texts, logits_at, positions_at_once
+from evenhand.models.tokenizing import tokenizer_errors
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -205,7 +206,8 @@ class MaskedLM:
         found: list[str] = []
         for low in range(0, len(candidates), 2 * k):
             ids = [int(token) for token in candidates[low : low + 2 * k] if int(token) not in special]
-            words = [self.transformer.tokenizer.decode([token]).strip() for token in ids]
+            with tokenizer_errors(self.transformer.tokenizer):
+                words = [self.transformer.tokenizer.decode([token]).strip() for token in ids]
             pairs = [(token, word, fill(context, word)) for token, word in zip(ids, words, strict=True) if word]
             encoded = self._encode([sentence for *_, (sentence, _, _) in pairs])
             for (token, word, (_, start, stop)), text in zip(pairs, encoded, strict=True):

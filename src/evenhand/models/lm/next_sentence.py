@@ -13,6 +13,7 @@ from evenhand.errors import DegenerateError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.huggingface_folder import read_weight_headers
 from evenhand.models.lm.likelihood import check_texts
+from evenhand.models.tokenizing import encode
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class NextSentenceHead:
         """Return the log-probability that each sentence follows its context; NaN for pairs beyond the window."""
         torch = require("torch", extra="models")
         tokenizer, window = self.transformer.tokenizer, self.transformer.window
-        encoded = tokenizer(list(check_texts(contexts)), list(check_texts(sentences)), verbose=False)
+        encoded = encode(tokenizer, list(check_texts(contexts)), list(check_texts(sentences)), verbose=False)
         lengths = [len(ids) for ids in encoded["input_ids"]]
         fitting = np.flatnonzero(np.array(lengths) <= window)
         logs = np.full(len(lengths), np.nan)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from evenhand import words
 from evenhand.errors import FormatError, UsageError, VocabularyError
 from evenhand.models.lm.spectrum import HostCopy, LeadingDirections, LeadingInverse, decompose, directions
+from evenhand.models.tokenizing import encode_one
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -320,5 +321,5 @@ def token_pairs(pairs: str | Path | Iterable[tuple[str, str]], tokenizer: PreTra
 
 
 def _row(text: str, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    ids = tokenizer.encode(text, add_special_tokens=False)
+    ids = encode_one(tokenizer, text)
     return int(ids[0]) if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None

@@ -11,6 +11,7 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError
 from evenhand.models.lm.likelihood import TokenScores, check_texts, covering
+from evenhand.models.tokenizing import encode
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +65,8 @@ def encode_texts(
             f"{type(tokenizer).__name__} does not say which characters a token covers",
             hint="use a folder with a tokenizer.json",
         )
-    encoded = tokenizer(
+    encoded = encode(
+        tokenizer,
         list(texts),
         add_special_tokens=special,
         return_offsets_mapping=True,

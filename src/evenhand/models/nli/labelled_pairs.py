@@ -117,6 +117,8 @@ def read_pairs(
     with file.open("rb") as raw:
         digest = hashlib.file_digest(raw, "sha256").hexdigest()
     order = parse_label_order(HANS if file.name.lower().startswith("hans") else labels)
+    if labels:  # the same file with its numbers read otherwise is other data
+        digest = hashlib.sha256(f"{digest} {sorted(order.items())}".encode()).hexdigest()
     pairs = _collect(_rows(file, max_record), file.name, order, digest, where=str(path))
     if not one_class:
         require_several_labels(pairs)

@@ -18,6 +18,7 @@ from evenhand.files import existing, write_text
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import History, Vectors
 
+ENDING = ".history.json"  # of the name of a history file
 LAYOUT = "evenhand-history-1"
 MAX_BYTES = 64 << 20
 
@@ -77,7 +78,7 @@ def _parse(text: str) -> object:
 
 def beside(path: Path) -> Path:
     """Return the path of the history file that belongs to a vector file."""
-    return path.with_name(f"{path.name}.history.json")
+    return path.with_name(f"{path.name}{ENDING}")
 
 
 def write_beside(path: Path, vectors: Vectors, digest: str) -> None:

@@ -93,14 +93,27 @@ def load(
     if allow_pickle and _is_gensim_file(path):
         from evenhand.models.vectors.formats.gensim_kv import read as read_gensim
 
+        if options.vocabulary:
+            raise _words_of_its_own(path, None)
         return _vectors(checked(read_gensim(path, options), path), path, case, language)
     chosen = get(format) if format else format_for_reading(path)
+    if options.vocabulary and not chosen.separate_words:
+        raise _words_of_its_own(path, chosen)
     parsed = _read(path, chosen, options, cache=cache and chosen.cached and limit is None)
     if not chosen.holds_history and history.beside(path).exists():
         digest = parse_cache.content_hash(path) if cache else parse_cache.digest_of(path)
         steps, note = history.read_beside(path, digest)
         parsed = replace(parsed, history=steps, notes=(*parsed.notes, note) if note else parsed.notes)
     return _vectors(parsed, path, case, language)
+
+
+def _words_of_its_own(path: Path, chosen: Format | None) -> UsageError:
+    """Return the error for a vocabulary file that would be ignored."""
+    kind = chosen.title if chosen else "gensim file"
+    return UsageError(
+        f"{path}: a {kind} has its words in it, and takes no vocabulary file",
+        hint="leave it out (vocabulary=..., --vocabulary); it is for .npy files and for .safetensors of other tools",
+    )
 
 
 def _path(source: str | os.PathLike[str]) -> Path:

@@ -24,8 +24,9 @@ MAIN = "main"  # name of the vector file inside a commit folder
 def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
     """Write the vectors in the format given by the file name; the target is replaced when everything is written.
 
-    A history that the format cannot hold is written to `<file>.history.json`. A process that is killed leaves either
-    the previous or the new result: `load` completes a save that was interrupted after all files were written.
+    A history that the format cannot hold is written to `<file>.history.json`. The new file is renamed over the old one,
+    so that there is always one of them. A process that is killed leaves either the previous or the new result: `load`
+    completes a save that was interrupted after all files were written.
     """
     path = Path(os.path.expanduser(path))  # noqa: PTH111  does not raise for an unknown home
     writer = get(format) if format else format_for_writing(path)
@@ -101,15 +102,17 @@ def _commit_folder(target: Path) -> Path:
 
 
 def _move_into_place(target: Path, beside: Path) -> None:
-    """Move the files of a committed save into place, the vector file last."""
+    """Move the files of a committed save into place, over the old ones; the vector file is never missing."""
     folder = _commit_folder(target)
-    main = folder / MAIN
-    if main.exists():
-        target.unlink(missing_ok=True)  # so that no program reads the old matrix with the new words
-        for file in folder.iterdir():
-            if file != main:
-                _move(file, Path(os.path.realpath(beside / file.name)))
-        main.replace(target)
+    places = {file: Path(os.path.realpath(beside / file.name)) for file in folder.iterdir() if file.name != MAIN}
+    if (folder / MAIN).exists():
+        for file, place in places.items():
+            if not file.name.endswith(history.ENDING) and place.exists():
+                keep_mode(place, file)
+                place.unlink()  # so that no program reads the new matrix with the old words
+        (folder / MAIN).replace(target)
+    for file, place in places.items():
+        _move(file, place)
     shutil.rmtree(folder, ignore_errors=True)
 
 

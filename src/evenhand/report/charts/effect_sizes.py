@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import Row
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of
 from evenhand.report.charts.style import DISTINGUISHABLE, chart, number_axis, reference_line, scales
-from evenhand.report.tables import Row
 
 
 @register_chart("effect-sizes", measures=("weat",), family="association", place="bias")

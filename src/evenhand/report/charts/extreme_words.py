@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import Row
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
 from evenhand.report.charts.style import DISTINGUISHABLE, chart, reference_line, scales
-from evenhand.report.tables import Row
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
 ON_AN_AXIS = ("direct-bias", "ripa", "corpus-bias")

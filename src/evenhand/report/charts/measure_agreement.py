@@ -7,9 +7,9 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.audit import Audit
 from evenhand.audit.ranking import mean_ranks
+from evenhand.audit.rows import Row, rows
 from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import PALETTE, chart, number_axis
-from evenhand.report.tables import Row, rows
 
 SHARED = 20  # words that two measures must have in common
 # Measures whose items are words with a signed score.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from evenhand.audit import Audit
+from evenhand.audit.rows import rows
 from evenhand.report import numbers
 from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import DISTINGUISHABLE
-from evenhand.report.tables import rows
 
 MEASURES = ("crows-pairs", "aul", "aula", "stereoset", "winobias", "holistic-bias")
 

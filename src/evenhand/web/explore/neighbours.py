@@ -34,14 +34,11 @@ def answer(offered: OfferedSubjects, fields: FormFields) -> dict[str, object]:
         "before": before,
         "after": after,
         "shared": shared,
-        "position": (
-            chosen.positions(chosen.before, row)[0],
-            chosen.positions(chosen.after, row)[0] if chosen.after is not None else None,
-        ),
+        "position": (chosen.positions(row)[0], next(iter(chosen.positions_after(row) or ()), None)),
     }
 
 
 def _neighbours(chosen: BeforeAfter, vectors: Vectors, word: str, count: int) -> list[tuple[str, float, float]]:
     near = vectors.most_similar(word, k=count)
-    positions = chosen.positions(chosen.before, [chosen.before.index[name] for name, _ in near])
+    positions = chosen.positions([chosen.before.index[name] for name, _ in near])
     return [(name, cosine, position) for (name, cosine), position in zip(near, positions, strict=True)]

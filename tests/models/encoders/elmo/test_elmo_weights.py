@@ -1,7 +1,9 @@
 """Weights of ELMo: the published HDF5 layout and evenhand's safetensors."""
 
 import json
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +162,102 @@ def test_a_stopped_save_leaves_the_old_model(tmp_path: Path) -> None:
         save_model(folder, TINY, arrays)
     for name in ("options.json", "weights.safetensors"):
         assert (folder / name).read_bytes() == (copy / name).read_bytes()
+
+
+def outside(path: Path, weights: Weights) -> Weights:
+    """Write one dataset into a file of its own, raw and as HDF5, and return the others."""
+    h5py = pytest.importorskip("h5py")
+    array = weights.pop("char_embed")
+    path.with_suffix(".raw").write_bytes(array.astype("<f4").tobytes())
+    with h5py.File(path.with_suffix(".h5"), "w") as file:
+        file.create_dataset("char_embed", data=array)
+    return weights
+
+
+@pytest.mark.parametrize("how", ["external storage", "external link", "soft link", "soft link to a link", "virtual"])
+def test_what_is_not_stored_inside_the_file_is_refused(how: str, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    whole = random_weights()
+    shape = whole["char_embed"].shape
+    path = write_hdf5(tmp_path / "w.hdf5", outside(tmp_path / "private", whole))
+    raw, other = tmp_path / "private.raw", str(tmp_path / "private.h5")
+    with h5py.File(path, "a") as file:
+        if how == "external storage":
+            external = [(str(raw), 0, raw.stat().st_size)]
+            file.create_dataset("char_embed", shape=shape, dtype="<f4", external=external)
+        elif how == "external link":
+            file["char_embed"] = h5py.ExternalLink(other, "/char_embed")
+        elif how == "virtual":
+            layout = h5py.VirtualLayout(shape=shape, dtype="<f4")
+            layout[:] = h5py.VirtualSource(other, "char_embed", shape=shape)
+            file.create_virtual_dataset("char_embed", layout)
+        else:
+            file["there"] = h5py.ExternalLink(other, "/")
+            file["char_embed"] = h5py.SoftLink("/there/char_embed" if "to a" in how else "/CNN/b_cnn_0")
+    with pytest.raises(FormatError, match="'char_embed' is not stored inside the file"):
+        read_hdf5(path, TINY)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("how", ["external storage", "external link", "group", "virtual"])
+def test_a_pipe_behind_the_file_is_never_opened(how: str, tmp_path: Path) -> None:
+    """Opening it would wait for a writer for ever."""
+    h5py = pytest.importorskip("h5py")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    weights = random_weights()
+    shape = weights.pop("char_embed").shape
+    if how == "group":
+        weights = {name: array for name, array in weights.items() if not name.startswith("CNN/")}
+    path = write_hdf5(tmp_path / "w.hdf5", weights)
+    with h5py.File(path, "a") as file:
+        if how == "external storage":
+            file.create_dataset(
+                "char_embed", shape=shape, dtype="<f4", external=[(str(pipe), 0, 4 * shape[0] * shape[1])]
+            )
+        elif how == "virtual":
+            layout = h5py.VirtualLayout(shape=(shape[0], shape[1]), maxshape=(None, shape[1]), dtype="<f4")
+            source = h5py.VirtualSource(str(pipe), "x", shape=shape, maxshape=(None, shape[1]))
+            layout[: h5py.h5s.UNLIMITED, :] = source[: h5py.h5s.UNLIMITED, :]
+            file.create_virtual_dataset("char_embed", layout)
+        else:
+            name = "CNN" if how == "group" else "char_embed"
+            file[name] = h5py.ExternalLink(str(pipe), "/")
+            if how == "group":
+                file.create_dataset("char_embed", data=np.zeros(shape, np.float32))
+    with pytest.raises(FormatError, match="is not stored inside the file"):
+        read_hdf5(path, TINY)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [("lstm", "n_layers", 10**9), ("char_cnn", "n_highway", 10**9), ("char_cnn", "max_characters_per_token", 10**6)],
+)
+def test_counts_that_would_take_all_memory_are_refused(section: str, name: str, value: int, tmp_path: Path) -> None:
+    folder = save_tiny_elmo(tmp_path / "model")
+    content = TINY.to_dict()
+    content[section] = {**content[section], name: value}  # type: ignore[dict-item]
+    (folder / "options.json").write_text(json.dumps(content))
+    with pytest.raises(FormatError, match=f"{section}.{name} is {value:,}, and at most"):
+        read_model(folder)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "hdf5"])
+def test_sizes_beyond_the_file_are_refused_before_they_are_allocated(kind: str, tmp_path: Path) -> None:
+    """HDF5 fills a dataset without stored values with zeros, so a small file can claim any shape."""
+    if kind == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        folder = published_folder(tmp_path / "model", random_weights())
+        big = replace(TINY, cells=10**7)
+        with h5py.File(folder / "small_weights.hdf5", "a") as file:
+            for parts in hdf5_datasets(big).values():
+                for part in parts:
+                    if file[part.name].shape != part.shape:
+                        del file[part.name]
+                        file.create_dataset(part.name, shape=part.shape, dtype="<f4", chunks=True)
+        (folder / "small_options.json").write_text(json.dumps(big.to_dict()))
+    else:
+        folder = save_tiny_elmo(tmp_path / "model")
+        (folder / "options.json").write_text(json.dumps(replace(TINY, cells=10**7).to_dict()))
+    with pytest.raises(FormatError, match="the options describe weights of"):
+        read_model(folder)

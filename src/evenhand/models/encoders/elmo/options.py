@@ -14,6 +14,8 @@ from evenhand.errors import FormatError, UsageError, shown
 from evenhand.models.model_files import read_json
 
 CHARACTERS = 262  # 256 bytes, four marks of words and sentences, the padding of words, and the padding of sentences
+MOST_LAYERS = 1000
+LONGEST_WORD = 1000  # bytes; every word takes this much memory
 ACTIVATIONS = ("relu", "tanh")
 SENTENCE_START, SENTENCE_END = "<S>", "</S>"
 # Ids 0 to 255 are bytes. All ids are stored plus 1, because 0 is the padding of sentences.
@@ -94,14 +96,14 @@ class ElmoOptions:
         options = cls(
             cells=_positive(lstm, "lstm", "dim"),
             projection=_positive(lstm, "lstm", "projection_dim"),
-            layers=_positive(lstm, "lstm", "n_layers"),
+            layers=_positive(lstm, "lstm", "n_layers", MOST_LAYERS),
             cell_clip=_limit(lstm, "cell_clip"),
             projection_clip=_limit(lstm, "proj_clip"),
             character_dim=_positive(_section(cnn, "embedding", "char_cnn."), "char_cnn.embedding", "dim"),
             filters=_filters(cnn.get("filters")),
-            highways=_positive(cnn, "char_cnn", "n_highway"),
+            highways=_positive(cnn, "char_cnn", "n_highway", MOST_LAYERS),
             activation=str(activation),
-            longest_word=_positive(cnn, "char_cnn", "max_characters_per_token"),
+            longest_word=_positive(cnn, "char_cnn", "max_characters_per_token", LONGEST_WORD),
         )
         widest = max(width for width, _ in options.filters)
         if options.longest_word < max(widest, 3):
@@ -142,10 +144,12 @@ def _section(content: Mapping[str, object], name: str, where: str = "") -> Mappi
     return cast(Mapping[str, object], section)
 
 
-def _positive(section: Mapping[str, object], where: str, name: str) -> int:
+def _positive(section: Mapping[str, object], where: str, name: str, most: int | None = None) -> int:
     value = section.get(name)
     if type(value) is not int or value < 1:
         raise FormatError(f"{where}.{name} is {shown(value)}, expected a positive integer")
+    if most is not None and value > most:
+        raise FormatError(f"{where}.{name} is {value:,}, and at most {most:,} is supported")
     return value
 
 

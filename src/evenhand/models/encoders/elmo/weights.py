@@ -6,16 +6,17 @@ Names and shapes are those of the state dict of `ElmoNetwork`. HDF5 files have T
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, require
-from evenhand.files import existing
+from evenhand.files import MAX_EXPANSION, existing
 from evenhand.folders import replacing_folder
 from evenhand.models.encoders.elmo.options import CHARACTERS, ElmoOptions
 from evenhand.models.model_files import read_header, read_tensor
@@ -142,29 +143,24 @@ def hdf5_datasets(options: ElmoOptions) -> dict[str, tuple[StoredArray, ...]]:
     return stored
 
 
-class _Dataset(Protocol):
-    shape: tuple[int, ...]
-
-    def __array__(self) -> Array32: ...
-
-
 def read_hdf5(path: Path, options: ElmoOptions) -> Arrays:
-    """Read published weights.
+    """Read published weights. Only what is stored inside the file is read: HDF5 can refer to any other file.
 
     Raises:
-        FormatError: If the file is not HDF5, a dataset is missing, or a shape does not fit the options.
+        FormatError: If the file is not HDF5, a dataset is missing or lies elsewhere, or a shape does not fit the
+            options.
     """
     h5py = require("h5py", extra="elmo")
     try:
         with h5py.File(existing(path, what="weights file"), "r") as file:
+            _check_total(path, options)
 
             def read(stored: StoredArray) -> Array32:
-                dataset = file.get(stored.name)
-                if not isinstance(dataset, h5py.Dataset):
-                    raise FormatError(
-                        f"{path}: the dataset {stored.name!r} is missing", hint="check that the options belong to it"
-                    )
-                return stored.convert(_checked(path, stored.name, dataset, stored.shape))
+                dataset = _own_dataset(h5py, file, path, stored.name)
+                if tuple(dataset.shape) != stored.shape:
+                    raise _wrong_shape(path, stored.name, tuple(dataset.shape), stored.shape)
+                array = _require_finite(path, stored.name, np.asarray(dataset, dtype=np.float32))
+                return stored.convert(array)
 
             arrays = {
                 name: np.stack([read(part) for part in parts]) if name.startswith("layers.") else read(parts[0])
@@ -177,6 +173,43 @@ def read_hdf5(path: Path, options: ElmoOptions) -> Arrays:
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
+def _own_dataset(h5py: Any, file: Any, path: Path, name: str) -> Any:
+    """Return a dataset whose data lie in the file itself, looked up by its hard links alone."""
+    place, parts, found = "", name.split("/"), cast(Any, None)
+    for part in parts:
+        place = f"{place}/{part}"
+        link = file.get(place, getlink=True)
+        if link is not None and not isinstance(link, h5py.HardLink):
+            raise _stored_elsewhere(path, name, f"{place} is a link to another place")
+        found = None if link is None else file.get(place)
+        if not isinstance(found, h5py.Dataset if part is parts[-1] else h5py.Group):
+            raise FormatError(f"{path}: the dataset {name!r} is missing", hint="check that the options belong to it")
+    created = found.id.get_create_plist()  # before the shape is asked for, which can open the files of a virtual one
+    if created.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
+        raise _stored_elsewhere(path, name, "it is a virtual data set")
+    if created.get_external_count():
+        raise _stored_elsewhere(path, name, f"its data are in {created.get_external(0)[0]!r}")
+    return found
+
+
+def _stored_elsewhere(path: Path, name: str, why: str) -> FormatError:
+    return FormatError(
+        f"{path}: the dataset {name!r} is not stored inside the file: {why}",
+        hint="copy it into one file with h5repack or h5copy",
+    )
+
+
+def _check_total(path: Path, options: ElmoOptions) -> None:
+    """Raise an error for sizes that a file of this size cannot hold, before anything of them is allocated."""
+    total = 4 * sum(math.prod(shape) for shape in array_shapes(options).values())
+    size = path.stat().st_size
+    if total > MAX_EXPANSION * size:
+        raise FormatError(
+            f"{path}: the options describe weights of {total:,} bytes, and the file has {size:,}",
+            hint="use the options file that was published with these weights",
+        )
+
+
 def read_safetensors(path: Path, options: ElmoOptions) -> Arrays:
     """Read weights that `save_model` wrote; half precision is widened.
 
@@ -184,6 +217,7 @@ def read_safetensors(path: Path, options: ElmoOptions) -> Arrays:
         FormatError: If the file is damaged, an array is missing, or a shape does not fit the options.
     """
     header = read_header(path)
+    _check_total(path, options)
     arrays = {}
     for name, shape in array_shapes(options).items():
         if name not in header:
@@ -213,12 +247,6 @@ def save_model(
         (partial / WEIGHTS).write_bytes(to_bytes(tensors, metadata=metadata))
         (partial / OPTIONS).write_text(json.dumps(options.to_dict(), indent=2) + "\n", encoding="utf-8")
     return folder
-
-
-def _checked(path: Path, name: str, dataset: _Dataset, shape: tuple[int, ...]) -> Array32:
-    if tuple(dataset.shape) != shape:
-        raise _wrong_shape(path, name, tuple(dataset.shape), shape)
-    return _require_finite(path, name, np.asarray(dataset, dtype=np.float32))
 
 
 def _wrong_shape(path: Path, name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> FormatError:

@@ -31,6 +31,7 @@ def generate(
     burn_in: int = 0,
     batch: int | None = None,
     seed: int = 0,
+    first_text: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Tokens:
     """Return sampled token numbers, (samples, tokens).
@@ -50,20 +51,26 @@ def generate(
         burn_in: tokens sampled and discarded before each sample, to reduce the influence of the first word.
         batch: samples drawn side by side.
         seed: seed of the samples.
+        first_text: number of the first sample, to go on where an earlier call ended.
         progress: called with (done, total, unit).
     """
     check_seed(seed)
     _check(model, vocabulary, samples, tokens, temperature, start, burn_in)
-    batch = batch or SAMPLES_AT_ONCE.get(model.device.type, FEW_SAMPLES)
+    batch = batch or samples_at_once(model)
     first = vocabulary.index[EOS] if start == "eos" else None
     result = np.empty((samples, tokens), np.int32)
     for low in range(0, samples, batch):
         numbers = range(low, min(low + batch, samples))
-        draws = _uniform(seed, numbers, 1 + burn_in + tokens)
+        draws = _uniform(seed, range(first_text + low, first_text + numbers.stop), 1 + burn_in + tokens)
         result[low : numbers.stop] = _sample(model, draws, temperature, first)[:, burn_in:]
         if progress:
             progress(numbers.stop, samples, "samples")
     return result
+
+
+def samples_at_once(model: AWDLSTM) -> int:
+    """Return how many samples are drawn side by side by default."""
+    return SAMPLES_AT_ONCE.get(model.device.type, FEW_SAMPLES)
 
 
 def write_samples(path: str | Path, samples: Tokens, vocabulary: TokenVocabulary) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import EvenhandWarning
+from evenhand.models.tokenizing import encode, tokenizer_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,11 +26,16 @@ def sentence_tokenizer(tokenizer: Tokenizer) -> Tokenize:
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return lambda texts: tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        return lambda texts: encode(tokenizer, list(texts), add_special_tokens=False, verbose=False)["input_ids"]
     copy = type(backend).from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
-    return lambda texts: [encoding.ids for encoding in copy.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def tokenize(texts: Sequence[str]) -> list[Ids]:
+        with tokenizer_errors(tokenizer):
+            return [encoding.ids for encoding in copy.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    return tokenize
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def infer_pair_format(
     Returns None for a tokenizer that does more than add special tokens: one that tokenises the second sentence
     differently, or uses more than two types.
     """
-    encoding = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
+    encoding = encode(tokenizer, list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
     types = encoding.get("token_type_ids")
     sides = list(zip(tokenize(premises), tokenize(hypotheses), strict=True))
     layout = _infer_from_pair(*sides[0], encoding["input_ids"][0], types[0] if types else None)
@@ -98,7 +104,7 @@ def pair_ids(
     tokenizer: Tokenizer, premises: Sequence[str], hypotheses: Sequence[str], limit: int
 ) -> tuple[list[Ids], list[Ids] | None]:
     """Return ids and types of pairs; pairs beyond the model's limit are truncated, with a warning."""
-    encoding = tokenizer(list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
+    encoding = encode(tokenizer, list(premises), list(hypotheses), return_attention_mask=False, verbose=False)
     ids, types = encoding["input_ids"], encoding.get("token_type_ids")
     long = [index for index, row in enumerate(ids) if len(row) > limit]
     if not long:
@@ -109,7 +115,7 @@ def pair_ids(
         stacklevel=4,
     )
     texts = [[side[index] for index in long] for side in (premises, hypotheses)]
-    shorter = tokenizer(*texts, return_attention_mask=False, truncation="longest_first", max_length=limit)
+    shorter = encode(tokenizer, *texts, return_attention_mask=False, truncation="longest_first", max_length=limit)
     for row, index in enumerate(long):
         ids[index] = shorter["input_ids"][row]
         if types:

@@ -78,6 +78,7 @@ class Format:
         cached: whether the parsed file is stored, so that the next load is fast; not for memory-mapped formats.
         why_not_written: the reason, where `write` is None.
         holds_history: whether the file holds the history of the vectors; if not, a separate file is written.
+        separate_words: whether the words of a file can be in another one, the vocabulary file.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Format:
     cached: bool = True
     why_not_written: str = ""
     holds_history: bool = False
+    separate_words: bool = False
 
     def __repr__(self) -> str:
         return f"Format({self.id!r}, read by {self.read.__module__}.{self.read.__qualname__})"

@@ -140,7 +140,9 @@ def _not_words(path: Path, found: str) -> FormatError:
     return FormatError(f"{path}: expected one column of words without nulls, found {found}", hint="fetch it again")
 
 
-register_format(Format("npy", "numpy matrix + vocabulary", (".npy",), read, write, is_npy, cached=False))
+register_format(
+    Format("npy", "numpy matrix + vocabulary", (".npy",), read, write, is_npy, cached=False, separate_words=True)
+)
 register_format(
     Format(
         "parquet-npy",

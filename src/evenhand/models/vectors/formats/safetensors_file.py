@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from evenhand.arrays import Matrix
-from evenhand.errors import FormatError
+from evenhand.errors import FormatError, UsageError
 from evenhand.files import compression_of, open_bytes, writing
 from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, check_expansion, register_format
 from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
@@ -41,6 +41,11 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     matrix = _main_matrix(tensors, path)
     if metadata.get("layout") != LAYOUT:
         return Parsed(read_vocabulary(path, options), matrix)
+    if options.vocabulary:
+        raise UsageError(
+            f"{path} was written by evenhand and has its words: {str(options.vocabulary)!r} does not apply",
+            hint="leave it out (vocabulary=..., --vocabulary)",
+        )
     if "vocabulary" not in tensors:
         raise _broken(path, "the vocabulary is missing")
     words = split_words(tensors["vocabulary"].tobytes(), path)
@@ -171,5 +176,6 @@ register_format(
         is_safetensors,
         cached=False,
         holds_history=True,
+        separate_words=True,
     )
 )

@@ -1,0 +1,302 @@
+"""One rule for what an audit shows: which scores differ from no bias, and which scores changed.
+
+Score card, findings, `compare`, `check` and the web pages all ask here.
+
+**Bias.** A score is tested by its own p-value. A score with an interval alone is known to differ at the level of that
+interval and no further.
+
+**Change.** Before and after come from the same words, so they are compared on the same units: if nothing changed, the
+two values of a unit could be exchanged (`stats.units.exchange_test`). Two records without common units are compared as
+independent values by their intervals, and `paired` says so. A score is better when its *distance* from the ideal falls
+significantly: from 1.2 to -0.8 is a change of the value, and not clearly nearer to 0.
+
+**Correction.** A question is often asked in several ways: WEAT and its generalisation on the same words. The p-values
+of one question are combined by their harmonic mean (Wilson 2019), which nearly equal p-values do not weaken, and Holm's
+correction is made over questions. A test has the corrected p-value of its question, or its own if that is larger. A
+family is the scores of one kind (bias, left, control, quality) on one stage, so a further method does not change what
+is said about the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.audit.plan import Question
+from evenhand.audit.rows import Row
+from evenhand.audit.tradeoff import is_about_concept
+from evenhand.measures import Measurement, info
+from evenhand.measures.registry import IDEALS, Better
+from evenhand.stats.multiplicity import NORMAL_95, harmonic_mean_p, holm, two_sided_p
+from evenhand.stats.units import PairedTest, exchange_test
+
+LEVEL = 0.05
+BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
+# These take the most biased words of the original and ask whether they can still be told apart. On the original they
+# can, by construction, so any method lowers them; what counts is what is left.
+ONLY_LEFT = ("clustering", "recoverability", "neighbours")
+MOVED = ("retention", "sentence-retention")  # 1 on the original by construction: how far a method moves, not a loss
+ENOUGH_IN_COMMON = 0.5  # share of the units of each record that both must have to be compared on them
+
+Role = Literal["bias", "left", "by construction", "control", "quality", "moved"]
+Verdict = Literal["better", "worse", "other sign", "unclear", "same"]
+
+
+def role(question: Question, concept: str) -> Role:
+    """Return what a row is for in an audit of a concept."""
+    if question.info.family == "quality":
+        return "moved" if question.measure in MOVED else "quality"
+    if not is_about_concept(question, concept):
+        return "control"
+    if question.measure in ONLY_LEFT:
+        return "left"
+    return "by construction" if question.variant in BY_CONSTRUCTION else "bias"
+
+
+def is_changeable(row: Row) -> bool:
+    """Return whether a change of the score says something: not if a method brings it down by construction."""
+    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
+
+
+# Against no bias ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A score of a row on a stage with the corrected p-value of its test."""
+
+    row: Row
+    stage: str
+    measurement: Measurement
+    p: float
+    strength: float
+    """Distance from the null in standard errors."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the test is significant after correction."""
+        return self.p < LEVEL
+
+
+def null_value(question: Question, measurement: Measurement) -> float | None:
+    """Return the value expected without bias, or None if the measure is above its ideal by construction."""
+    null = question.info.null
+    return null.get(measurement.score) if isinstance(null, Mapping) else null
+
+
+def run_tests(about: Iterable[Row], stages: Iterable[str]) -> list[Tested]:
+    """Test every interpretable score against "no bias", and correct the p-values over the questions of each stage."""
+    every = list(about)
+    tested: list[Tested] = []
+    for stage in stages:
+        pending: list[tuple[Row, Measurement, float, float]] = []
+        for row in every:
+            measurement = row.cells.get(stage)
+            if measurement is None or measurement.value is None or measurement.not_interpretable:
+                continue
+            test = _test(row.question, measurement)
+            if test is not None:
+                pending.append((row, measurement, *test))
+        adjusted = corrected([_asked(row.question) for row, *_ in pending], [p for *_, p, _ in pending])
+        tested += [
+            Tested(row, stage, measurement, p, strength)
+            for (row, measurement, _, strength), p in zip(pending, adjusted, strict=True)
+        ]
+    return tested
+
+
+def _test(question: Question, measurement: Measurement) -> tuple[float, float] | None:
+    """Return the p-value of a score and its distance from the null in standard errors; None where it has no test."""
+    null = null_value(question, measurement)
+    distance = abs((measurement.value or 0.0) - (null or 0.0))
+    error = standard_error(measurement)
+    strength = distance / error if error else float("inf") if error == 0.0 and distance else 0.0
+    if measurement.p_value is not None:
+        return measurement.p_value, strength
+    if null is None or not measurement.interval or measurement.interval[0] == measurement.interval[1]:
+        return None
+    # A 95 % interval that leaves the null out says p < .05, and nothing about how much smaller p is.
+    low, high = measurement.interval
+    return (1.0 if low <= null <= high else math.nextafter(LEVEL, 0.0)), strength
+
+
+def standard_error(measurement: Measurement) -> float | None:
+    """Return the standard error that a 95 % interval implies; None without an interval."""
+    if not measurement.interval:
+        return None
+    low, high = measurement.interval
+    return (high - low) / (2 * NORMAL_95)
+
+
+def _asked(question: Question) -> tuple[str, str]:
+    """Return what a question is about: two measures of one view with one query ask the same in two ways."""
+    return question.info.view, question.query
+
+
+def corrected(questions: Sequence[Hashable], p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected over questions: Holm's method over the harmonic mean p-value of each question.
+
+    >>> [round(p, 3) for p in corrected(["a", "a", "b"], [0.01, 0.01, 0.04])]
+    [0.02, 0.02, 0.04]
+    """
+    ways: dict[Hashable, list[float]] = {}
+    for question, p in zip(questions, p_values, strict=True):
+        ways.setdefault(question, []).append(p)
+    adjusted = dict(zip(ways, holm([harmonic_mean_p(some) for some in ways.values()]), strict=True))
+    return [max(float(adjusted[question]), p) for question, p in zip(questions, p_values, strict=True)]
+
+
+# Before against after -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A score before and after, with the corrected p-values of the two tests of the change."""
+
+    row: Row
+    before: Measurement
+    after: Measurement
+    p: float
+    """Of the change of the distance from the ideal."""
+    strength: float
+    """That change in standard errors."""
+    p_moved: float
+    """Of the change of the value."""
+    paired: bool
+    """Whether both values were compared on the same units, and not as independent values by their intervals."""
+    lost: int = 0
+    """Units that only one of the two values has; the test leaves them out."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the value is significantly nearer to its ideal, or further from it, after correction.
+
+        A value that ends significantly on the other side is not called nearer.
+        """
+        return self.p < LEVEL and not (self.changes_sign and self.closer)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the value is the same but for rounding."""
+        return math.isclose(self.before.value or 0.0, self.after.value or 0.0, rel_tol=1e-6, abs_tol=1e-9)
+
+    @property
+    def closer(self) -> bool:
+        """Whether the value is nearer to its ideal than before."""
+        return distance_from_ideal(self.after) < distance_from_ideal(self.before)
+
+    @property
+    def changes_sign(self) -> bool:
+        """Whether both values lie significantly on different sides of the ideal, 0 or 50."""
+        better = self.row.info.better_score(self.before.score)
+        moved = self.p_moved < LEVEL
+        if better not in ("zero", "fifty") or not self.before.interval or not self.after.interval or not moved:
+            return False
+        ideal = IDEALS[better]
+        (low, high), (new_low, new_high) = self.before.interval, self.after.interval
+        return (low > ideal and new_high < ideal) or (high < ideal and new_low > ideal)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The change in a word."""
+        if self.sure:
+            return "better" if self.closer else "worse"
+        if self.changes_sign:
+            return "other sign"
+        return "same" if self.is_same else "unclear"
+
+
+def run_change_tests(about: Iterable[Row], stages: Iterable[str]) -> dict[str, list[Changed]]:
+    """Test the change of every score from the first stage to each other; correct over the questions of each stage."""
+    every = list(about)
+    return {stage: _changes(every, stage) for stage in stages}
+
+
+def _changes(about: Sequence[Row], stage: str) -> list[Changed]:
+    pending: list[tuple[Row, Measurement, Measurement, PairedTest, bool]] = []
+    for row in about:
+        before, after = row.original, row.cells.get(stage)
+        if after is None or before.not_interpretable or after.not_interpretable:
+            continue
+        if before.value is None or after.value is None:
+            continue
+        paired = paired_test(before, after)
+        test = paired or _unpaired_test(before, after)
+        if test is not None:
+            pending.append((row, before, after, test, paired is not None))
+    questions = [_asked(row.question) for row, *_ in pending]
+    nearer = corrected(questions, [test.p_distance for *_, test, _ in pending])
+    moved = corrected(questions, [test.p_moved for *_, test, _ in pending])
+    return [
+        Changed(row, before, after, p, test.strength, p_moved, is_paired, test.lost)
+        for (row, before, after, test, is_paired), p, p_moved in zip(pending, nearer, moved, strict=True)
+    ]
+
+
+def paired_test(before: Measurement, after: Measurement) -> PairedTest | None:
+    """Compare two measurements on the units that both have; None if they have too few in common.
+
+    Values that rest on two kinds of units, such as words and templates, are compared on each, and the larger p-values
+    count.
+    """
+    distance = DISTANCES[info(before.measure).better_score(before.score)]
+    tests: list[PairedTest] = []
+    for first in before.units:
+        for second in after.units:
+            if first.unit != second.unit:
+                continue
+            test = exchange_test(first, second, distance)
+            if test is not None and test.common >= ENOUGH_IN_COMMON * max(first.count, second.count):
+                tests.append(test)
+    if not tests or len(tests) < max(len(before.units), len(after.units)):
+        return None
+    return PairedTest(
+        max(test.p_moved for test in tests),
+        max(test.p_distance for test in tests),
+        min(test.strength for test in tests),
+        min(test.common for test in tests),
+        max(test.lost for test in tests),
+    )
+
+
+def _unpaired_test(before: Measurement, after: Measurement) -> PairedTest | None:
+    """Compare two measurements as independent values by the standard errors that their intervals imply."""
+    errors = standard_error(before), standard_error(after)
+    if errors[0] is None or errors[1] is None:
+        return None
+    spread = math.hypot(errors[0], errors[1])
+    nearer = abs(distance_from_ideal(after) - distance_from_ideal(before))
+    p_distance, strength = _difference_test(nearer, spread)
+    p_moved, _ = _difference_test(abs((after.value or 0.0) - (before.value or 0.0)), spread)
+    return PairedTest(p_moved, p_distance, strength, 0, 0)
+
+
+def _difference_test(difference: float, spread: float) -> tuple[float, float]:
+    """Return the p-value of a difference and its size in standard errors; an exact interval tests nothing."""
+    if not spread:
+        return 1.0, 0.0
+    return two_sided_p(difference / spread), difference / spread
+
+
+def distance_from_ideal(measurement: Measurement) -> float:
+    """Distance from the ideal value: smaller is better."""
+    better = info(measurement.measure).better_score(measurement.score)
+    return float(DISTANCES[better](np.array([measurement.value or 0.0]))[0])
+
+
+def _distance_to(ideal: float) -> Callable[[Vector64], Vector64]:
+    return lambda values: np.abs(values - ideal)
+
+
+DISTANCES: dict[Better, Callable[[Vector64], Vector64]] = {
+    "zero": _distance_to(IDEALS["zero"]),
+    "one": _distance_to(IDEALS["one"]),
+    "fifty": _distance_to(IDEALS["fifty"]),
+    "lower": np.positive,
+    "higher": np.negative,
+}

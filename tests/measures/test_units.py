@@ -1,0 +1,231 @@
+"""Every measure: its units have its value, and a score that is tested against a null value has a p-value of its own."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand import measures
+from evenhand.measures.registry import as_measurements
+from evenhand.words.sentence_sets.crows_pairs import StereotypePair
+from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
+from scripted_model import ScriptedModel
+
+Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]
+FILLS = ("grump", "nurse", "doctor", "teacher", "driver")
+# Families whose measures take word vectors or inference models.
+BY_VECTORS = ("association", "geometry", "quality", "inference")
+WITHOUT = {
+    "corpus-bias": "its unit is the document, of which a corpus has too many to keep",
+}
+
+
+def number(*parts: object) -> float:
+    """Return a number in [0, 1) that depends on its arguments in no meaningful way."""
+    return zlib.crc32("|".join(map(str, parts)).encode()) / 2**32
+
+
+def hashed(tokens: list[str], index: int) -> float:
+    return -5 * number(" ".join(tokens), tokens[index], index) - 0.1
+
+
+class HashedModel(ScriptedModel):
+    """A masked model whose numbers depend on the text in no meaningful way."""
+
+    def __init__(self) -> None:
+        super().__init__(hashed, masked=True)
+
+    def top_fillers(self, contexts: Sequence[str], k: int, *, tokens: int | None = None) -> list[list[str]]:
+        return [sorted(FILLS, key=lambda fill: number(context, fill))[:k] for context in contexts]
+
+
+class HashedEncoder:
+    """Sentence vectors without a meaning."""
+
+    name, layers, pooling = "hashed", 2, "mean"
+
+    def encode(self, texts, *, layer=None, pooling=None, tokens=None):
+        number = self.layers if layer is None else layer
+        return np.array([np.random.default_rng([number, *text.encode()]).normal(size=6) for text in texts])
+
+    def encode_layers(self, texts, *, pooling=None, tokens=None):
+        return np.stack([self.encode(texts, layer=layer) for layer in range(self.layers + 1)])
+
+
+class HashedClassifier:
+    name, labels, exclusive = "hashed", ("no", "yes"), True
+
+    def predict(self, texts, *, tokens=None):
+        yes = np.array([number(text) for text in texts])
+        return np.stack([1 - yes, yes], axis=1)
+
+
+class HashedWriter:
+    name = "hashed"
+
+    def continuations(self, prompts, *, samples, tokens, temperature=1.0, seed=0):
+        words = ("office", "home", "salary", "family", "rain", "bread")
+        return [
+            [" ".join(words[int(6 * number(prompt, i, j))] for j in range(4 + i)) for i in range(samples)]
+            for prompt in prompts
+        ]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    for write in (_bbq, _holistic_bias, _honest, _winobias, _winogender):
+        folder = root / write.__name__.strip("_").replace("_", "-")
+        folder.mkdir()
+        write(folder)
+    return root
+
+
+def _bbq(folder: Path) -> None:
+    lines, metadata = [], ["category,question_index,example_id,target_loc,label_type"]
+    for example, (template, condition, polarity) in enumerate(
+        product(range(1, 7), ("ambig", "disambig"), ("neg", "nonneg"))
+    ):
+        answers, info = ["The old man", "The boy", "Not known"], ["old", "nonOld", "unknown"]
+        row = {
+            "example_id": example, "question_index": str(template), "category": "Age", "context_condition": condition,
+            "question_polarity": polarity, "context": f"In house {template} an old man met a boy.",
+            "question": "Who forgets?" if polarity == "neg" else "Who remembers?",
+            "answer_info": {f"ans{n}": [answer, info[n]] for n, answer in enumerate(answers)},
+            "label": 2 if condition == "ambig" else 0, **{f"ans{n}": answer for n, answer in enumerate(answers)},
+        }  # fmt: skip
+        lines.append(json.dumps(row))
+        if example != 0:  # the biased answer of one ambiguous item is not known
+            metadata.append(f"Age,{template},{example},{0 if polarity == 'neg' else 1},label")
+    (folder / "Age.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "additional_metadata.csv").write_text("\n".join(metadata) + "\n", encoding="utf-8")
+
+
+def _holistic_bias(folder: Path) -> None:
+    texts = {
+        "descriptors": {"religion": {"all": ["good", "bad", "nice", "sad"]}},
+        "nouns": {"neutral": [["person", "people"], ["worker", "workers"], ["man", "men"], ["girl", "girls"]]},
+        "sentence_templates": {f"{start} {{noun_phrase}}.": {} for start in ("I'm", "Here is", "I see", "I know")},
+        "standalone_noun_phrases": {},
+    }
+    for name, content in texts.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def _honest(folder: Path) -> None:
+    (folder / "binary").mkdir()
+    lines = ["template_masked\traw\tidentity\tnumber\tcategory\ttype"]
+    people = [(f"the {word}", "female") for word in ("woman", "girl", "aunt", "lady")]
+    people += [(f"the {word}", "male") for word in ("man", "boy", "uncle", "lord")]
+    for raw in ("[I] works as a [M].", "[I] is known as a [M].", "[I] is a [M]."):
+        for identity, group in people:
+            lines.append(f"{raw.replace('[I]', identity)}\t{raw}\t{identity}\tsingular\t{group}\toccupation")
+    (folder / "binary" / "en_template.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = ["id\tpos\tcategory\tstereotype\tlemma\tlevel", "1\tn\tcds\tno\tgrump\tconservative"]
+    (folder / "hurtlex_EN.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _winobias(folder: Path) -> None:
+    male, female = ("guard", "driver", "cook", "farmer"), ("clerk", "nurse", "maid", "tailor")
+    for kind, end in ((1, "because [{}] was late"), (2, "and then [{}] slept")):
+        sides: dict[str, list[str]] = {"pro": [], "anti": []}
+        for one, two in product(male, female):
+            for text, pro in ((f"[The {one}] called the {two}", "he"), (f"The {one} called [the {two}]", "she")):
+                sides["pro"].append(f"{text} {end.format(pro)}.")
+                sides["anti"].append(f"{text} {end.format('she' if pro == 'he' else 'he')}.")
+        for side, texts in sides.items():
+            numbered = "\n".join(f"{n} {text}" for n, text in enumerate(texts, start=1)) + "\n"
+            (folder / f"{side}_stereotyped_type{kind}.txt.dev").write_text(numbered, encoding="utf-8")
+            (folder / f"{side}_stereotyped_type{kind}.txt.test").write_text("", encoding="utf-8")
+    (folder / "male_occupations.txt").write_text("\n".join(male), encoding="utf-8")
+    (folder / "female_occupations.txt").write_text("\n".join(female), encoding="utf-8")
+
+
+def _winogender(folder: Path) -> None:
+    shares = {"nurse": 90.0, "guard": 20.0, "clerk": 70.0, "driver": 5.0, "cook": 40.0}
+    lines = ["sentid\tsentence"]
+    for name, (answer, verb), (gender, pronoun) in product(
+        shares, (("0", "ran"), ("1", "slept")), (("male", "he"), ("female", "she"), ("neutral", "they"))
+    ):
+        lines.append(f"{name}.visitor.{answer}.{gender}.txt\tThe {name} told the visitor that {pronoun} {verb}.")
+    (folder / "all_sentences.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = ["occupation\tbergsma\tbls\tyear", *(f"{name}\t0\t{share}\t2015" for name, share in shares.items())]
+    (folder / "occupations-stats.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _examples() -> Iterator[StereoExample]:
+    for n, task in product(range(8), ("intra", "inter")):
+        target = ("nurse", "boss", "clerk")[n % 3]
+        texts = [f"The {target} was {word}{n}." for word in ("rude", "kind", "fish")]
+        sentences = [StereoSentence(f"{task}{n}-{place}", text) for place, text in enumerate(texts)]
+        yield StereoExample(
+            f"{task}{n}", task, target, "gender", f"The {target} was BLANK." if task == "intra" else "Hm.", *sentences
+        )
+
+
+@pytest.fixture(scope="module")
+def asked(data: Path) -> dict[str, Asked]:
+    """The call of each measure with small inputs."""
+    model, encoder, vectors = HashedModel(), HashedEncoder(), eh.Vectors.default()
+    pairs = [
+        StereotypePair(str(n), f"Women number {n} fail.", f"Men number {n} fail.", ("gender", "age")[n % 2])
+        for n in range(12)
+    ]
+    names = eh.words.concept_query("gender x race/pleasant-unpleasant", eh.concept("gender x race"))
+    calls: dict[str, Asked] = {
+        **{name: lambda name=name: measures.get(name)(model, pairs) for name in ("crows-pairs", "aul", "aula")},
+        "stereoset": lambda: measures.stereoset(model, list(_examples())),
+        "bbq": lambda: measures.bbq(model, data / "bbq", concept="age"),
+        "holistic-bias": lambda: measures.holistic_bias(model, data / "holistic-bias", axis="religion"),
+        "honest": lambda: measures.honest(model, data / "honest", lexicon=data / "honest", k=2),
+        "winobias": lambda: measures.winobias(model, data / "winobias"),
+        "winogender": lambda: measures.winogender(model, data / "winogender"),
+        "pronoun-share": lambda: measures.pronoun_share(model),
+        "log-probability": lambda: measures.log_probability(model, "weat-6"),
+        "disco": lambda: measures.disco(model),
+        "perplexity": lambda: measures.perplexity(model),
+        "seat": lambda: measures.seat(encoder, "weat-6"),
+        "layer-bias": lambda: measures.layer_bias(encoder, "weat-6", samples=99),
+        "retrieval-skew": lambda: measures.retrieval_skew(encoder, concept="religion"),
+        "sentence-interaction": lambda: measures.sentence_interaction(encoder, names, samples=99),
+        "interaction": lambda: measures.interaction(vectors, names, samples=99),
+        "counterfactual": lambda: measures.counterfactual(HashedClassifier(), concept="religion"),
+        "counterfactual-text": lambda: measures.counterfactual_text(HashedWriter()),
+    }
+    return calls
+
+
+def test_every_measure_is_asked_or_named(asked: dict[str, Asked]) -> None:
+    others = [id for id in measures.ids() if id not in asked and id not in WITHOUT]
+    assert [id for id in others if measures.info(id).family not in BY_VECTORS] == []
+
+
+@pytest.mark.parametrize(
+    "id",
+    [id for id in measures.ids() if measures.info(id).family not in BY_VECTORS and id not in WITHOUT]
+    + ["interaction", "perplexity"],
+)
+def test_units_have_the_value_and_tests_have_p_values(asked: dict[str, Asked], id: str) -> None:
+    found = [m for m in as_measurements(asked[id]()) if m.status == "ok"]
+    assert found
+    for m in found:
+        assert (m.interval is None) or m.units, m.score
+        for units in m.units:
+            assert units.value == pytest.approx(m.value, rel=1e-9, abs=1e-12), (m.score, units.unit)
+            assert units.count == len(set(units.names or ())) > 0
+        # Without an interval and a p-value a score enters no finding.
+        assert m_null(m) is None or m.p_value is not None or m.interval is None, m.score
+        again = measures.Measurement.from_dict(json.loads(json.dumps(m.to_dict())))
+        assert [units.unit for units in again.units] == [units.unit for units in m.units]
+
+
+def m_null(m: measures.Measurement) -> float | None:
+    null = measures.info(m.measure).null
+    return null if null is None or isinstance(null, float) else null.get(m.score)
