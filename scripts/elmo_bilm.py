@@ -52,6 +52,7 @@ FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512))
 LARGE = ElmoOptions(cells=2048, projection=512, filters=FILTERS, highways=2)
 TINY = ElmoOptions(cells=64, projection=32, filters=((1, 16), (2, 16), (3, 32)), highways=1)
 CORRECTION = 64
+WRONG = 0.1  # relative difference between the kernels and the network; products in bfloat16 differ by .01
 SHORT = 12  # bytes; longer words are read apart, so that few words set the number of positions
 
 
@@ -484,7 +485,10 @@ def begin(given: argparse.Namespace, corpus: Corpus, report: Reports, device: to
             weights = Elmo.load(given.start, device="cpu").network.state_dict()
             training.model.network.load_state_dict(weights)
         corpus.settings = settings
-        print(json.dumps({"settings": asdict(settings), "self_check": self_check(training.model, corpus)}), flush=True)
+        checked = self_check(training.model, corpus)
+        print(json.dumps({"settings": asdict(settings), "self_check": checked}), flush=True)
+        if not max(checked.values()) < WRONG:
+            raise SystemExit("the kernels do not compute evenhand's network")
         line = report(training, what="start")
         if len(tries) > 1:
             if not training.train(corpus, given.trial, report, given.every, None):
