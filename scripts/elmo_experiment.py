@@ -1,26 +1,23 @@
-"""Dev et al. 2019 inside ELMo: train a small biLM and NLI models over it, project, and put the probe to each of them.
+"""Dev et al. 2019 inside ELMo: NLI models over a biLM of elmo_bilm.py, with directions removed, and probes of them.
 
-    python scripts/elmo_experiment.py --data DATA --work WORK --out OUT [--seconds 530] [--bilm-seconds 250]
+    python scripts/elmo_experiment.py --bilm BILM --data DATA --out OUT [--seconds 1040] [--probe-seconds 300]
 
-DATA is what elmo_texts.py writes. Three stages, each of which leaves its result in WORK, so that the same command goes
-on where a time limit cut it off: the biLM (WORK/elmo), one stack of NLI models (WORK/models), and accuracy and probe of
-each model (WORK/rows). No model is probed after --seconds. OUT gets the biLM in half precision (elmo/ and bilm.json,
-which in another WORK replace its training) and elmo.json with what is finished. --tiny does all of it small, on any
-machine.
+BILM holds the packed weights and bilm.json of elmo_bilm.py; DATA the SNLI pairs, train-wikitext.ids.xz, words.txt.xz
+and manifest.json of elmo_texts.py. Stages: directions; a trial of learning rates and of the dropout of the mixes; one
+stack of all models (elmo_stack.py); accuracy and probes of each model, while there is time. OUT gets elmo.json,
+rewritten after each row. --tiny does all of it small, on any machine.
 
-Conditions: none; the direction he - she, or a random one, removed from the token vectors before the biLSTM
-("embeddings", layer 1 of the paper) or from each layer after the whole pass ("layers", the paper's all layers), in
-training and test; and at test time only, over the models trained without. The random direction is the first principal
-component of 20 random words, another one for each seed.
+Conditions, removed in training and test: none; he - she or a random direction, from the token vectors before the biLSTM
+("embeddings", layer 1 of the paper) or from each layer after the whole pass ("layers", its all layers); the first
+principal component of eight demonyms, or the first two of eight adherents, from the token vectors. At last he - she at
+test only, over the models trained without. The random direction is the first principal component of 20 random words,
+another one for each seed. Each model answers all pairs of the probes of its table.
 """
 
 import argparse
 import json
 import lzma
-import multiprocessing
-import os
 import platform
-import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,40 +25,57 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from elmo_pack import load_packed
+from elmo_stack import LayerBatches, Member, MemberDropout, ScheduledStack, encode, read_inputs, train
+from elmo_texts import unpack
 
 import evenhand as eh
 from evenhand import subspaces
 from evenhand.files import write_text
 from evenhand.measures.inference import probe
-from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.maps.linear import SoftProjection
-from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TokenTable
+from evenhand.models.encoders.elmo.network import ElmoNetwork
 from evenhand.models.encoders.elmo.options import ElmoOptions
 from evenhand.models.encoders.elmo.sentences import average_vectors, word_vectors
-from evenhand.models.encoders.elmo.training import SMALL, BiLMSettings, train_bilm
-from evenhand.models.encoders.elmo.training_text import SPECIAL, SentenceCorpus
 from evenhand.models.nli.elmo import ElmoNLI
 from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import read_pairs
-from evenhand.models.nli.training.elmo import train_over_elmo
+from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
+from evenhand.models.nli.over_vectors import tokens
+from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+from evenhand.models.nli.training.settings import NLITrainingSettings
+from evenhand.words import probes
 
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1, 2, 3, 4)
 PAIR = ("he", "she")
 # The nine pairs of the paper's stability tables, names with the capital that ELMo expects.
 GENDERED = (
     *(("man", "woman"), ("himself", "herself"), ("John", "Mary"), ("father", "mother"), ("boy", "girl")),
     *(("son", "daughter"), ("his", "her"), ("guy", "gal"), ("male", "female")),
 )
-POOL = 2_000  # frequent words, from which the random directions are drawn
-SENTENCES = 100_000  # for the averages of words by layer; the paper has 1M sentences of WikiSplit
-TRAINED = ("none", "he-she embeddings", "he-she layers", "random embeddings", "random layers")
-AT_TEST = ("he-she embeddings", "he-she layers", "random embeddings")
-SETTINGS: dict[str, Any] = {"epochs": 14, "patience": 4, "batch": 256}
-BILM = BiLMSettings(epochs=20)
-TINY_ELMO = ElmoOptions(cells=32, projection=8, filters=((1, 8), (2, 8), (3, 16)), highways=1)
-TINY_BILM = BiLMSettings(vocabulary=500, samples=64, tokens=512, epochs=1, warmup=5)
-TINY: dict[str, Any] = {"epochs": 1, "batch": 64, "hidden": 16, "states": 8}
-PROBE = "gender-occupation"
+DEMONYMS = ("American", "Chinese", "Egyptian", "French", "German", "Korean", "Pakistani", "Spanish")
+ADHERENTS = ("Atheist", "Baptist", "Catholic", "Christian", "Hindu", "Methodist", "Protestant", "Shia")
+GENDER, NATIONALITY, RELIGION = "gender-occupation", "nationality-polarity", "religion-polarity"
+# In the order of the rows. Conditions with the same token vectors follow each other, to share what the biLM computes,
+# and so do those with maps of layers. The probes are those of the paper's tables, and a control.
+TRAINED = {
+    "none": (GENDER, NATIONALITY, RELIGION),
+    "he-she layers": (GENDER,),
+    "random layers": (GENDER,),
+    "he-she embeddings": (GENDER,),
+    "demonyms embeddings": (NATIONALITY,),
+    "adherents embeddings": (RELIGION,),
+    "random embeddings": (GENDER, NATIONALITY, RELIGION),
+}
+AT_TEST = ("he-she embeddings", "he-she layers")
+WIKITEXT, SNLI = 80_000, 60_000  # sentences for the averages of words by layer; the paper has 1M of WikiSplit
+LONGEST = 40  # words of a premise that is trained on
+SETTINGS: dict[str, Any] = {"architecture": "bilstm", "hidden": 400, "batch": 256, "learning_rate": 1e-3}
+STATES, DROPOUT = 200, 0.5
+RATES = (5e-4, 1e-3, 2e-3, 4e-3)
+DROPOUTS = (0.5, 0.2)
+TRIAL = 2  # epochs
+TINY = {"batch": 32, "hidden": 16}
 
 
 class Job(NamedTuple):
@@ -70,11 +84,6 @@ class Job(NamedTuple):
     trained: str
     tested: str
     seed: int
-
-    @property
-    def name(self) -> str:
-        """For files."""
-        return f"{self.trained}.{self.tested}.{self.seed}".replace(" ", "-")
 
 
 class Clock:
@@ -94,161 +103,149 @@ class Clock:
         print(f"{self.stages[stage]:7.1f} s  {stage}", flush=True)
 
 
-def bilm(given: argparse.Namespace, clock: Clock) -> dict[str, Any]:
-    """Train the biLM, unless an earlier command finished it."""
-    record = given.work / "bilm.json"
-    if not record.exists():
-        corpus = SentenceCorpus.read(given.data / "train.txt.xz", most=1_500 if given.tiny else None)
-        valid = SentenceCorpus.read(given.data / "valid.txt", words=corpus.words, most=50 if given.tiny else None)
-        clock.mark(f"{len(corpus):,} sentences, {len(corpus.words):,} words")
-        trained = train_bilm(
-            corpus,
-            valid,
-            options=TINY_ELMO if given.tiny else SMALL,
-            settings=TINY_BILM if given.tiny else BILM,
-            seed=0,
-            device=given.device,
-            time_limit=given.bilm_seconds,
-            checkpoint=given.work / "bilm.safetensors",
-            progress=every(20),
-        )
-        clock.mark(f"biLM, perplexity {trained.manifest['valid_perplexity']}")
-        trained.elmo.save(given.work / "elmo", dtype="float16", valid_perplexity=trained.manifest["valid_perplexity"])
-        write_text(record, json.dumps({**trained.manifest, "frequent": frequent(corpus)}))
-    manifest: dict[str, Any] = json.loads(record.read_text())
-    return manifest
+class StoredElmo(Elmo):
+    """An ELMo model that keeps the layers of what it has read in a store that models with the same token vectors share.
+
+    Maps of layers are applied to what is stored.
+    """
+
+    def __init__(self, elmo: Elmo, store: dict[tuple[int, bytes], list[torch.Tensor]]) -> None:
+        super().__init__(elmo.network, name=elmo.name, maps=elmo.maps)
+        self.plain = elmo.with_maps({site: change for site, change in elmo.maps.items() if site == EMBEDDINGS})
+        self.store = store
+
+    def batch_layers(self, table: TokenTable, rows: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+        """As of `Elmo`."""
+        key = (hash(tuple(table.rows)), torch.cat([rows, lengths[:, None]], 1).cpu().numpy().tobytes())
+        if key not in self.store:
+            self.store[key] = self.plain.batch_layers(table, rows, lengths)
+        layers = list(self.store[key])
+        for number in range(len(layers)):
+            if change := self.maps.get(f"layer:{number}"):
+                layers[number] = change(layers[number])
+        return layers
 
 
-def frequent(corpus: SentenceCorpus) -> list[str]:
-    """The most frequent words of letters."""
-    return [word for word in corpus.words[len(SPECIAL) :] if word.isalpha()][:POOL]
+def load_elmo(folder: Path, device: str) -> tuple[Elmo, dict[str, Any]]:
+    """The biLM and what is recorded of it."""
+    record = json.loads((folder / "bilm.json").read_text())
+    network = ElmoNetwork(ElmoOptions.from_dict(record["options"]))
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in load_packed(folder).items()})
+    return Elmo(network.to(device), name="bilm"), record
 
 
-def directions(given: argparse.Namespace, clock: Clock) -> dict[str, Any]:
-    """Fit every map, write each to WORK/maps, and return the stability of the directions."""
-    folder, record = given.work / "maps", given.work / "directions.json"
-    if not record.exists():
-        folder.mkdir(exist_ok=True)
-        elmo = load_elmo(given)
-        pool = json.loads((given.work / "bilm.json").read_text())["frequent"]
-        sentences = some_sentences(given.data / "train.txt.xz", 300 if given.tiny else SENTENCES)
-        counts = Counter(word for sentence in sentences for word in sentence)
-        wanted = [*PAIR, *(word for pair in GENDERED for word in pair)]
-        occurring = [word for word in dict.fromkeys([*wanted, *pool]) if counts[word]]
-        by_site = {EMBEDDINGS: word_vectors(elmo, dict.fromkeys([*wanted, *pool]))}
-        by_layer = average_vectors(elmo, occurring, sentences)
-        by_site |= {f"layer:{number}": vectors for number, vectors in enumerate(by_layer)}
-        stability = {}
-        for site, vectors in by_site.items():
-            gender = subspaces.pair(vectors, *PAIR)
-            projection(gender).save(folder / f"he-she.{site.replace(':', '-')}.safetensors")
-            for seed in SEEDS:
-                random = subspaces.random_words(vectors, seed)
-                projection(random).save(folder / f"random-{seed}.{site.replace(':', '-')}.safetensors")
-            pairs = [pair for pair in GENDERED if all(word in vectors for word in pair)]
-            found = subspaces.stability(vectors, pairs, gender)
-            stability[site] = {"ratios": list(found.ratios), "cosine": found.cosine, "pairs": len(pairs)}
-            he, she = (vectors[word].astype(np.float64) for word in PAIR)
-            stability[site]["he_she_cosine"] = float(he @ she / np.linalg.norm(he) / np.linalg.norm(she))
-        about = {"stability": stability, "sentences": len(sentences), "counts": {word: counts[word] for word in wanted}}
-        write_text(record, json.dumps(about))
-        clock.mark("directions")
-    fitted: dict[str, Any] = json.loads(record.read_text())
-    return fitted
+def some_sentences(data: Path, pairs: LabelledPairs, *, tiny: bool) -> list[list[str]]:
+    """Sentences of WikiText-2 and of SNLI, evenly from all."""
+    words = lzma.decompress((data / "words.txt.xz").read_bytes()).decode().split("\n")
+    text = unpack((data / "train-wikitext.ids.xz").read_bytes())
+    ends = np.cumsum(text.lengths)
+    chosen = range(0, len(ends), max(1, len(ends) // (150 if tiny else WIKITEXT)))
+    wiki = [[words[word] for word in text.ids[ends[n] - text.lengths[n] : ends[n]]] for n in chosen]
+    texts = list(dict.fromkeys([*pairs.premises, *pairs.hypotheses]))
+    step = max(1, len(texts) // (150 if tiny else SNLI))
+    return wiki + [tokens(text) for text in texts[::step]]
 
 
-def some_sentences(path: Path, count: int) -> list[list[str]]:
-    """About so many sentences, evenly from the whole file."""
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        lines = file.readlines()
-    return [line.split() for line in lines[:: max(1, len(lines) // count)]]
+def directions(
+    elmo: Elmo, frequent: list[str], sentences: list[list[str]]
+) -> tuple[dict[tuple[str, str], SoftProjection], dict[str, Any]]:
+    """Return the map of each direction and site, and the stability of the directions."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    wanted = [*PAIR, *(word for pair in GENDERED for word in pair)]
+    full = {
+        name: [*some, *(text.split()[1] for text in probes.probe(probe_id).subjects("hypothesis", "the"))]
+        for name, some, probe_id in (("demonyms", DEMONYMS, NATIONALITY), ("adherents", ADHERENTS, RELIGION))
+    }
+    of_groups = [word for words in full.values() for word in words]
+    tokens_of = word_vectors(elmo, dict.fromkeys([*wanted, *of_groups]))
+    pool = word_vectors(elmo, dict.fromkeys(frequent))
+    by_layer = average_vectors(elmo, [w for w in dict.fromkeys([*wanted, *frequent]) if counts[w]], sentences)
+    sites = {EMBEDDINGS: (tokens_of, pool)} | {f"layer:{n}": (v, v) for n, v in enumerate(by_layer)}
+    maps, stability = dict[tuple[str, str], SoftProjection](), dict[str, Any]()
+    for site, (vectors, others) in sites.items():
+        gender = subspaces.pair(vectors, *PAIR)
+        maps["he-she", site] = SoftProjection(gender.basis)
+        for seed in SEEDS:
+            maps[f"random-{seed}", site] = SoftProjection(subspaces.random_words(others, seed).basis)
+        pairs = [pair for pair in GENDERED if all(word in vectors for word in pair)]
+        found = subspaces.stability(vectors, pairs, gender)
+        he, she = (vectors[word].astype(np.float64) for word in PAIR)
+        rows = np.array([vectors[a].astype(np.float64) - vectors[b] for a, b in pairs])
+        cosines = rows @ (he - she) / np.linalg.norm(rows, axis=1) / np.linalg.norm(he - she)
+        stability[site] = {
+            "ratios": list(found.ratios),
+            "cosine": found.cosine,
+            "pairs": len(pairs),
+            "with_pairs": dict(zip(("-".join(pair) for pair in pairs), cosines.round(3).tolist(), strict=True)),
+            "he_she_cosine": float(he @ she / np.linalg.norm(he) / np.linalg.norm(she)),
+        }
+    for name, k, some in (("demonyms", 1, DEMONYMS), ("adherents", 2, ADHERENTS)):
+        removed = subspaces.words(tokens_of, some, k)
+        maps[name, EMBEDDINGS] = SoftProjection(removed.basis)
+        found = subspaces.stability(tokens_of, full[name], removed)
+        about = {"ratios": list(found.ratios), "cosine": found.cosine, "cosine_subspace": found.cosine_subspace}
+        stability[f"{EMBEDDINGS} {name}"] = {**about, "words": len(full[name])}
+    counted = {word: counts[word] for word in (*wanted, *of_groups)}
+    return maps, {"stability": stability, "sentences": len(sentences), "counts": counted}
 
 
-def projection(subspace: subspaces.Subspace) -> SoftProjection:
-    """The projection that removes a subspace."""
-    return SoftProjection(subspace.basis)
+class Variants:
+    """The biLM with the maps of each condition."""
+
+    def __init__(self, base: Elmo, maps: dict[tuple[str, str], SoftProjection]) -> None:
+        self.base, self.maps = base, maps
+
+    def __call__(self, condition: str, seed: int) -> Elmo:
+        """Random directions differ between seeds."""
+        direction, _, where = condition.partition(" ")
+        if direction == "none":
+            return self.base
+        name = f"random-{seed}" if direction == "random" else direction
+        sites = self.base.sites[:1] if where == EMBEDDINGS else self.base.sites[1:]
+        return self.base.with_maps({site: self.maps[name, site] for site in sites})
 
 
-def load_elmo(given: argparse.Namespace) -> Elmo:
-    """The biLM as it was saved."""
-    return Elmo.load(given.work / "elmo", device=given.device)
+def make_stack(
+    elmo: Elmo, seeds: list[int], settings: NLITrainingSettings, *, states: int, dropout: float
+) -> ScheduledStack:
+    """A stack of new models."""
+    network = ElmoNLINetwork(
+        len(seeds), elmo.dim, settings.hidden, layers=elmo.layers + 1, states=states, elmo_dropout=dropout
+    )
+    return ScheduledStack(network, settings, seeds)
 
 
-def maps(given: argparse.Namespace, condition: str, seed: int, elmo: Elmo) -> dict[str, VectorMap]:
-    """The maps of a condition; random directions differ between seeds."""
-    direction, _, where = condition.partition(" ")
-    if direction == "none":
-        return {}
-    name = direction if direction == "he-she" else f"random-{seed}"
-    sites = elmo.sites[:1] if where == EMBEDDINGS else elmo.sites[1:]
-    folder = given.work / "maps"
-    return {site: VectorMap.load(folder / f"{name}.{site.replace(':', '-')}.safetensors") for site in sites}
+def trial(
+    elmo: Elmo, data: list[Any], settings: dict[str, Any], states: int, clock: Clock
+) -> tuple[float, float, list[dict[str, float]]]:
+    """Return the learning rate and the dropout of the mixes that are best on SNLI dev after two epochs, and all."""
+    grid = [(rate, dropout) for rate in RATES for dropout in DROPOUTS]
+    members = [Member(elmo, 0) for _ in grid]
+    inputs = read_inputs(data[0], members, clock.mark)
+    options = NLITrainingSettings(**{**settings, "learning_rate": max(RATES)}).resolve()
+    stack = make_stack(elmo, [0] * len(grid), options, states=states, dropout=DROPOUT)
+    stack.network.elmo_dropout = MemberDropout([dropout for _, dropout in grid]).to(elmo.device)
+    stack.factors = torch.tensor([rate / max(RATES) for rate, _ in grid], device=elmo.device)
+    batches = [LayerBatches(encoded, inputs, batch=options.batch) for encoded in data[1][:2]]
+    train(stack, *batches, epochs=TRIAL, report=clock.mark)
+    results = [
+        {"learning_rate": rate, "elmo_dropout": dropout, "dev": [epoch["dev_accuracy"] for epoch in history]}
+        for (rate, dropout), history in zip(grid, stack.stopping.history, strict=True)
+    ]
+    best = max(results, key=lambda result: result["dev"][-1])
+    clock.mark(f"trial: {json.dumps(results)}")
+    return best["learning_rate"], best["elmo_dropout"], results
 
 
-def models(given: argparse.Namespace, clock: Clock) -> dict[str, Any]:
-    """Train all NLI models in one stack, unless an earlier command did, and return what their training says."""
-    record = given.work / "models.json"
-    if not record.exists():
-        folder = given.work / "models"
-        folder.mkdir(exist_ok=True)
-        pairs, dev = read_pairs(given.data / "snli.jsonl.gz"), read_pairs(given.data / "dev.jsonl")
-        if given.tiny:
-            pairs, dev = pairs.head(400), dev.head(100)
-        base, variants = load_elmo(given), dict[tuple[str, int], Elmo]()
-        members, names = [], []
-        for condition in TRAINED:
-            for seed in SEEDS:
-                key = (condition, seed if condition.startswith("random") else 0)
-                variants.setdefault(key, base.with_maps(maps(given, condition, seed, base)))
-                members.append((variants[key], seed))
-                names.append((condition, seed))
-        trained = train_over_elmo(
-            pairs,
-            dev,
-            members,
-            checkpoint=given.work / "nli.safetensors",
-            device=given.device,
-            progress=every(20),
-            **(TINY if given.tiny else SETTINGS),
-        )
-        rows = []
-        for (condition, seed), member in zip(names, trained, strict=True):
-            member.model.save(folder / f"{condition.replace(' ', '-')}.{seed}.safetensors")
-            shares = member.model.mix_shares.tolist()
-            about = {"dev": member.dev_accuracy, "epoch": member.epoch, "history": member.history, "mixes": shares}
-            rows.append({"trained": condition, "seed": seed, **about, "seconds": round(member.seconds, 1)})
-        about = {"train": pairs.to_dict(), "dev": dev.to_dict(), "members": rows}
-        write_text(record, json.dumps(about))
-        clock.mark(f"{len(rows)} NLI models")
-    loaded: dict[str, Any] = json.loads(record.read_text())
-    return loaded
-
-
-def jobs() -> list[Job]:
-    """All rows of the result, first what was trained and tested alike."""
-    alike = [Job(name, name, seed) for name in TRAINED for seed in SEEDS]
-    return alike + [Job("none", name, seed) for name in AT_TEST for seed in SEEDS]
-
-
-def examine(work: tuple[argparse.Namespace, Job]) -> dict[str, Any]:
-    """Accuracy and probe of one model: runs in a process of its own."""
-    given, job = work
-    torch.set_num_threads(1)
-    start = time.monotonic()
-    base = load_elmo(given)
-    elmo = base.with_maps(maps(given, job.tested, job.seed, base))
-    model = ElmoNLI.load(given.work / "models" / f"{job.trained.replace(' ', '-')}.{job.seed}.safetensors", elmo)
-    row: dict[str, Any] = job._asdict()
-    for name in ("dev", "test"):
-        pairs = read_pairs(given.data / f"{name}.jsonl")
-        accuracy = evaluate(model, pairs.head(200) if given.tiny else pairs)
-        row[name] = {"accuracy": accuracy.accuracy, "interval": list(accuracy.interval), "n": accuracy.n}
+def examine(model: ElmoNLI, test: LabelledPairs, wanted: tuple[str, ...], sample: int | None) -> dict[str, Any]:
+    """Accuracy and probes of one model."""
     began = time.monotonic()
-    found = probe(model, PROBE, sample=1_000 if given.tiny else None, draws=0)
-    row["probe_seconds"] = round(time.monotonic() - began, 2)
-    row["probe"] = summary(found.to_dict())
-    row["seconds"] = round(time.monotonic() - start, 2)
-    return row
+    accuracy = evaluate(model, test)
+    row: dict[str, Any] = {
+        "test": {"accuracy": accuracy.accuracy, "interval": list(accuracy.interval), "n": accuracy.n},
+        "probes": {name: summary(probe(model, name, sample=sample, draws=0).to_dict()) for name in wanted},
+    }
+    return {**row, "seconds": round(time.monotonic() - began, 2)}
 
 
 def summary(result: dict[str, Any]) -> dict[str, Any]:
@@ -264,38 +261,13 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def rows(given: argparse.Namespace, clock: Clock) -> list[dict[str, Any]]:
-    """Examine the models that have no row yet, while there is time, and return all rows."""
-    folder = given.work / "rows"
-    folder.mkdir(exist_ok=True)
-    waiting = [(given, job) for job in jobs() if not (folder / f"{job.name}.json").exists()]
-    if waiting and clock.left > 0:
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(min(given.jobs, len(waiting))) as pool:
-            for row in pool.imap(examine, waiting):
-                name = Job(row["trained"], row["tested"], row["seed"]).name
-                write_text(folder / f"{name}.json", json.dumps(row))
-                clock.mark(f"{name}: test {row['test']['accuracy']:.3f}, net neutral {row['probe']['net_neutral']:.3f}")
-                if clock.left <= 0:
-                    pool.terminate()
-                    break
-    paths = [folder / f"{job.name}.json" for job in jobs()]
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+def jobs() -> list[Job]:
+    """All rows of the result; at test only comes last."""
+    alike = [Job(name, name, seed) for name in TRAINED for seed in SEEDS]
+    return alike + [Job("none", name, seed) for name in AT_TEST for seed in SEEDS]
 
 
-def every(seconds: float) -> Any:
-    """A function that prints progress now and then."""
-    last = [0.0]
-
-    def progress(done: int, total: int, what: str) -> None:
-        if time.monotonic() - last[0] > seconds:
-            last[0] = time.monotonic()
-            print(f"    {done:,} of {total:,}: {what}", flush=True)
-
-    return progress
-
-
-def manifest(given: argparse.Namespace) -> dict[str, Any]:
+def manifest(given: argparse.Namespace, settings: dict[str, Any]) -> dict[str, Any]:
     """What every number depends on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
@@ -304,8 +276,9 @@ def manifest(given: argparse.Namespace) -> dict[str, Any]:
         "evenhand": eh.__version__,
         "versions": versions,
         "gpu": gpu,
+        "precision": "products in TF32, training in bfloat16" if gpu != "none" else "float32",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "settings": TINY if given.tiny else SETTINGS,
+        "settings": settings,
         "seeds": list(SEEDS),
         "tiny": given.tiny,
     }
@@ -314,43 +287,106 @@ def manifest(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Run the stages, and write what is finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bilm", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=530.0, help="of this command")
-    parser.add_argument("--bilm-seconds", type=float, default=250.0, help="of training the biLM")
-    parser.add_argument("--jobs", type=int, default=min(5, os.cpu_count() or 1), help="models probed at once")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--seconds", type=float, default=1040.0, help="of this command")
+    parser.add_argument("--probe-seconds", type=float, default=300.0, help="of them, left for the probes")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
     clock = Clock(given.seconds)
-    for folder in (given.work, given.out):
-        folder.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"manifest": manifest(given), "bilm": bilm(given, clock)}
-    shutil.copytree(given.work / "elmo", given.out / "elmo", dirs_exist_ok=True)
-    shutil.copyfile(given.work / "bilm.json", given.out / "bilm.json")
-    result["directions"] = directions(given, clock)
-    result["training"] = models(given, clock)
+    torch.set_float32_matmul_precision("high")
+    given.out.mkdir(parents=True, exist_ok=True)
+    settings, states = ({**SETTINGS, **TINY}, 8) if given.tiny else (SETTINGS, STATES)
+    settings = {**settings, "device": given.device}
+    pairs, dev, test = (read_pairs(given.data / name) for name in ("snli.jsonl.gz", "dev.jsonl", "test.jsonl"))
+    if given.tiny:
+        pairs, dev, test = pairs.head(300), dev.head(60), test.head(60)
+    base, record = load_elmo(given.bilm, given.device)
+    clock.mark("biLM")
+    maps, found = directions(base, record["frequent"], some_sentences(given.data, pairs, tiny=given.tiny))
+    clock.mark(f"directions: {json.dumps({site: one['cosine'] for site, one in found['stability'].items()})}")
+    sentences, encoded = encode(pairs, dev)
+    short = encoded[0].premise.lengths <= LONGEST
+    encoded[0] = take(encoded[0], np.flatnonzero(short))
+    rate, dropout, trials = trial(base, [sentences, encoded], settings, states, clock)
+    settings = {**settings, "learning_rate": rate}
+
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    result["rows"] = rows(given, clock)
-    result["missing"] = [job.name for job in jobs() if job._asdict() not in [_key(row) for row in result["rows"]]]
-    write_stages(given, clock, result)
-    write_text(given.out / "elmo.json", json.dumps(result, indent=1) + "\n")
+    variants = Variants(base, maps)
+    names = [(condition, seed) for condition in TRAINED for seed in SEEDS]
+    members = [Member(variants(condition, seed), seed) for condition, seed in names]
+    inputs = read_inputs(sentences, members, clock.mark)
+    while True:
+        options = NLITrainingSettings(**settings).resolve()
+        stack = make_stack(base, [seed for _, seed in names], options, states=states, dropout=dropout)
+        batches = [LayerBatches(data, inputs, batch=options.batch) for data in encoded]
+        try:
+            train(stack, *batches, seconds=clock.left - given.probe_seconds, report=clock.mark)
+            break
+        except torch.OutOfMemoryError:
+            del stack, batches
+            settings["batch"] //= 2
+            clock.mark(f"out of memory: again with a batch of {settings['batch']}")
+        torch.cuda.empty_cache()
+    stopping = stack.stopping
+    models = {name: stack.network.arrays(number) for number, name in enumerate(names)}
+    trained = [
+        {
+            "trained": condition,
+            "seed": seed,
+            "dev": float(stopping.best[number]),
+            "epoch": int(stopping.best_epoch[number]),
+            "history": stopping.history[number],
+            "mixes": ElmoNLI(models[condition, seed], base).mix_shares.tolist(),
+        }
+        for number, (condition, seed) in enumerate(names)
+    ]
+    del stack, batches, inputs
+    if torch.cuda.is_available():
+        print(f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB at most", flush=True)
+        torch.cuda.empty_cache()
+    result: dict[str, Any] = {
+        "manifest": manifest(given, {**settings, "states": states, "elmo_dropout": dropout, "longest": LONGEST}),
+        "bilm": {name: record[name] for name in ("options", "settings", "weights", "created", "packed")},
+        "directions": found,
+        "training": {
+            "train": {**pairs.to_dict(), "trained_on": int(short.sum())},
+            "dev": dev.to_dict(),
+            "test": test.to_dict(),
+            "trial": trials,
+            "epochs": stopping.epoch,
+            "members": trained,
+        },
+        "rows": [],
+        "missing": [],
+    }
+    waiting, store, variant = jobs(), dict[tuple[int, bytes], list[torch.Tensor]](), None
+    clock.mark(f"{len(names)} NLI models")
+    while waiting and clock.left > 0:
+        job = waiting.pop(0)
+        elmo = variants(job.tested, job.seed)
+        if variant is None or elmo.maps.get(EMBEDDINGS) is not variant.maps.get(EMBEDDINGS):
+            store.clear()
+        variant = elmo
+        model = ElmoNLI(models[job.trained, job.seed], StoredElmo(elmo, store))
+        wanted = TRAINED[job.tested] if job.trained == job.tested else (GENDER,)
+        row = {**job._asdict(), **examine(model, test, wanted, 500 if given.tiny else None)}
+        result["rows"].append(row)
+        result["missing"] = ["{trained}, tested {tested}, {seed}".format(**other._asdict()) for other in waiting]
+        scores = ", ".join(f"{name} {one['net_neutral']:.3f}" for name, one in row["probes"].items())
+        clock.mark(f"{job.trained}, tested {job.tested}, {job.seed}: test {row['test']['accuracy']:.3f}, {scores}")
+        result["manifest"]["stages"] = clock.stages
+        write_text(given.out / "elmo.json", json.dumps(result, indent=1) + "\n")
     print(f"{len(result['rows'])} rows, missing: {', '.join(result['missing']) or 'none'}", flush=True)
 
 
-def _key(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in Job._fields}
-
-
-def write_stages(given: argparse.Namespace, clock: Clock, result: dict[str, Any]) -> None:
-    """Add the times of this command to those of earlier ones."""
-    record = given.work / "commands.json"
-    commands = json.loads(record.read_text()) if record.exists() else []
-    commands.append(clock.stages)
-    write_text(record, json.dumps(commands))
-    result["manifest"]["commands"] = commands
+def take(pairs: Any, rows: np.ndarray) -> Any:
+    """Some of the encoded pairs."""
+    sides = [type(side)(side.words, side.starts[rows], side.lengths[rows]) for side in pairs.sides]
+    return type(pairs)(*sides, pairs.labels[rows])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Keep the results on encoders beside the page that shows them, and fill the tables of the page.
 
-    python scripts/encoders_page.py [--bert NLI_JSON...] [--mlm MLM_JSON] [--elmo ELMO_JSON] [--audit FOLDER...]
-                                    [--catalog MODEL_JSON...]
+    python scripts/encoders_page.py [--bert NLI_JSON...] [--mlm MLM_JSON] [--elmo ELMO_JSON] [--bilm BILM_JSON]
+                                    [--audit FOLDER...] [--catalog MODEL_JSON...]
 
-NLI_JSON and MLM_JSON are of scripts/bert_experiment.py, ELMO_JSON is of scripts/elmo_experiment.py, a FOLDER is that of
-`evenhand audit`, MODEL_JSON is of scripts/catalog_audits.py, with its stages beside it. What is given replaces what
-reproductions/encoders.json has of the same kind, and ELMO_JSON replaces reproductions/elmo.json. Then every table
-between `<!-- table NAME -->` and `<!-- end -->` in reproductions/encoders.md is written anew from them.
+NLI_JSON and MLM_JSON are of scripts/bert_experiment.py, ELMO_JSON is of scripts/elmo_experiment.py, BILM_JSON of
+scripts/elmo_bilm.py, a FOLDER is that of `evenhand audit`, MODEL_JSON is of scripts/catalog_audits.py, with its stages
+beside it. What is given replaces what reproductions/encoders.json has of the same kind; ELMO_JSON and BILM_JSON replace
+elmo.json and bilm.json there. Then every table between `<!-- table NAME -->` and `<!-- end -->` in
+reproductions/encoders.md is written anew from them.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from catalog_tables import catalog_changes, catalog_models, catalog_results, cat
 from evenhand.stats import holm
 
 PAGES = Path(__file__).parents[1] / "reproductions"
-PAGE, KEPT, KEPT_ELMO = PAGES / "encoders.md", PAGES / "encoders.json", PAGES / "elmo.json"
+PAGE, KEPT = PAGES / "encoders.md", PAGES / "encoders.json"
+APART = {"elmo": PAGES / "elmo.json", "bilm": PAGES / "bilm.json"}
 Row = dict[str, Any]
 PROBE = "gender-occupation"
 # Net neutral, fraction neutral, T:0.5 and T:0.7 of BERT-base and all of SNLI: tables 1 and 15 of Dev et al. 2020.
@@ -40,23 +42,45 @@ DEV_BERT: dict[str, tuple[float, ...]] = {
     "random": (0.338, 0.296, 0.253, 0.168),
 }
 DEV_BERT_ACCURACY = {"none": (0.9030, 0.9022), "he-she": (0.9070, 0.9023)}
-# The same of ELMo: tables 1, 11 and 13, by what was removed and where.
-DEV_ELMO: dict[str, tuple[float, ...]] = {
-    "none": (0.417, 0.391, 0.303, 0.063),
-    "he-she layers": (0.423, 0.419, 0.363, 0.079),
-    "random layers": (0.428, 0.412, 0.372, 0.115),
-    "he-she embeddings": (0.488, 0.502, 0.479, 0.364),
-    "random embeddings": (0.414, 0.402, 0.309, 0.062),
+# The same of ELMo, by probe and by what was removed where: tables 1, 11 and 13; 3 and 14; 5 and 14.
+DEV_ELMO: dict[str, dict[str, tuple[float, ...]]] = {
+    PROBE: {
+        "none": (0.417, 0.391, 0.303, 0.063),
+        "he-she layers": (0.423, 0.419, 0.363, 0.079),
+        "random layers": (0.428, 0.412, 0.372, 0.115),
+        "he-she embeddings": (0.488, 0.502, 0.479, 0.364),
+        "random embeddings": (0.414, 0.402, 0.309, 0.062),
+    },
+    "nationality-polarity": {
+        "none": (0.698, 0.776, 0.757, 0.597),
+        "demonyms embeddings": (0.624, 0.745, 0.697, 0.484),
+    },
+    "religion-polarity": {
+        "none": (0.635, 0.651, 0.700, 0.524),
+        "adherents embeddings": (0.551, 0.572, 0.590, 0.391),
+    },
 }
-DEV_ELMO_ACCURACY = {"none": 0.8837, "he-she layers": 0.8742, "he-she embeddings": 0.8804}
-# Singular values 2 to 4 of the gendered pairs, relative to the first, and the cosine of he - she: table 12.
-DEV_ELMO_DIRECTION = (0.46, 0.32, 0.29, 0.60)
-ELMO_SITES = {"embeddings": "token vectors", "layer:1": "first biLSTM layer", "layer:2": "second biLSTM layer"}
-ELMO_PAIRS = (
-    *(((name, name), ("none", "none")) for name in DEV_ELMO if name != "none"),
-    *(((f"he-she {place}",) * 2, (f"random {place}",) * 2) for place in ("embeddings", "layers")),
-    *((("none", name), ("none", "none")) for name in ("he-she embeddings", "he-she layers", "random embeddings")),
-)
+# SNLI dev and test: table 16.
+DEV_ELMO_ACCURACY = {
+    "none": (0.8903, 0.8837),
+    "he-she layers": (0.8836, 0.8742),
+    "he-she embeddings": (0.8877, 0.8804),
+    "demonyms embeddings": (0.8901, 0.8799),
+    "adherents embeddings": (0.8904, 0.8830),
+}
+# Singular values 2 to 4 of a list, relative to the first, and the cosine with what is removed: table 12.
+DEV_ELMO_DIRECTIONS = {
+    "embeddings": (0.46, 0.32, 0.29, 0.60),
+    "embeddings demonyms": (0.72, 0.61, 0.59, 0.67),
+    "embeddings adherents": (0.63, 0.61, 0.58, 0.41),
+}
+ELMO_SITES = {
+    "embeddings": "gendered pairs, token vectors",
+    "layer:1": "gendered pairs, first biLSTM layer",
+    "layer:2": "gendered pairs, second biLSTM layer",
+    "embeddings demonyms": "demonyms, token vectors",
+    "embeddings adherents": "adherents, token vectors",
+}
 TITLES = {
     "none": "no projection",
     "he-she@test": "he-she at test",
@@ -71,6 +95,7 @@ SCORES: dict[str, Callable[[Row], float]] = {
     "T:0.7": lambda found: float(found["threshold"]["0.7"]),
 }
 GAP = "gap of entailment"
+SPREAD = "spread of entailment over groups"
 PLACES = 5
 
 
@@ -130,14 +155,18 @@ def bert_differences(kept: Row, data: str) -> str:
     return differences(found)
 
 
-def differences(found: Sequence[tuple[str, str, list[float]]]) -> str:
+def differences(found: Sequence[tuple[str, str, list[float]]], published: Sequence[float | None] | None = None) -> str:
     """A table of paired differences by title and score; p-values are Holm-adjusted over it."""
     p_values = [p_value(changes) for *_, changes in found]
     rows = []
-    for (title, name, changes), p, corrected in zip(found, p_values, holm(p_values), strict=True):
+    for number, ((title, name, changes), p, corrected) in enumerate(zip(found, p_values, holm(p_values), strict=True)):
         centre = f"{statistics.fmean(changes):+.3f}"
-        rows.append([title, name, centre, interval(changes), f"{p:.3f}", f"{corrected:.3f}", str(len(changes))])
-    return table(("difference", "score", "mean", "95 % interval", "p", "p, Holm", "pairs"), rows)
+        row = [title, name, centre, interval(changes), f"{p:.3f}", f"{corrected:.3f}", str(len(changes))]
+        if published is not None:
+            row.append(f"{value:+.3f}" if (value := published[number]) is not None else "")
+        rows.append(row)
+    heads = ("difference", "score", "mean", "95 % interval", "p", "p, Holm", "pairs")
+    return table((*heads, "published") if published is not None else heads, rows)
 
 
 def p_value(changes: Sequence[float]) -> float:
@@ -218,23 +247,26 @@ def masked_model(kept: Row, _: str) -> str:
     return table(("head", "loss", "perplexity", "accuracy"), rows)
 
 
-def elmo_scores(kept: Row, _: str) -> str:
+def elmo_scores(kept: Row, probe: str) -> str:
     """The four scores of NLI models over ELMo, published and ours."""
-    runs = kept.get("elmo", {}).get("rows", [])
 
     def rows() -> Iterator[list[str]]:
-        known = [(run["trained"], run["tested"]) for run in runs]
-        for trained, tested in dict.fromkeys([*((name, name) for name in DEV_ELMO), *known]):
+        published = DEV_ELMO[probe]
+        for trained, tested in dict.fromkeys([*((name, name) for name in published), *elmo_conditions(kept, probe)]):
             title = elmo_title(trained, tested)
-            if trained == tested and tested in DEV_ELMO:
-                accuracy = f"{DEV_ELMO_ACCURACY[tested]:.3f}" if tested in DEV_ELMO_ACCURACY else ""
-                yield [title, "published", *(f"{value:.3f}" for value in DEV_ELMO[tested]), accuracy, "1"]
-            found = list(elmo_runs(kept, trained, tested).values())
+            if trained == tested and tested in published:
+                yield [title, "published", *(f"{value:.3f}" for value in published[tested]), "1"]
+            found = [run["probes"][probe] for run in elmo_runs(kept, trained, tested).values()]
             if found:
-                cells = [mean(score(run["probe"]) for run in found) for score in SCORES.values()]
-                yield [title, "ours", *cells, mean(run["test"]["accuracy"] for run in found), str(len(found))]
+                yield [title, "ours", *(mean(map(score, found)) for score in SCORES.values()), str(len(found))]
 
-    return table(("removed", "model", *SCORES, "SNLI test", "models"), rows())
+    return table(("removed", "model", *SCORES, "models"), rows())
+
+
+def elmo_conditions(kept: Row, probe: str) -> list[tuple[str, str]]:
+    """What models over ELMo were trained and tested with, of those that answered a probe."""
+    runs = [run for run in kept.get("elmo", {}).get("rows", []) if probe in run["probes"]]
+    return list(dict.fromkeys((run["trained"], run["tested"]) for run in runs))
 
 
 def elmo_runs(kept: Row, trained: str, tested: str) -> dict[int, Row]:
@@ -252,9 +284,8 @@ def elmo_gaps(kept: Row, _: str) -> str:
     """Which way the conclusions over ELMo lean, and what the models answer to pairs of known label."""
 
     def rows() -> Iterator[list[str]]:
-        conditions = [(run["trained"], run["tested"]) for run in kept.get("elmo", {}).get("rows", [])]
-        for condition in dict.fromkeys(conditions):
-            found = [run["probe"] for run in elmo_runs(kept, *condition).values()]
+        for condition in elmo_conditions(kept, PROBE):
+            found = [run["probes"][PROBE] for run in elmo_runs(kept, *condition).values()]
             cells: list[str] = []
             for label in ("entailment", "contradiction"):
                 cells += [mean(one["groups"][group][label] for one in found) for group in ("male", "female")]
@@ -268,37 +299,104 @@ def elmo_gaps(kept: Row, _: str) -> str:
     return table((*heads, "controls E", "controls C", "models"), rows())
 
 
-def elmo_differences(kept: Row, _: str) -> str:
-    """Differences of conditions over ELMo, seed by seed."""
-    found = []
-    for condition, base in ELMO_PAIRS:
+def elmo_groups(kept: Row, probe: str) -> str:
+    """How differently the groups of a probe are answered: means over models of what each says of each group."""
+
+    def rows() -> Iterator[list[str]]:
+        for condition in elmo_conditions(kept, probe):
+            found = [run["probes"][probe]["groups"] for run in elmo_runs(kept, *condition).values()]
+            by_group = {name: statistics.fmean(groups[name]["entailment"] for groups in found) for name in found[0]}
+            ends = [
+                f"{name} {by_group[name]:.2f}"
+                for name in (min(by_group, key=by_group.__getitem__), max(by_group, key=by_group.__getitem__))
+            ]
+            cells = [
+                mean(statistics.fmean(g[label] for g in groups.values()) for groups in found)
+                for label in ("entailment", "contradiction")
+            ]
+            yield [elmo_title(*condition), *cells, mean(map(spread, found)), *ends, str(len(found))]
+
+    heads = ("removed", "entailed", "contradicted", "spread", "least entailed", "most entailed", "models")
+    return table(heads, rows())
+
+
+def spread(groups: Row) -> float:
+    """The standard deviation over groups of the mean probability of entailment."""
+    return statistics.pstdev(group["entailment"] for group in groups.values())
+
+
+def elmo_differences(kept: Row, probe: str) -> str:
+    """Differences of conditions over ELMo, seed by seed, beside the published ones."""
+    published, known = DEV_ELMO[probe], elmo_conditions(kept, probe)
+    none = ("none", "none")
+    pairs = [(condition, none) for condition in known if condition != none]
+    for place in ("embeddings", "layers"):
+        control = (f"random {place}",) * 2
+        pairs += [((name, name), control) for name in published if name.endswith(place) and name != control[0]]
+    found, theirs = [], list[float | None]()
+    for condition, base in pairs:
         after, before = elmo_runs(kept, *condition), elmo_runs(kept, *base)
         seeds = sorted(after.keys() & before.keys())
         if len(seeds) < 2:
             continue
         title = f"{elmo_title(*condition)} − {elmo_title(*base)}"
-        for name, score in {"NN": SCORES["NN"], GAP: gap_of_entailment}.items():
-            found.append((title, name, [score(after[s]["probe"]) - score(before[s]["probe"]) for s in seeds]))
-        found.append(
-            (title, "SNLI test", [after[s]["test"]["accuracy"] - before[s]["test"]["accuracy"] for s in seeds])
-        )
-    return differences(found)
+        alike = condition[0] == condition[1] and condition[0] in published and base[0] in published
+        between: Callable[[Row], float] = gap_size if probe == PROBE else lambda one: spread(one["groups"])
+        named = f"size of the {GAP}" if probe == PROBE else SPREAD
+        for place, (name, score) in enumerate({**SCORES, named: between}.items()):
+            values = [[score(runs[seed]["probes"][probe]) for seed in seeds] for runs in (after, before)]
+            found.append((title, name, [a - b for a, b in zip(*values, strict=True)]))
+            compared = alike and name in SCORES
+            theirs.append(published[condition[0]][place] - published[base[0]][place] if compared else None)
+        tests = [after[seed]["test"]["accuracy"] - before[seed]["test"]["accuracy"] for seed in seeds]
+        found.append((title, "SNLI test", tests))
+        accuracies = [DEV_ELMO_ACCURACY.get(name) for name in (condition[0], base[0])]
+        compared = alike and all(accuracies)
+        theirs.append(accuracies[0][1] - accuracies[1][1] if compared else None)  # type: ignore[index]
+    return differences(found, theirs)
 
 
-def gap_of_entailment(found: Row) -> float:
-    """How much more often women are entailed than men."""
-    return float(found["gap"]["entailment"])
+def elmo_accuracy(kept: Row, _: str) -> str:
+    """Accuracy on SNLI, published and ours."""
+    dev: dict[str, list[float]] = {}
+    for member in kept.get("elmo", {}).get("training", {}).get("members", []):
+        dev.setdefault(member["trained"], []).append(member["dev"])
+
+    def rows() -> Iterator[list[str]]:
+        for condition, values in dev.items():
+            tests = [run["test"]["accuracy"] for run in elmo_runs(kept, condition, condition).values()]
+            theirs = [f"{value:.3f}" for value in DEV_ELMO_ACCURACY.get(condition, ())] or ["", ""]
+            yield [condition, mean(values), theirs[0], mean(tests), theirs[1], str(len(tests))]
+
+    return table(("removed", "SNLI dev", "published", "SNLI test", "published", "models"), rows())
 
 
 def elmo_directions(kept: Row, _: str) -> str:
-    """How much of the difference of gendered pairs is one direction, and whether he - she is that one."""
+    """How much of a list is one direction, and whether what is removed is that one."""
     found = kept.get("elmo", {}).get("directions", {}).get("stability", {})
-    rows = [["token vectors", "published", *(f"{value:.2f}" for value in DEV_ELMO_DIRECTION), "", "9"]]
+    rows = []
     for site, title in ELMO_SITES.items():
+        if site in DEV_ELMO_DIRECTIONS:
+            rows.append([title, "published", *(f"{value:.2f}" for value in DEV_ELMO_DIRECTIONS[site])])
         if one := found.get(site):
-            numbers = [*one["ratios"][:3], one["cosine"], one["he_she_cosine"]]
-            rows.append([title, "ours", *(f"{value:.2f}" for value in numbers), str(one["pairs"])])
-    return table(("site", "model", "2nd", "3rd", "4th", "cosine", "cos(he, she)", "pairs"), rows)
+            rows.append([title, "ours", *(f"{value:.2f}" for value in (*one["ratios"][:3], one["cosine"]))])
+    return table(("list and site", "model", "2nd", "3rd", "4th", "cosine"), rows)
+
+
+def bilm_training(kept: Row, _: str) -> str:
+    """The biLM while it was trained: perplexities, and the cosine of he - she with the gendered pairs by layer."""
+
+    def rows() -> Iterator[list[str]]:
+        for line in kept.get("bilm", {}).get("log", []):
+            if "rate" in line or line.get("what") in ("start", "packed"):
+                softmax = "CNN" if line["tie"] else "free"
+                texts = [f"{line['perplexity'][f'valid-{name}']:,.0f}" for name in ("wikitext", "ptb", "snli")]
+                cosines = [f"{line['directions'][layer]['cosine']:.2f}" for layer in ("0", "1", "2")]
+                tokens = f"{line['tokens'] / 1e6:.0f}"
+                yield [line.get("what", ""), softmax, f"{line['seconds']:.0f}", tokens, *texts, *cosines]
+
+    heads = ("line", "softmax", "seconds", "million tokens", "WikiText-2", "PTB", "SNLI dev")
+    return table((*heads, "cosine, tokens", "layer 1", "layer 2"), rows())
 
 
 def audit_table(kept: Row, argument: str) -> str:
@@ -355,8 +453,9 @@ def merged(kept: Row, given: argparse.Namespace) -> Row:
         result["bert"] = {**result.get("bert", {}), data: rounded(new)}
     if given.mlm:
         result["mlm"] = rounded(json.loads(given.mlm.read_text()))
-    if given.elmo:
-        result["elmo"] = json.loads(given.elmo.read_text())
+    for name, path in (("elmo", given.elmo), ("bilm", given.bilm)):
+        if path:
+            result[name] = json.loads(path.read_text())
     if given.audit:
         new = rounded(audited(given.audit))
         subjects = {row["subject"] for row in new}
@@ -376,7 +475,10 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "elmo": elmo_scores,
     "elmo-differences": elmo_differences,
     "elmo-gaps": elmo_gaps,
+    "elmo-groups": elmo_groups,
+    "elmo-accuracy": elmo_accuracy,
     "elmo-directions": elmo_directions,
+    "bilm-training": bilm_training,
     "audit": audit_table,
     "catalog-models": catalog_models,
     "catalog": catalog_table,
@@ -398,26 +500,31 @@ def skeleton(kept: Row) -> str:
     """A page of tables alone, for the first results."""
     names = [f"{name} {data}" for data in kept.get("bert", {}) for name in TABLES if name.startswith("bert-")]
     names += ["masked-model"] if "mlm" in kept else []
-    names += [name for name in TABLES if name.startswith("elmo")] if "elmo" in kept else []
+    if "elmo" in kept:
+        by_probe = ("elmo", "elmo-groups", "elmo-differences")
+        names += [f"{name} {probe}" for probe in DEV_ELMO for name in by_probe]
+        names += ["elmo-gaps", "elmo-accuracy", "elmo-directions"]
+    names += ["bilm-training"] if "bilm" in kept else []
     names += [f"{name} {model}" for model in kept.get("catalog", {}) for name in ("catalog", "catalog-changes")]
     names += [f"audit {subject}" for subject in dict.fromkeys(row["subject"] for row in kept.get("audits", []))]
     return "# Encoders\n\n" + "\n\n".join(f"<!-- table {name} -->\n<!-- end -->" for name in names) + "\n"
 
 
 def kept_results() -> Row:
-    """What is in the two files of results."""
+    """What is in the files of results."""
     kept: Row = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    return {**kept, "elmo": json.loads(KEPT_ELMO.read_text())} if KEPT_ELMO.exists() else kept
+    return {**kept, **{name: json.loads(path.read_text()) for name, path in APART.items() if path.exists()}}
 
 
 def main(given: argparse.Namespace) -> None:
     """Merge what is given, then fill the tables."""
     kept = merged(kept_results(), given)
-    others = {name: part for name, part in kept.items() if name != "elmo"}
+    others = {name: part for name, part in kept.items() if name not in APART}
     if others:
         KEPT.write_text(json.dumps(others, separators=(",", ":")).replace('{"condition"', '\n{"condition"') + "\n")
-    if given.elmo:
-        KEPT_ELMO.write_text(given.elmo.read_text())
+    for name, path in APART.items():
+        if source := getattr(given, name):
+            path.write_text(source.read_text())
     PAGE.write_text(filled(PAGE.read_text() if PAGE.exists() else skeleton(kept), kept))
 
 
@@ -427,6 +534,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--bert", type=Path, nargs="+", default=[])
     parser.add_argument("--mlm", type=Path)
     parser.add_argument("--elmo", type=Path)
+    parser.add_argument("--bilm", type=Path)
     parser.add_argument("--audit", type=Path, nargs="+", default=[])
     parser.add_argument("--catalog", type=Path, nargs="+", default=[])
     return parser.parse_args(given)

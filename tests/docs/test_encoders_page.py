@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "reproductions" / "encoders.md"
+GENDER = "gender-occupation"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,8 @@ def test_results_are_merged_by_what_they_were_trained_on(encoders_page: ModuleTy
 
 def elmo_run(trained: str, tested: str, seed: int, neutral: float) -> dict:
     probe = run("none", seed, neutral)["gender-occupation"]
-    return {"trained": trained, "tested": tested, "seed": seed, "probe": probe, "test": {"accuracy": 0.7 + seed / 100}}
+    accuracy = {"accuracy": 0.7 + seed / 100}
+    return {"trained": trained, "tested": tested, "seed": seed, "probes": {GENDER: probe}, "test": accuracy}
 
 
 def test_elmo_stands_beside_the_paper(encoders_page: ModuleType) -> None:
@@ -71,16 +73,31 @@ def test_elmo_stands_beside_the_paper(encoders_page: ModuleType) -> None:
     runs += [elmo_run("he-she layers", "he-she layers", seed, 0.5 + seed / 50) for seed in range(2)]
     runs += [elmo_run("none", "he-she layers", seed, 0.4) for seed in range(2)]
     one = {"ratios": [0.9, 0.7, 0.6], "cosine": 0.07, "he_she_cosine": 0.76, "pairs": 9}
-    kept = {"elmo": {"rows": runs, "directions": {"stability": {"embeddings": one}}}}
-    scores = encoders_page.elmo_scores(kept, "").splitlines()
-    assert "| he-she layers | published | 0.423 | 0.419 | 0.363 | 0.079 | 0.874 | 1 |" in scores
+    training = {"members": [{"trained": "none", "seed": seed, "dev": 0.8} for seed in range(2)]}
+    kept = {"elmo": {"rows": runs, "directions": {"stability": {"embeddings": one}}, "training": training}}
+    scores = encoders_page.elmo_scores(kept, GENDER).splitlines()
+    assert "| he-she layers | published | 0.423 | 0.419 | 0.363 | 0.079 | 1 |" in scores
     assert any(line.startswith("| he-she layers | ours | 0.510 ± 0.014 |") for line in scores)
     assert any(line.startswith("| he-she layers, at test only | ours | 0.400 ± 0.000 |") for line in scores)
-    differences = encoders_page.elmo_differences(kept, "").splitlines()
+    differences = encoders_page.elmo_differences(kept, GENDER).splitlines()
     (line,) = [line for line in differences if line.startswith("| he-she layers − none | NN |")]
     assert "| +0.105 | +0.041 to +0.169 |" in line  # .10 and .11: t = 12.706 at one degree of freedom
-    assert "| token vectors | ours | 0.90 | 0.70 | 0.60 | 0.07 | 0.76 | 9 |" in encoders_page.elmo_directions(kept, "")
+    assert line.endswith("| 2 | +0.006 |")  # published: .417 and .423
+    (line,) = [line for line in differences if line.startswith("| he-she layers, at test only − none | NN |")]
+    assert line.endswith("| 2 |  |")
+    directions = encoders_page.elmo_directions(kept, "")
+    assert "| gendered pairs, token vectors | ours | 0.90 | 0.70 | 0.60 | 0.07 |" in directions
     assert "| none | 0.200 ± 0.000 | 0.200 ± 0.000 | -0.100 ± 0.000 |" in encoders_page.elmo_gaps(kept, "")
+    accuracy = encoders_page.elmo_accuracy(kept, "")
+    assert "| none | 0.800 ± 0.000 | 0.890 | 0.705 ± 0.007 | 0.884 | 2 |" in accuracy
+
+
+def test_groups_of_a_probe_are_compared_by_their_spread(encoders_page: ModuleType) -> None:
+    groups = {name: {"entailment": value, "contradiction": 0.1} for name, value in (("thai", 0.2), ("greek", 0.6))}
+    run_ = elmo_run("none", "none", 0, 0.4)
+    run_["probes"] = {"nationality-polarity": {**run_["probes"][GENDER], "groups": groups}}
+    lines = encoders_page.elmo_groups({"elmo": {"rows": [run_]}}, "nationality-polarity").splitlines()
+    assert lines[-1] == "| none | 0.400 | 0.100 | 0.200 | thai 0.20 | greek 0.60 | 1 |"
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the results are not there yet")
