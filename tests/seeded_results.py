@@ -71,6 +71,7 @@ def statistics() -> Results:
         "cluster_weights": lambda: digest(stats.cluster_weights([labels], seed=3)[0]),
         "clustered_means": lambda: digest(stats.clustered_means(x, [labels], seed=3)),
         "clustered_sums": lambda: digest(stats.clustered_sums(x[:, None], [labels], seed=3)),
+        "correlation_p": lambda: stats.correlation_p(x, y, seed=3),
         "interaction_test": lambda: stats.interaction_test(x.reshape(2, 3, 5), seed=3).p_value,
         "percentile_interval": lambda: stats.percentile_interval(lambda rows: x[rows].mean(axis=1), 30, seed=3),
         "permutation_test": lambda: stats.permutation_test(x, y, seed=3).p_value,

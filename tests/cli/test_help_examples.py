@@ -54,6 +54,7 @@ NLI = "nli train --train pairs.jsonl --dev pairs.jsonl --vectors my.vec --epochs
 TUNE = "nli fine-tune hf:bert --train pairs.jsonl --dev pairs.jsonl --epochs 1 --device cpu --out tuned"
 CORPUS = "--permutations 0"
 COMMANDS = {
+    ("audit", "10min"): "audit my.vec --no-methods --measure weat --budget 10min -o run",
     ("audit", "hard.misp"): "audit my.vec --method hard.misp --measure weat -o run",
     ("audit", "leace@layer:4"): f"{MODELS} audit hf:bert -m leace@layer:4 --measure seat --query weat-6 --device cpu -o run",
     ("audit", '"gender x race"'): "audit my.vec --no-methods --concept 'gender x race' --measure interaction -o run",

@@ -185,3 +185,10 @@ def test_a_classifier_is_audited_as_an_nli_model(tiny_folder: Folder, tmp_path: 
     assert (
         ok("audit", folder, "--labels", "e,n,c", "--device", "cpu", *asked)["results"][0]["measure"] == "nli-neutrality"
     )
+
+
+def test_an_audit_writes_as_many_texts_of_as_many_tokens_as_asked(tiny_folder: Folder, tmp_path: Path) -> None:
+    sizes = ("--measure", "corpus-bias", "--samples", "6", "--tokens", "5", "--device", "cpu")
+    found = ok("audit", f"hf:{tiny_folder('GPT2LMHeadModel')}", *sizes, "-o", tmp_path / "run", "--json")
+    (question,) = found["manifest"]["arguments"]["effective"]["question"]
+    assert question["options"] == {"samples": 6, "tokens": 5}

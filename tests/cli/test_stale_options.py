@@ -29,11 +29,13 @@ RAY = "which machines compute; with --engine ray the results have a key of their
 PERMISSION = "whether a file may be opened; what was read from it is hashed"
 VEC = ("audit", "{vec}", "--no-methods", "--measure", "weat", "--query", "weat-7")
 HF = ("audit", "hf:{bert}", "--no-methods", "--measure", "seat", "--query", "weat-7")
+WRITER = ("audit", "hf:{gpt}", "--measure", "corpus-bias")
 SWEEP = ("debias", "{vec}", "--sweep", "-o", "{out}")
 LM = ("lm", "train", "{text}", "--out", "{out}", "--sweep-lambda", "0,1", "--device", "cpu")
 
 CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "audit": {
+        "--budget": "which cells are begun in time; a cell that is left out is not stored",
         "SUBJECTS": (VEC, ("audit", "{other}", *VEC[2:])),
         "--method": (("audit", "{vec}", "-m", "linear", *VEC[3:]), ("audit", "{vec}", "-m", "span", *VEC[3:])),
         "--site": (
@@ -67,6 +69,12 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("audit", "{matrix}", *VEC[2:], "--vocabulary", "{words}"),
             ("audit", "{matrix}", *VEC[2:], "--vocabulary", "{other_words}"),
         ),
+        "--limit": (
+            ("audit", "embedded", "--measure", "nli-neutrality"),
+            ("audit", "embedded", "--measure", "nli-neutrality", "--limit", "500"),
+        ),
+        "--samples": (WRITER, (*WRITER, "--samples", "7")),
+        "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
         "--seed": (VEC, (*VEC, "--seed", "1")),
     },
     "debias": {
@@ -117,6 +125,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--format": "a format reads vectors as they are, or refuses them; the words and numbers are hashed",
         "--sweep": "the results of a sweep are an audit; without it nothing is stored that is read again",
         "--allow-pickle": PERMISSION,
+        "--overwrite": PERMISSION,
         "--json": SHOWN,
         **dict.fromkeys(
             ("--method", "--set", "--save-map", "--site", "--decoder", "--hook", "--device", "--field", "--documents",
@@ -252,6 +261,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
         **{name: folder / f"{name}.toml" for name in ("plan", "other_plan", "pairs", "other_pairs")},
         "text": folder / "text", "other_text": folder / "other_text", "out": folder / "out",
         "bert": lambda: tiny_folder("BertModel"),
+        "gpt": lambda: tiny_folder("GPT2LMHeadModel"),
         "nli": lambda: tiny_folder("BertForSequenceClassification", num_labels=3),
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from fault_scenario import WORDS, add, command, done, write_vectors
 
-DEBIAS = ("debias", "in.txt", "--method", "linear", "-o", "out.vec", "--save-map", "map.safetensors")
+DEBIAS = ("debias", "in.txt", "--overwrite", "--method", "linear", "-o", "out.vec", "--save-map", "map.safetensors")
 
 
 def read_vectors(name: str, folder: Path) -> object:
@@ -31,7 +31,7 @@ def _converted(target: str, folder: Path) -> None:
 for _target in ("out.npy", "out.safetensors", "out.vec.gz", "out.bin"):
     add(
         f"convert-{_target.partition('.')[2]}", functools.partial(_converted, _target),
-        command("convert", "in.txt", _target), functools.partial(read_vectors, _target),
+        command("convert", "in.txt", _target, "--overwrite"), functools.partial(read_vectors, _target),
     )  # fmt: skip
 
 
@@ -51,5 +51,5 @@ add("debias-vectors", _debiased, command(*DEBIAS), functools.partial(read_vector
 add("debias-map", _debiased, command(*DEBIAS), _read_map)
 add(
     "debias-npy", functools.partial(_converted, "out.npy"),
-    command("debias", "in.txt", "--method", "linear", "-o", "out.npy"), functools.partial(read_vectors, "out.npy"),
+    command("debias", "in.txt", "--overwrite", "--method", "linear", "-o", "out.npy"), functools.partial(read_vectors, "out.npy"),
 )  # fmt: skip

@@ -182,15 +182,17 @@ def classifier(gap_p: float | None = None) -> Audit:
 
 
 def test_decisions_that_depend_on_the_group_are_found_without_a_test() -> None:
-    (finding,) = findings(classifier())
-    assert finding.text == (
-        "The label changes in 5.0 % of the pairs. P(toxic) differs by 0.56 at most. P(toxic) is lower for female. "
+    facts, gap = findings(classifier())
+    assert facts.text == (
+        "The label changes in 5.0 % of the pairs. P(toxic) differs by 0.56 at most. "
         "The largest difference: “The boy left.” 0.69, “The girl left.” 0.13."
     )
-    for number in ("flip-rate 0.050 [0.030, 0.070]", "change 0.047", "gap -0.033 [-0.053, -0.013]"):
-        assert number in finding.evidence
-    assert headline(classifier()) == (
-        "c (text classifier) shows gender bias: the label changes in 5.0 % of the pairs (0.050 [0.030, 0.070])."
+    for number in ("flip-rate 0.050 [0.030, 0.070]", "change 0.047"):
+        assert number in facts.evidence
+    assert gap.text == "P(toxic) is lower for female."  # its interval leaves 0 out: p < .05, and no more is known
+    assert "gap -0.033 [-0.053, -0.013], p < .05" in gap.evidence
+    assert headline(classifier()).startswith(
+        "c (text classifier) shows gender bias: the label changes in 5.0 % of the pairs"
     )
 
 

@@ -143,6 +143,17 @@ def _is_fact(row: Row) -> bool:
     return row.question.measure == DECISIONS and not row.original.score.startswith("gap")
 
 
+def _pair_of_texts(item: Mapping[str, Any]) -> str:
+    """Return the two texts of an item with what the classifier gave them; empty for an item without these."""
+    given = item.get("probabilities", item.get("scores"))
+    if not isinstance(given, list | tuple) or len(given) != 2 or "counterpart" not in item:
+        return ""
+    if not all(isinstance(value, int | float) for value in given):
+        return ""
+    high, low = (numbers.number(value, 2) for value in given)
+    return f" The largest difference: “{item.get('word', '')}” {high}, “{item['counterpart']}” {low}."
+
+
 def _decisions(tests: SubjectTests) -> Iterable[Finding]:
     """Yield how often and how far the decisions of a classifier change with the group, with the worst pair of texts."""
     by_question: dict[str, list[Row]] = {}
@@ -154,11 +165,10 @@ def _decisions(tests: SubjectTests) -> Iterable[Finding]:
         facts = [row for row in asked if _is_fact(row)]
         untested = [row for row in asked if not _is_fact(row) and row.label not in p_values]
         told = facts + sorted(untested, key=lambda row: -abs(row.original.value or 0.0))[:1]
+        if not told:
+            continue
         text = ". ".join(sentence(row.original.reading) for row in told) + "."
-        worst = next((item for row in facts for item in row.original.items if "counterpart" in item), None)
-        if worst:
-            high, low = (numbers.number(value, 2) for value in worst["probabilities"])
-            text += f" The largest difference: “{worst['word']}” {high}, “{worst['counterpart']}” {low}."
+        text += next(filter(None, (_pair_of_texts(item) for row in facts for item in row.original.items)), "")
         first = told[0]
         yield Finding(
             "bias", text, tests.subject, tests.first, first.label, first.original.value, first.original.interval,
@@ -199,7 +209,7 @@ def _changes(tests: SubjectTests) -> list[Finding]:
     stages = tests.audit.mitigated
     shown = {stage: [c for c in changes if c.sure or c.changes_sign] for stage, changes in tests.changes.items()}
     idle = [stage for stage, changes in tests.changes.items() if changes and not shown[stage]]
-    active = [stage for stage in stages if stage not in idle]
+    active = [stage for stage in stages if stage in shown and stage not in idle]
     active.sort(key=lambda stage: -len(shown[stage]))
     sentences = [_change_sentence(tests, stage) for stage in active]
     if idle:

@@ -147,7 +147,7 @@ def test_cda_trains_on_both_forms(folder: Path, tmp_path: Path) -> None:
     change = method.train(folder, tmp_path / "out")
     control = FineTuning(text=str(text), **QUICK).train(folder, tmp_path / "control")
     blocks, plain = (report["training"]["blocks"] for report in (change.report, control.report))
-    assert 1.9 * plain <= blocks <= 2.1 * plain
+    assert 1.5 * plain <= blocks <= 1.8 * plain  # texts without a group word are read once
     assert list(method._texts(eh.concept("gender"), ["she left"])) == ["she left", "he left"]
 
 
