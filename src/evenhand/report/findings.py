@@ -146,9 +146,8 @@ def _is_fact(row: Row) -> bool:
 def _pair_of_texts(item: Mapping[str, Any]) -> str:
     """Return the two texts of an item with what the classifier gave them; empty for an item without these."""
     given = item.get("probabilities", item.get("scores"))
-    if not isinstance(given, list | tuple) or len(given) != 2 or "counterpart" not in item:
-        return ""
-    if not all(isinstance(value, int | float) for value in given):
+    is_pair = isinstance(given, list | tuple) and len(given) == 2 and all(isinstance(p, int | float) for p in given)
+    if not is_pair or "counterpart" not in item:
         return ""
     high, low = (numbers.number(value, 2) for value in given)
     return f" The largest difference: “{item.get('word', '')}” {high}, “{item['counterpart']}” {low}."
