@@ -35,7 +35,6 @@ LM = ("lm", "train", "{text}", "--out", "{out}", "--sweep-lambda", "0,1", "--dev
 
 CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "audit": {
-        "--budget": "which cells are begun in time; a cell that is left out is not stored",
         "SUBJECTS": (VEC, ("audit", "{other}", *VEC[2:])),
         "--method": (("audit", "{vec}", "-m", "linear", *VEC[3:]), ("audit", "{vec}", "-m", "span", *VEC[3:])),
         "--site": (
@@ -107,6 +106,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 WITHOUT_EFFECT: dict[str, dict[str, str]] = {
     "audit": {
+        "--budget": "which cells are begun in time; a cell that is left out is not stored",
         "--no-methods": "asks fewer stages; each has a key of its own",
         "--write-plan": "runs nothing",
         "--out": WHERE,
