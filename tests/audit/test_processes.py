@@ -15,7 +15,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.audit.plan import Question
-from evenhand.audit.schedule import Clock, OutOfTime, Running, Schedule
+from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime, Running
 from evenhand.engines.processes import Send, WorkerPool, cores
 from evenhand.errors import WorkerError
 
@@ -180,8 +180,8 @@ GAP, NEUTRALITY = Question("nli-gap", "gender-occupation"), Question("nli-neutra
 SIX, SEVEN = Question("weat", "weat-6"), Question("weat", "weat-7")
 
 
-def schedule() -> Schedule:
-    return Schedule.of([{f"{stage}{n}": q for n, q in enumerate((SIX, SEVEN, GAP, NEUTRALITY))} for stage in "ab"])
+def schedule() -> CellSchedule:
+    return CellSchedule.of([{f"{stage}{n}": q for n, q in enumerate((SIX, SEVEN, GAP, NEUTRALITY))} for stage in "ab"])
 
 
 def test_cells_that_share_the_answers_of_a_model_stay_together_and_go_first() -> None:
@@ -201,7 +201,7 @@ def test_longest_first_once_times_are_known() -> None:
 
 
 def test_a_second_process_fits_a_stage_only_where_that_pays() -> None:
-    units = Schedule.of([{"a": SIX, "b": SEVEN}])
+    units = CellSchedule.of([{"a": SIX, "b": SEVEN}])
     assert units.next(None, [0]) is None
     units.fitting[0] = 10.0
     units.learn(SIX, 6.0)

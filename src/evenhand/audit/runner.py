@@ -18,7 +18,7 @@ from evenhand.audit.manifest import Invocation, manifest, with_command
 from evenhand.audit.outlook import budget_note, outlook, sample_notes
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.schedule import Clock, OutOfTime, Schedule
+from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import (
     DegenerateError,
@@ -191,7 +191,7 @@ def _compute(
     """Measure what is missing, here or in several processes."""
     pending = [(task, [key for key in task.cells if store.cell(key) is None]) for task in tasks]
     pending = [(task, keys) for task, keys in pending if keys or store.stage(task.key) is None]
-    schedule = Schedule.of([{key: task.cells[key] for key in keys} for task, keys in pending])
+    schedule = CellSchedule.of([{key: task.cells[key] for key in keys} for task, keys in pending])
     clock = Clock(
         schedule, report, [task.cells[key] for task, keys in pending for key in keys], jobs=jobs, budget=plan.budget,
         total=sum(len(task.cells) for task in tasks),

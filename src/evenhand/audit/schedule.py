@@ -30,7 +30,7 @@ class Unit:
 
 
 @dataclass
-class Schedule:
+class CellSchedule:
     """The cells that are not measured yet, and the seconds that finished ones took.
 
     The same question takes about as long on every stage. A question that was not asked yet is taken to last as long as
@@ -42,7 +42,7 @@ class Schedule:
     fitting: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stages: Iterable[Mapping[str, Question]]) -> Schedule:
+    def of(cls, stages: Iterable[Mapping[str, Question]]) -> CellSchedule:
         """Group the missing cells of each stage; a model answers the questions about one probe or data set once."""
         units = []
         for number, cells in enumerate(stages):
@@ -123,7 +123,7 @@ class Running:
     started: float = field(default_factory=time.monotonic)
     part: tuple[int, int, str] = (0, 0, "")
 
-    def rest(self, schedule: Schedule) -> float | None:
+    def rest(self, schedule: CellSchedule) -> float | None:
         """Return how many seconds are left of it: from its own progress, else from the same question elsewhere."""
         elapsed = time.monotonic() - self.started
         done, total, _ = self.part
@@ -154,7 +154,7 @@ class Clock:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: CellSchedule,
         report: Progress,
         waiting: Sequence[Question],
         *,
