@@ -1,0 +1,208 @@
+"""Chat models: the `Chat` protocol, how a choice between options is read from probabilities or answers, and prompts.
+
+A choice is read from the first token of the answer. Its probability is summed over the spellings of an option: with and
+without a blank in front, in lower and upper case, with a mark behind. What falls on no option is kept as a share of its
+own: a model that refuses, explains or says something else is counted, never dropped.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import DegenerateError, UsageError
+
+SAMPLES = 20  # answers that are counted where a model gives no log-probabilities
+Message = Mapping[str, str]
+"""`role` (system, user or assistant) and `content`."""
+Conversation = Sequence[Message]
+How = Literal["log-probabilities", "sampled answers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """How probable each option is as the answer to each conversation.
+
+    Attributes:
+        probabilities: (conversations, options). With `none` each row sums to 1.
+        none: the share of probability, or of answers, that falls on no option.
+        read_from: what the probabilities were read from.
+        samples: answers to each conversation that were counted; 0 for log-probabilities.
+    """
+
+    probabilities: Matrix64
+    none: Vector64
+    read_from: How
+    samples: int = 0
+
+    def __len__(self) -> int:
+        return len(self.none)
+
+    def among_options(self) -> Matrix64:
+        """Return the probabilities of the options given that one of them is chosen; NaN where none ever is."""
+        total = self.probabilities.sum(axis=1, keepdims=True)
+        empty = np.full_like(self.probabilities, np.nan)
+        return np.asarray(np.divide(self.probabilities, total, out=empty, where=total > 0))
+
+
+@runtime_checkable
+class Chat(Protocol):
+    """What the view `chat` offers: a model that answers conversations."""
+
+    name: str
+
+    def answer(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        samples: int = 1,
+        tokens: int = 256,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Return `samples` answers to each conversation.
+
+        Args:
+            conversations: the conversations; the model speaks next.
+            samples: answers to each.
+            tokens: the largest number of tokens in an answer.
+            temperature: divisor of the logits; 0 for the most probable token at each step.
+            seed: seed of the samples, where the model takes one.
+        """
+
+    def choose(
+        self, conversations: Sequence[Conversation], options: Sequence[str], *, samples: int = SAMPLES, seed: int = 0
+    ) -> Choices:
+        """Return how probable each option is as the answer to each conversation.
+
+        Args:
+            conversations: the conversations; each asks for one of the options.
+            options: short answers that begin differently, such as "yes" and "no" or "A", "B" and "C".
+            samples: answers that are counted where the model gives no log-probabilities.
+            seed: seed of these answers.
+        """
+
+
+def user(text: str, *, system: str = "") -> list[dict[str, str]]:
+    """Return a conversation of one message of the user, behind a system prompt if there is one.
+
+    >>> user("Hello", system="Be brief.")
+    [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hello'}]
+    """
+    first = [{"role": "system", "content": system}] if system else []
+    return [*first, {"role": "user", "content": text}]
+
+
+def with_system(conversation: Conversation, system: str) -> list[Message]:
+    """Return a conversation with a system prompt, in front of the one that it has."""
+    if not system:
+        return list(conversation)
+    head, *rest = conversation
+    if head["role"] == "system":
+        return [{"role": "system", "content": f"{system}\n\n{head['content']}"}, *rest]
+    return [{"role": "system", "content": system}, *conversation]
+
+
+def check_options(options: Sequence[str]) -> list[str]:
+    """Return the options as they are compared; raise if two of them cannot be told apart by how they begin."""
+    if isinstance(options, str) or len(options) < 2:
+        raise UsageError("a choice needs at least two options", hint='such as ["yes", "no"]')
+    plain = [_plain(option) for option in options]
+    for row, option in enumerate(plain):
+        if not option:
+            raise UsageError(f"the option {options[row]!r} has no letter or digit")
+        for other in plain[row + 1 :]:
+            if option.startswith(other) or other.startswith(option):
+                raise UsageError(
+                    f"the options {options[row]!r} and {other!r} begin alike: the first token cannot tell them apart",
+                    hint="let the model choose a letter for each option",
+                )
+    return plain
+
+
+def option_of(token: str, options: Sequence[str]) -> int | None:
+    """Return the option that an answer with this first token chooses, or None.
+
+    A token chooses an option if it is the option, with or without a mark behind it, or begins this option alone.
+
+    >>> [option_of(token, ["yes", "no"]) for token in (" Yes", "NO.", "y", "n", "None", "", "-")]
+    [0, 1, 0, 1, None, None, None]
+
+    Args:
+        token: the text of the token.
+        options: what `check_options` returned.
+    """
+    text = _plain(token)
+    if not text:
+        return None
+    begun = [row for row, option in enumerate(options) if option.startswith(text)]
+    return begun[0] if len(begun) == 1 else None
+
+
+def option_in(answer: str, options: Sequence[str]) -> int | None:
+    """Return the option that a written answer chooses: the one that its first word is, or None.
+
+    >>> [option_in(text, ["yes", "no"]) for text in ("Yes, they should.", "**No**", "Nobody knows", "I cannot say")]
+    [0, 1, None, None]
+    """
+    first = next(iter(_words(answer)), "")
+    return next((row for row, option in enumerate(options) if next(iter(_words(option)), "") == first), None)
+
+
+def from_log_probabilities(
+    rows: Sequence[Iterable[tuple[str, float]]], options: Sequence[str], *, name: str
+) -> Choices:
+    """Sum the probabilities of first tokens over the spellings of each option.
+
+    Args:
+        rows: for each conversation, tokens with their log-probabilities; they need not be all tokens of the model.
+        options: the options.
+        name: the model, for messages.
+    """
+    plain = check_options(options)
+    sums = np.zeros((len(rows), len(plain)))
+    for row, tokens in enumerate(rows):
+        for token, log_probability in tokens:
+            chosen = option_of(token, plain)
+            if chosen is not None:
+                sums[row, chosen] += np.exp(log_probability)
+    if not np.isfinite(sums).all() or (sums.sum(axis=1) > 1.01).any():
+        raise DegenerateError(f"{name}: the probabilities of the first token are not probabilities")
+    none = np.clip(1.0 - sums.sum(axis=1), 0.0, 1.0)
+    return Choices(sums, none, "log-probabilities")
+
+
+def from_answers(answers: Sequence[Sequence[str]], options: Sequence[str]) -> Choices:
+    """Count written answers by the option that they choose."""
+    plain = check_options(options)
+    counts = np.zeros((len(answers), len(plain)))
+    for row, texts in enumerate(answers):
+        for text in texts:
+            chosen = option_in(text, plain)
+            if chosen is not None:
+                counts[row, chosen] += 1
+    totals = np.array([max(1, len(texts)) for texts in answers], dtype=np.float64)
+    shares = counts / totals[:, None]
+    samples = max((len(texts) for texts in answers), default=0)
+    return Choices(shares, 1.0 - shares.sum(axis=1), "sampled answers", samples)
+
+
+def _plain(text: str) -> str:
+    """Return the text as spellings are compared: composed, in lower case, without marks and blanks at its ends."""
+    folded = unicodedata.normalize("NFKC", text.replace("\u2581", " ").replace("\u0120", " ")).casefold()
+    start, stop = 0, len(folded)
+    while start < stop and not folded[start].isalnum():
+        start += 1
+    while stop > start and not folded[stop - 1].isalnum():
+        stop -= 1
+    return folded[start:stop]
+
+
+def _words(text: str) -> list[str]:
+    spaced = "".join(c if c.isalnum() else " " for c in unicodedata.normalize("NFKC", text).casefold())
+    return spaced.split()

@@ -1,0 +1,395 @@
+"""`Client`: bounded parallel requests to one server, repeated where that helps, with answers kept as they arrive.
+
+The promises: a key is sent to the server that was named and to no other, and stands in no record, message or process
+list; an answer that arrived is never asked for again; a failure is one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from evenhand.errors import FormatError, InputMissingError, UsageError, require
+from evenhand.models.endpoint.answers import AnswerStore, request_key
+from evenhand.progress import tell
+
+if TYPE_CHECKING:
+    import httpx
+
+CONCURRENCY = 8  # requests under way at a time
+TIMEOUT = 120.0  # seconds without a byte of an answer
+ATTEMPTS = 6
+LONGEST_WAIT = 60.0  # seconds between two attempts, also where the server asks for more
+MOST_BYTES = 64 << 20  # of one answer; the log-probabilities of a whole vocabulary take 5 to 30 MB
+REPEATED = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+SERVER_TEXT = 300  # characters of the server's own message that an error shows
+JSON = dict[str, Any]
+T = TypeVar("T")
+
+
+class EndpointError(InputMissingError):
+    """The server cannot be reached, refuses a request, or gives an answer that is not understood."""
+
+
+class RequestRefusedError(EndpointError):
+    """The server answers with an error that asking again does not change.
+
+    Attributes:
+        status: the HTTP status.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of JSON. Two equal requests have one answer, so `number` tells samples of one prompt apart."""
+
+    route: str
+    body: JSON
+    number: int = 0
+
+    def key(self, model: str) -> str:
+        """Return the key under which the answer of a model is kept."""
+        return request_key(model, self.route, self.body, self.number)
+
+
+@dataclass
+class Traffic:
+    """What was asked and answered so far."""
+
+    asked: int = 0
+    kept: int = 0
+    prompt_tokens: int = 0
+    written_tokens: int = 0
+    repeated: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def count(self, answer: Mapping[str, Any]) -> None:
+        """Add an answer that the server gave now."""
+        self.asked += 1
+        usage = answer.get("usage")
+        usage = usage if isinstance(usage, Mapping) else {}
+        self.prompt_tokens += _whole(usage.get("prompt_tokens", answer.get("tokens_evaluated")))
+        self.written_tokens += _whole(usage.get("completion_tokens", answer.get("tokens_predicted")))
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain data for a record."""
+        return {
+            "requests": self.asked, "answers_reused": self.kept, "repeated": self.repeated,
+            "prompt_tokens": self.prompt_tokens, "written_tokens": self.written_tokens,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        read, written = f"{self.prompt_tokens:,} tokens read", f"{self.written_tokens:,} written"
+        return f"requests ({read}, {written}, {self.asked / seconds:.1f} a second)"
+
+
+class Client:
+    """Asks one server.
+
+    Args:
+        base: address of the API, usually ending in /v1.
+        key_env: name of the environment variable that holds the key; empty for none.
+        concurrency: requests under way at a time.
+        timeout: seconds without a byte before a request is given up and repeated.
+        attempts: how often a request is sent at most.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        key_env: str = "",
+        concurrency: int = CONCURRENCY,
+        timeout: float = TIMEOUT,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        require("httpx", extra="endpoint")
+        require("tenacity", extra="endpoint")
+        self.base = check_base(base)
+        if concurrency < 1 or not timeout > 0 or attempts < 1:
+            raise UsageError(
+                f"concurrency and attempts must be at least 1 and timeout above 0, got {concurrency}, {attempts} and "
+                f"{timeout}"
+            )
+        self._key_env, self._key = key_env, _read_key(key_env)
+        self._concurrency, self._timeout, self._attempts = concurrency, timeout, attempts
+        self.traffic = Traffic()
+
+    @property
+    def root(self) -> str:
+        """The address of the server without the path of the API, for routes that are not part of it."""
+        return self.base.removesuffix("/v1")
+
+    def get(self, route: str) -> JSON:
+        """Return the answer to one GET request."""
+        return self._run(lambda http: self._ask(http, "GET", route, None))
+
+    def post(self, route: str, body: JSON) -> JSON:
+        """Return the answer to one POST request; it is not kept."""
+        answer = self._run(lambda http: self._ask(http, "POST", route, body))
+        self.traffic.count(answer)
+        return answer
+
+    def post_all(
+        self,
+        requests: Sequence[Request],
+        *,
+        model: str,
+        read: Callable[[JSON], T],
+        store: AnswerStore | None = None,
+    ) -> list[T]:
+        """Return what `read` finds in the answer to each request, in their order.
+
+        Answers are kept as they arrive; those that an earlier run kept are not asked for. The first request that fails
+        for good ends the call, after the answers under way are kept.
+
+        Args:
+            requests: the requests; equal ones are sent once.
+            model: what decides the answers beside the requests: the fingerprint of the model.
+            read: takes what is needed from an answer, and raises `EndpointError` where it is not there. It runs before
+                an answer is kept, so a malformed one is never reused.
+            store: where answers are kept; None keeps them for this call only.
+        """
+        keys = [request.key(model) for request in requests]
+        found: dict[str, T] = {}
+        waiting: dict[str, Request] = {}
+        for key, request in zip(keys, requests, strict=True):
+            if key in found or key in waiting:
+                continue
+            kept = None if store is None else store.get(key)
+            if kept is None:
+                waiting[key] = request
+            else:
+                found[key] = read(kept)
+                self.traffic.kept += 1
+        done = len(found)
+
+        def arrived(key: str, answer: JSON) -> None:
+            nonlocal done
+            found[key] = read(answer)
+            if store is not None:
+                store.put(key, answer)
+            done += 1
+            self.traffic.count(answer)
+
+        if waiting:
+            self._run(
+                lambda http: self._ask_all(http, waiting, arrived),
+                watch=lambda: tell(done, len(set(keys)), str(self.traffic)),
+            )
+        return [found[key] for key in keys]
+
+    async def _ask_all(
+        self, http: httpx.AsyncClient, waiting: Mapping[str, Request], arrived: Callable[[str, JSON], None]
+    ) -> None:
+        """Ask everything that waits, a bounded number at a time."""
+        order = iter(waiting.items())
+
+        async def work() -> None:
+            for key, request in order:  # the workers share the iterator, so each request is taken once
+                arrived(key, await self._ask(http, "POST", request.route, request.body))
+
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._concurrency, len(waiting)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, http: httpx.AsyncClient, method: str, route: str, body: JSON | None) -> JSON:
+        """Send one request, again where the failure may pass."""
+        import httpx
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+        def wait(state: RetryCallState) -> float:
+            failure = state.outcome.exception() if state.outcome else None
+            asked = failure.seconds if isinstance(failure, _TryAgainError) else None
+            usual = min(LONGEST_WAIT, 0.5 * 2 ** (state.attempt_number - 1))
+            return usual if asked is None else min(LONGEST_WAIT, asked)
+
+        def count(state: RetryCallState) -> None:
+            self.traffic.repeated += 1
+
+        passing = (_TryAgainError, httpx.TimeoutException, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+        try:
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(passing), stop=stop_after_attempt(self._attempts), wait=wait,
+                before_sleep=count, reraise=True,
+            ):  # fmt: skip
+                with attempt:
+                    return await self._send(http, method, route, body)
+        except _TryAgainError as error:
+            raise EndpointError(
+                f"{self.base} answered {error.status} {self._attempts} times: {error.text}",
+                hint="run the same command again later; answers that arrived are kept",
+            ) from None
+        except httpx.TimeoutException:
+            raise EndpointError(
+                f"{self.base} sent nothing for {self._timeout:g} seconds, {self._attempts} times",
+                hint="is the server overloaded? allow more seconds (timeout) or fewer requests at a time (concurrency)",
+            ) from None
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
+        raise EndpointError(f"{self.base} gave no answer")  # pragma: no cover (the loop returns or raises)
+
+    async def _send(self, http: httpx.AsyncClient, method: str, route: str, body: JSON | None) -> JSON:
+        url = f"{self.root}{route[1:]}" if route.startswith("!") else f"{self.base}{route}"
+        content = bytearray()
+        async with http.stream(method, url, json=body) as response:
+            async for part in response.aiter_bytes():
+                content += part
+                if len(content) > MOST_BYTES:
+                    raise EndpointError(f"{self.base} sends an answer of more than {MOST_BYTES >> 20} MB to {route}")
+        status = response.status_code
+        if status in REPEATED:
+            raise _TryAgainError(status, self._text(content), _seconds(response.headers.get("retry-after", "")))
+        if 300 <= status < 400:
+            target = urlsplit(response.headers.get("location", ""))
+            where = f"{target.scheme}://{target.hostname}" if target.hostname else "another address"
+            raise EndpointError(
+                f"{self.base} redirects to {where}, which is not followed: the key belongs to the address you named",
+                hint="open the address that the server redirects to, if you trust it",
+            )
+        if status >= 400:
+            raise self._refused(status, self._text(content))
+        return _parsed(bytes(content), self.base, route)
+
+    def _refused(self, status: int, text: str) -> RequestRefusedError:
+        hint = ""
+        if status in (401, 403):
+            sent = f"the key in {self._key_env} was sent" if self._key else "no key was sent"
+            hint = f"{sent}; name the environment variable that holds a valid key (key_env)"
+        elif status == 404:
+            hint = "check the address, which usually ends in /v1, and the name of the model behind #"
+        return RequestRefusedError(f"{self.base} answered {status}: {text}", hint=hint, status=status)
+
+    def _unreachable(self, error: Exception) -> EndpointError:
+        reason = self._hidden(str(error) or type(error).__name__)
+        if "CERTIFICATE" in reason.upper() or "SSL" in reason.upper():
+            return EndpointError(
+                f"{self.base} cannot be reached safely: {reason}",
+                hint="set SSL_CERT_FILE to the certificates of your organisation",
+            )
+        return EndpointError(
+            f"{self.base} cannot be reached: {reason}", hint="is the server running, and is the address right?"
+        )
+
+    def _text(self, content: bytes | bytearray) -> str:
+        """Return the server's own message, shortened and without the key."""
+        text = bytes(content[:10_000]).decode("utf-8", errors="replace")
+        message = re.search(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"', text)
+        return self._hidden((message[1] if message else text).strip()[:SERVER_TEXT] or "no reason given")
+
+    def _hidden(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
+
+    def _run(self, work: Callable[[httpx.AsyncClient], Awaitable[T]], *, watch: Callable[[], None] | None = None) -> T:
+        """Run a coroutine in an event loop of its own, in another thread.
+
+        A notebook has a running loop, in which nothing can be waited for. `watch` is called in this thread every
+        second, so a listener may raise to stop the work; the connections are closed in any case.
+        """
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        limits = httpx.Limits(max_connections=self._concurrency, max_keepalive_connections=self._concurrency)
+        running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+        async def connected() -> T:
+            running.append((asyncio.get_running_loop(), asyncio.current_task()))
+            async with httpx.AsyncClient(headers=headers, timeout=self._timeout, limits=limits) as http:
+                return await work(http)
+
+        with ThreadPoolExecutor(1, thread_name_prefix="endpoint") as pool:
+            future = pool.submit(asyncio.run, connected())
+            try:
+                while True:
+                    try:
+                        return future.result(timeout=1.0)
+                    except TimeoutError:
+                        if future.done():
+                            raise
+                        if watch:
+                            watch()
+            except BaseException:
+                for loop, task in running:
+                    if task is not None and not future.done():
+                        loop.call_soon_threadsafe(task.cancel)
+                raise
+
+
+class _TryAgainError(Exception):
+    """An answer that may be another one later."""
+
+    def __init__(self, status: int, text: str, seconds: float | None) -> None:
+        super().__init__(text)
+        self.status, self.text, self.seconds = status, text, seconds
+
+
+def check_base(base: str) -> str:
+    """Return the address of an API without a slash at its end; raise if it is none or contains a secret."""
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{base!r} is not the address of a server", hint="such as http://127.0.0.1:8000/v1")
+    if "@" in parts.netloc or parts.query:
+        raise UsageError(
+            "the address of the server contains a user, a password or a query, which could be a secret",
+            hint="put the key into an environment variable and name the variable (key_env)",
+        )
+    return base.rstrip("/")
+
+
+def _read_key(name: str) -> str:
+    if not name:
+        return ""
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise UsageError(f"the environment variable {name!r} is not set", hint="it should hold the key of the server")
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(f"the environment variable {name!r} does not hold a key: it has characters that no key has")
+    return key
+
+
+def _parsed(content: bytes, base: str, route: str) -> JSON:
+    import json
+
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        raise EndpointError(
+            f"{base} answers {route} with something that is not JSON", hint="is this the address of an API?"
+        ) from None
+    if not isinstance(answer, dict):
+        raise EndpointError(f"{base} answers {route} with JSON of an unexpected form: {type(answer).__name__}")
+    return answer
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a Retry-After header; a date is not read, and the usual wait applies."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def malformed(base: str, what: str) -> FormatError:
+    """Return the error for an answer that lacks what every server of this kind gives."""
+    return FormatError(f"{base} gave an answer without {what}", hint="is this an OpenAI-compatible server?")

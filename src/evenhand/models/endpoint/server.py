@@ -1,0 +1,373 @@
+"""What an OpenAI-compatible server can do, found by asking it, and how its answers are read.
+
+Servers accept options that they ignore. llama.cpp takes `echo` and returns the log-probability of the token that it
+wrote, so a client that trusts it scores every text alike. A capability counts only where the answer to a question with
+a known form shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenhand.errors import EvenhandError, UsageError, few
+from evenhand.models.endpoint.client import JSON, Client, EndpointError, RequestRefusedError, malformed
+
+TOP = (200, 20, 5)  # likeliest tokens to ask for: llama.cpp allows 200 in a chat, the OpenAI API 20, some servers 5
+CHAT, COMPLETIONS, MODELS = "/chat/completions", "/completions", "/models"
+LLAMA_COMPLETION, LLAMA_TOKENIZE, LLAMA_PROPERTIES = "!/completion", "!/tokenize", "!/props"  # beside /v1, not below it
+PROMPTS = ("The nurse said that", "Complete the list: red, green,")  # of the probes; what follows does not matter
+SAME_END = ("My favourite colour is blue", "He opened the door and was blue")  # the last word is likelier in the first
+FORCED = 1e4  # a bias that makes a token certain
+AGREE = 1e-3  # natural log; rounding of one model in two batches is below 1e-4
+
+
+@dataclass(frozen=True)
+class Server:
+    """What one model behind a server offers.
+
+    Attributes:
+        model: the name by which requests ask for it.
+        chat: whether it answers conversations.
+        top: how many of the likeliest first tokens a chat answer comes with; 0 for none.
+        completion: whether it continues texts.
+        echo: whether it returns the log-probabilities of a prompt.
+        forced: whether the log-probability of any next token can be had by forcing it (llama.cpp).
+        context: the most tokens that it reads and writes together; 0 where the server does not say.
+        missing: for each capability that it lacks, the reason.
+        about: what the server says of itself, for the record.
+    """
+
+    model: str
+    chat: bool = False
+    top: int = 0
+    completion: bool = False
+    echo: bool = False
+    forced: bool = False
+    context: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def likelihood(self) -> str:
+        """Where log-probabilities of texts come from, in words; empty where they cannot be had."""
+        if self.echo:
+            return "the server returns the log-probabilities of a prompt (echo)"
+        return "each next token is asked for by forcing it (llama.cpp)" if self.forced else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a record."""
+        return {
+            "model": self.model, "chat": self.chat, "top": self.top, "completion": self.completion,
+            "likelihood": self.likelihood, "context": self.context, "missing": dict(self.missing), **self.about,
+        }  # fmt: skip
+
+
+def inspect_server(client: Client, model: str = "") -> Server:
+    """Ask a server what it can do with a model.
+
+    Args:
+        client: the connection.
+        model: name of the model; empty where the server has one.
+
+    Raises:
+        EndpointError: If the server cannot be reached, or offers neither chat nor completion.
+        UsageError: If it has several models and none was named, or has none of this name.
+    """
+    entry = _model_entry(client, model)
+    name = str(entry.get("id", model))
+    missing: dict[str, str] = {}
+    top = _try(missing, "chat", lambda: _chat(client, name))
+    completion = _try(missing, "generation", lambda: _completion(client, name))
+    echo, forced = False, False
+    if completion:
+        echo = _try(missing, "likelihood", lambda: _echo(client, name)) or False
+        if not echo:
+            reason = missing.get("likelihood", "")
+            forced = _try(missing, "likelihood", lambda: _forced(client)) or False
+            missing["likelihood"] = f"{reason}; {missing.get('likelihood', '')}".strip("; ")
+    if echo or forced:
+        missing.pop("likelihood", None)
+    if top is None and not completion:
+        raise EndpointError(
+            f"{client.base} offers neither chat nor completion with {name!r}: {missing['chat']}; "
+            f"{missing['generation']}"
+        )
+    if top == 0:
+        missing["log-probabilities"] = "a chat answer comes without log-probabilities; choices are counted in samples"
+    return Server(
+        name, top is not None, top or 0, bool(completion), echo, forced, _context(client, entry), missing,
+        {key: str(entry[key]) for key in ("owned_by", "created", "root") if key in entry},
+    )  # fmt: skip
+
+
+def fingerprint(client: Client, server: Server) -> str:
+    """Hash what a model says to fixed prompts, at temperature 0, so that another model under its name is noticed.
+
+    Few and short answers, because a server rounds differently when it is busy; the first words of a fixed prompt are
+    seldom that close.
+    """
+    said: list[object] = [server.model]
+    for prompt in PROMPTS:
+        if server.completion:
+            body = {"model": server.model, "prompt": prompt, "max_tokens": 4, "temperature": 0}
+            said.append(completion_text(client.post(COMPLETIONS, body), client.base))
+        else:
+            body = chat_body(server.model, [{"role": "user", "content": prompt}], tokens=4, temperature=0.0)
+            said.append(chat_text(client.post(CHAT, body), client.base))
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def chat_body(
+    model: str, messages: list[dict[str, str]], *, tokens: int, temperature: float, seed: int | None = None
+) -> JSON:
+    """Return the body of a request for one answer."""
+    body: JSON = {"model": model, "messages": messages, "max_tokens": tokens, "temperature": temperature}
+    return body | ({} if seed is None else {"seed": seed})
+
+
+def chat_text(answer: JSON, base: str) -> str:
+    """Return what a chat answer says; a model that refuses by a field of its own is quoted."""
+    message = _choice(answer, base).get("message")
+    if not isinstance(message, Mapping):
+        raise malformed(base, "a message")
+    text = message.get("content")
+    if text is None:
+        text = message.get("refusal") or message.get("reasoning_content") or ""
+    if not isinstance(text, str):
+        raise malformed(base, "the text of a message")
+    return text
+
+
+def completion_text(answer: JSON, base: str) -> str:
+    """Return what a completion says."""
+    text = _choice(answer, base).get("text")
+    if not isinstance(text, str):
+        raise malformed(base, "the text of a completion")
+    return text
+
+
+def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
+    """Return the likeliest first tokens of a chat answer with their log-probabilities; empty if it has none."""
+    logs = _choice(answer, base).get("logprobs")
+    content = logs.get("content") if isinstance(logs, Mapping) else None
+    if not isinstance(content, list) or not content or not isinstance(content[0], Mapping):
+        return []
+    entries = content[0].get("top_logprobs")
+    if not isinstance(entries, list):
+        return []
+    found = {}
+    for entry in entries:
+        if (
+            not isinstance(entry, Mapping)
+            or not isinstance(entry.get("token"), str)
+            or not _is_log(entry.get("logprob"))
+        ):
+            raise malformed(base, "readable log-probabilities")
+        found[entry["token"]] = float(entry["logprob"])
+    return list(found.items())
+
+
+@dataclass(frozen=True)
+class EchoedToken:
+    """A token of a prompt: where it begins in the prompt, its text, and its log-probability (None for the first)."""
+
+    start: int
+    text: str
+    log_probability: float | None
+
+
+def echoed_tokens(answer: JSON, prompt: str, base: str) -> list[EchoedToken]:
+    """Return the tokens of a prompt that a server echoed with log-probabilities.
+
+    Raises:
+        EndpointError: If the tokens do not spell the prompt, so the numbers belong to something else.
+    """
+    logs = _choice(answer, base).get("logprobs")
+    texts = logs.get("tokens") if isinstance(logs, Mapping) else None
+    values = logs.get("token_logprobs") if isinstance(logs, Mapping) else None
+    if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
+        raise EndpointError(f"{base} does not return log-probabilities of the prompt")
+    tokens, position = [], 0
+    for text, value in zip(texts, values, strict=True):
+        if not isinstance(text, str) or not (value is None or _is_log(value)):
+            raise malformed(base, "readable log-probabilities")
+        if position >= len(prompt):
+            break
+        if position == 0 and not prompt.startswith(text):  # the token for the beginning of a text
+            continue
+        tokens.append(EchoedToken(position, text, None if value is None else float(value)))
+        position += len(text)
+    if "".join(token.text for token in tokens)[: len(prompt)] != prompt:
+        raise EndpointError(f"{base} returns tokens that do not spell the prompt")
+    return tokens
+
+
+def forced_body(before: list[int], token: int) -> JSON:
+    """Return a request to llama.cpp for the log-probability of one next token.
+
+    The server reports log-probabilities of the model's own distribution, before the bias that makes it take this token.
+    """
+    return {
+        "prompt": before, "n_predict": 1, "n_probs": 1, "temperature": 0, "logit_bias": [[token, FORCED]],
+        "cache_prompt": True,
+    }  # fmt: skip
+
+
+def forced_log_probability(answer: JSON, token: int, base: str) -> float:
+    """Return the log-probability of a forced token."""
+    entry = _first_entry(answer, base)
+    if entry.get("id") != token or not _is_log(entry.get("logprob")):
+        raise EndpointError(f"{base} wrote another token than the one it was forced to write")
+    return float(entry["logprob"])
+
+
+def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int, str]]:
+    """Return the tokens of a text with their pieces, by llama.cpp's own tokenizer."""
+    body = {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
+    tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+    if not isinstance(tokens, list) or not all(isinstance(t, Mapping) and isinstance(t.get("id"), int) for t in tokens):
+        raise malformed(client.base, "tokens")
+    return [(token["id"], _piece(token.get("piece"))) for token in tokens]
+
+
+def _piece(piece: object) -> str:
+    """Return the text of a token; a list of bytes is part of a character, which is kept byte by byte."""
+    if isinstance(piece, str):
+        return piece
+    return bytes(piece).decode("utf-8", errors="surrogateescape") if isinstance(piece, list) else ""
+
+
+def _model_entry(client: Client, model: str) -> Mapping[str, Any]:
+    try:
+        listing = client.get(MODELS).get("data")
+    except RequestRefusedError as error:
+        if error.status in (401, 403) or not model:
+            raise
+        return {"id": model}  # not every server lists its models
+    entries = [e for e in listing if isinstance(e, Mapping) and isinstance(e.get("id"), str)] if listing else []
+    names = [entry["id"] for entry in entries]
+    if model:
+        found = [entry for entry in entries if entry["id"] == model]
+        if entries and not found:
+            raise EndpointError(f"{client.base} has no model {model!r}", hint=f"it has {few(names, most=8)}")
+        return found[0] if found else {"id": model}
+    if len(names) != 1:
+        has = f"has {len(names)} models" if names else "does not list its models"
+        raise UsageError(
+            f"{client.base} {has}; name one behind #",
+            hint=f"openai:{client.base}#{names[0] if names else 'MODEL'}"
+            + (f"; it has {few(names, most=8)}" if names else ""),
+        )
+    return entries[0]
+
+
+def _context(client: Client, entry: Mapping[str, Any]) -> int:
+    """Return the most tokens of a conversation, where vLLM or llama.cpp says it."""
+    meta = entry.get("meta")
+    for value in (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, Mapping) else None):
+        if isinstance(value, int) and value > 0:
+            return value
+    return 0
+
+
+def _try(missing: dict[str, str], capability: str, probe: Any) -> Any:
+    """Return what a probe finds; None, with the reason noted, where the server refuses."""
+    try:
+        return probe()
+    except EvenhandError as error:
+        if isinstance(error, RequestRefusedError) and error.status in (401, 403):
+            raise
+        if (
+            isinstance(error, EndpointError)
+            and not isinstance(error, RequestRefusedError)
+            and "reached" in error.message
+        ):
+            raise
+        missing[capability] = error.message
+        return None
+
+
+def _chat(client: Client, model: str) -> int:
+    """Return how many likeliest tokens a chat answer has; 0 if the server gives answers without them."""
+    body = chat_body(model, [{"role": "user", "content": "Answer yes or no: is water wet?"}], tokens=1, temperature=0.0)
+    for top in TOP:
+        try:
+            answer = client.post(CHAT, {**body, "logprobs": True, "top_logprobs": top})
+        except RequestRefusedError as error:
+            if error.status not in (400, 422):
+                raise
+            continue
+        chat_text(answer, client.base)
+        tokens = first_tokens(answer, client.base)
+        if len(tokens) > 1 and sum(math.exp(log) for _, log in tokens) <= 1.01:
+            return len(tokens)
+        return 0
+    chat_text(client.post(CHAT, body), client.base)
+    return 0
+
+
+def _completion(client: Client, model: str) -> bool:
+    body = {"model": model, "prompt": PROMPTS[0], "max_tokens": 2, "temperature": 0}
+    return isinstance(completion_text(client.post(COMPLETIONS, body), client.base), str)
+
+
+def _echo(client: Client, model: str) -> bool:
+    """Return whether log-probabilities of a prompt cover it and depend on it."""
+    last = []
+    for prompt in SAME_END:
+        tokens = echoed_tokens(client.post(COMPLETIONS, echo_body(model, prompt)), prompt, client.base)
+        values = [token.log_probability for token in tokens[1:]]
+        if len(tokens) < 3 or any(value is None for value in values):
+            raise EndpointError(f"{client.base} returns log-probabilities for a part of the prompt only")
+        last.append(values[-1])
+    if last[0] == last[1] or not any(last):
+        raise EndpointError(f"{client.base} returns log-probabilities that do not depend on the prompt")
+    return True
+
+
+def echo_body(model: str, prompt: str) -> JSON:
+    """Return a request for the log-probabilities of a prompt; one token is written because some servers refuse none."""
+    return {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
+
+
+def _forced(client: Client) -> bool:
+    """Return whether forcing a token gives the log-probability that the whole vocabulary gives it."""
+    tokens = [token for token, _ in llama_tokens(client, SAME_END[0], special=True)]
+    if len(tokens) < 3:
+        raise EndpointError(f"{client.base} cannot split a text into tokens")
+    *before, token = tokens
+    body = {"prompt": before, "n_predict": 1, "n_probs": 1 << 20, "temperature": 0}
+    entries = _first_entry(client.post(LLAMA_COMPLETION, body), client.base).get("top_logprobs")
+    logs = {e["id"]: e["logprob"] for e in entries if isinstance(e, Mapping)} if isinstance(entries, list) else {}
+    if token not in logs or not all(map(_is_log, logs.values())):
+        raise EndpointError(f"{client.base} does not return the log-probabilities of its whole vocabulary")
+    if abs(sum(math.exp(log) for log in logs.values()) - 1.0) > AGREE:
+        raise EndpointError(f"{client.base} returns log-probabilities that do not sum to 1")
+    forced = forced_log_probability(client.post(LLAMA_COMPLETION, forced_body(before, token)), token, client.base)
+    if abs(forced - logs[token]) > AGREE:
+        raise EndpointError(f"{client.base} changes the log-probability of a token that it is forced to write")
+    return True
+
+
+def _first_entry(answer: JSON, base: str) -> Mapping[str, Any]:
+    entries = answer.get("completion_probabilities")
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping):
+        raise malformed(base, "log-probabilities")
+    return entries[0]
+
+
+def _choice(answer: JSON, base: str) -> Mapping[str, Any]:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise malformed(base, "a choice")
+    return choices[0]
+
+
+def _is_log(value: object) -> bool:
+    """Return whether a value can be a log-probability; servers write -9999 or so for what is impossible."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value) and value <= 1e-3

@@ -1,0 +1,299 @@
+"""The views of a model behind a server: `chat`, `generation` and `likelihood`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from evenhand.arrays import Matrix64
+from evenhand.errors import TextTooLongError, UsageError
+from evenhand.models.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
+from evenhand.models.endpoint.answers import current_store
+from evenhand.models.endpoint.client import Client, EndpointError, Request
+from evenhand.models.endpoint.server import (
+    CHAT,
+    COMPLETIONS,
+    LLAMA_COMPLETION,
+    Server,
+    chat_body,
+    chat_text,
+    completion_text,
+    echo_body,
+    echoed_tokens,
+    first_tokens,
+    forced_body,
+    forced_log_probability,
+    llama_tokens,
+)
+from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
+
+FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with
+SEEDS = 1 << 31  # servers take seeds of 31 bits
+
+
+class RemoteModel:
+    """A model behind a server, and what decides its answers.
+
+    Args:
+        client: the connection.
+        server: what the server can do.
+        digest: the fingerprint of the model.
+        system: the system prompt of every conversation.
+        name: for reports.
+    """
+
+    def __init__(self, client: Client, server: Server, digest: str, *, system: str = "", name: str = "") -> None:
+        self.client, self.server, self.digest, self.system = client, server, digest, system
+        self.name = name or server.model
+
+    def ask(self, requests: Sequence[Request], read: Any) -> list[Any]:
+        """Return what `read` finds in the answer to each request; see `Client.post_all`."""
+        return self.client.post_all(requests, model=self.digest, read=read, store=current_store())
+
+
+class RemoteChat:
+    """A model behind a server as a `Chat`."""
+
+    def __init__(self, model: RemoteModel) -> None:
+        self.model, self.name = model, model.name
+
+    def answer(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        samples: int = 1,
+        tokens: int = 256,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Return answers; see `Chat`. Each answer is a request with a seed of its own."""
+        if samples < 1 or tokens < 1 or temperature < 0:
+            raise UsageError(
+                f"samples and tokens must be at least 1 and temperature at least 0, got {samples}, {tokens} and "
+                f"{temperature}"
+            )
+        base = self.model.client.base
+        requests = [
+            Request(CHAT, chat_body(self.model.server.model, self._messages(conversation), tokens=tokens,
+                                    temperature=temperature, seed=sample_seed(seed, number)), number)
+            for conversation in conversations
+            for number in range(samples)
+        ]  # fmt: skip
+        texts = self.model.ask(requests, partial(chat_text, base=base))
+        return [texts[low : low + samples] for low in range(0, len(texts), samples)]
+
+    def choose(
+        self, conversations: Sequence[Conversation], options: Sequence[str], *, samples: int = SAMPLES, seed: int = 0
+    ) -> Choices:
+        """Return the probabilities of options; see `Chat`."""
+        if not self.model.server.top:
+            return from_answers(self.answer(conversations, samples=samples, tokens=FIRST_WORDS, seed=seed), options)
+        model, base = self.model.server, self.model.client.base
+        requests = [
+            Request(
+                CHAT,
+                chat_body(model.model, self._messages(conversation), tokens=1, temperature=0.0)
+                | {"logprobs": True, "top_logprobs": model.top},
+            )
+            for conversation in conversations
+        ]
+
+        def read(answer: dict[str, Any]) -> list[tuple[str, float]]:
+            tokens = first_tokens(answer, base)
+            if not tokens:
+                raise EndpointError(f"{base} gave an answer without log-probabilities, which it gave before")
+            return tokens
+
+        return from_log_probabilities(self.model.ask(requests, read), options, name=self.name)
+
+    def _messages(self, conversation: Conversation) -> list[dict[str, str]]:
+        return [dict(message) for message in with_system(conversation, self.model.system)]
+
+
+class RemoteWriter:
+    """A model behind a server that continues texts: the view `generation`."""
+
+    def __init__(self, model: RemoteModel) -> None:
+        self.model, self.name = model, model.name
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return continuations of prompts; see `PromptWriter`."""
+        if samples < 1 or tokens < 1 or temperature < 0:
+            raise UsageError(f"samples and tokens must be at least 1, got {samples} and {tokens}")
+        requests = [
+            Request(
+                COMPLETIONS,
+                {
+                    "model": self.model.server.model, "prompt": prompt, "max_tokens": tokens,
+                    "temperature": temperature, "seed": sample_seed(seed, number),
+                },
+                number,
+            )
+            for prompt in check_texts(prompts)
+            for number in range(samples)
+        ]  # fmt: skip
+        texts = self.model.ask(requests, partial(completion_text, base=self.model.client.base))
+        return [texts[low : low + samples] for low in range(0, len(texts), samples)]
+
+
+class RemoteLikelihood:
+    """Log-probabilities of texts from a server: echoed with the prompt, or one forced token at a time.
+
+    The tokens are the server's own. The first token of a text has a log-probability where the model reads a token for
+    the beginning of a text before it, and is NaN, and left out of the sum, elsewhere.
+    """
+
+    masked = False
+
+    def __init__(self, model: RemoteModel) -> None:
+        self.model, self.name = model, model.name
+        self._tokens: dict[str, tuple[list[int], TokenScores]] = {}
+
+    def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
+        """Return the log-probability of each text; see `Likelihood`."""
+        scores = self.token_log_probabilities(texts)
+        known = [score.log_probabilities[np.isfinite(score.log_probabilities)] for score in scores]
+        totals = np.array([part.sum() for part in known], dtype=np.float64)
+        return TextScores(check_scores(totals, self.name), np.array([len(part) for part in known], dtype=np.int64))
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
+        """Return the tokens of each text; see `TokenLikelihood`."""
+        if self.model.server.echo:
+            return [_unscored(score) for score in self.token_log_probabilities(texts)]
+        return [self._encode(text)[1] for text in check_texts(texts)]
+
+    def token_log_probabilities(
+        self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
+    ) -> list[TokenScores]:
+        """Return the tokens of each text with their log-probabilities; see `TokenLikelihood`."""
+        if self.model.server.echo:
+            return self._echoed(check_texts(texts))
+        return self._forced(check_texts(texts), positions)
+
+    def filler_log_probabilities(
+        self, contexts: Sequence[str], fillers: Sequence[str], *, tokens: int | None = None
+    ) -> Matrix64:
+        """Return the log-probability of each filled context; see `TokenLikelihood`."""
+        return score_fillers(self, contexts, fillers, None)
+
+    def _echoed(self, texts: Sequence[str]) -> list[TokenScores]:
+        server, base = self.model.server, self.model.client.base
+        asked = [text for text in texts if text]
+        requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
+        answers = dict(zip(asked, self.model.ask(requests, lambda answer: answer), strict=True))
+        return [self._from_echo(echoed_tokens(answers[text], text, base) if text else []) for text in texts]
+
+    def _from_echo(self, tokens: list[Any]) -> TokenScores:
+        ids = [_text_id(token.text) for token in tokens]
+        logs = [np.nan if token.log_probability is None else token.log_probability for token in tokens]
+        spans = [_span(token.start, token.text) for token in tokens]
+        return _scores(ids, spans, logs)
+
+    def _encode(self, text: str) -> tuple[list[int], TokenScores]:
+        """Return the tokens that stand before a text, and those of the text."""
+        if text not in self._tokens:
+            pieces = llama_tokens(self.model.client, text, special=False) if text else []
+            self._check_length(len(pieces) + len(self._first), text)
+            spans, position = [], 0
+            encoded = text.encode()
+            characters = _characters(encoded)
+            for _, piece in pieces:
+                size = len(piece.encode("utf-8", errors="surrogateescape"))
+                low, high = characters(position), characters(min(position + size, len(encoded)))
+                spans.append(_span(low, text[low:high]))
+                position += size
+            ids = [token for token, _ in pieces]
+            self._tokens[text] = (list(self._first), _scores(ids, spans, [np.nan] * len(ids)))
+        return self._tokens[text]
+
+    @cached_property
+    def _first(self) -> tuple[int, ...]:
+        """The tokens that the model reads before every text."""
+        with_first = [token for token, _ in llama_tokens(self.model.client, "a", special=True)]
+        without = [token for token, _ in llama_tokens(self.model.client, "a", special=False)]
+        extra = len(with_first) - len(without)
+        return tuple(with_first[:extra]) if with_first[extra:] == without else ()
+
+    def _check_length(self, tokens: int, text: str) -> None:
+        limit = self.model.server.context
+        if limit and tokens + 1 > limit:
+            raise TextTooLongError(
+                f"a text of {tokens:,} tokens is longer than the {limit:,} that {self.name} reads: {text[:40]!r}...",
+                hint="start the server with a longer context, or use shorter texts",
+            )
+
+    def _forced(self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None) -> list[TokenScores]:
+        base = self.model.client.base
+        encoded = [self._encode(text) for text in texts]
+        wanted: list[tuple[int, int]] = []
+        requests: list[Request] = []
+        tokens: list[int] = []
+        for row, (first, score) in enumerate(encoded):
+            chosen = range(len(score.ids)) if positions is None else positions[row]
+            for place in chosen:
+                before = [*first, *score.ids[:place].tolist()]
+                if before:  # nothing stands before the first token of a model without a token for the beginning
+                    wanted.append((row, place))
+                    tokens.append(int(score.ids[place]))
+                    requests.append(Request(LLAMA_COMPLETION, forced_body(before, tokens[-1])))
+        # The token is part of the request, so what is read of an answer is checked against the request's own token.
+        logs = self.model.client.post_all(
+            requests, model=self.model.digest, store=current_store(), read=partial(_forced_value, base=base)
+        )
+        values = [np.full(len(score.ids), np.nan) for _, score in encoded]
+        for (row, place), token, (found, log) in zip(wanted, tokens, logs, strict=True):
+            if found != token:
+                raise EndpointError(f"{base} wrote another token than the one it was forced to write")
+            values[row][place] = log
+        return [TokenScores(score.ids, score.spans, part) for (_, score), part in zip(encoded, values, strict=True)]
+
+
+def _forced_value(answer: dict[str, Any], base: str) -> tuple[int, float]:
+    entries = answer.get("completion_probabilities")
+    token = entries[0].get("id") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else None
+    if not isinstance(token, int):
+        raise EndpointError(f"{base} gave an answer without log-probabilities, which it gave before")
+    return token, forced_log_probability(answer, token, base)
+
+
+def sample_seed(seed: int, number: int) -> int:
+    """Return the seed of one sample: it depends on the seed of the call and the number of the sample alone."""
+    return int(np.random.default_rng([seed, number]).integers(SEEDS))
+
+
+def _scores(ids: Sequence[int], spans: Sequence[tuple[int, int]], logs: Sequence[float]) -> TokenScores:
+    shaped = np.array(spans, dtype=np.int64).reshape(len(ids), 2)
+    return TokenScores(np.array(ids, dtype=np.int64), shaped, np.array(logs, dtype=np.float64))
+
+
+def _unscored(score: TokenScores) -> TokenScores:
+    return TokenScores(score.ids, score.spans, np.full(len(score.ids), np.nan))
+
+
+def _span(start: int, text: str) -> tuple[int, int]:
+    """Return where a token begins and ends, without leading white space."""
+    return start + len(text) - len(text.lstrip()), start + len(text)
+
+
+def _text_id(text: str) -> int:
+    """Return a number for a token that a server names by its text: equal tokens have equal numbers."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=7).digest(), "big")
+
+
+def _characters(encoded: bytes) -> Any:
+    """Return a function from a byte of a UTF-8 text to the character that it belongs to."""
+    starts = np.cumsum([(byte & 0xC0) != 0x80 for byte in encoded]) if encoded else np.zeros(0, dtype=np.int64)
+
+    def character(byte: int) -> int:
+        if byte >= len(encoded):
+            return int(starts[-1]) if len(starts) else 0
+        inside = (encoded[byte] & 0xC0) == 0x80
+        return int(starts[byte]) - 1 + (1 if inside else 0)
+
+    return character

@@ -1,0 +1,136 @@
+"""A language model behind an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, ...) as a subject."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+from evenhand.corpus.readers.source import Texts
+from evenhand.errors import UsageError
+from evenhand.models.endpoint.client import ATTEMPTS, CONCURRENCY, TIMEOUT, Client
+from evenhand.models.endpoint.server import Server, fingerprint, inspect_server
+from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
+from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName
+
+SAMPLES, TOKENS = 200, 100  # texts and tokens that it writes unless told otherwise; each is paid for
+START = "The"  # what sampled texts begin with: a server continues a prompt, and refuses an empty one
+
+
+@SUBJECTS.register("openai")
+class EndpointSubject(Subject):
+    """A model behind a server. It offers what the server was seen to give: chat, generation and likelihood.
+
+    Args:
+        base: address of the API.
+        model: name of the model; empty where the server has one.
+        key_env: name of the environment variable that holds the key.
+        system: system prompt of every conversation.
+        concurrency: requests under way at a time.
+        timeout: seconds without a byte before a request is repeated.
+        attempts: how often a request is sent at most.
+    """
+
+    kind = "openai"
+    title = "a language model behind a server"
+    opens = "openai:URL#MODEL"
+    likelihood_of = "causal-lm"
+    instead_of_changes = "a model behind a server can be changed by a system prompt only"
+    options: ClassVar[tuple[str, ...]] = (
+        "key_env", "system", "concurrency", "timeout", "attempts", "samples", "tokens", "seed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        base: str,
+        address: str = "",
+        *,
+        model: str = "",
+        key_env: str | None = None,
+        system: str | None = None,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        attempts: int | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.client = Client(
+            base, key_env=key_env or "", concurrency=concurrency or CONCURRENCY, timeout=timeout or TIMEOUT,
+            attempts=attempts or ATTEMPTS,
+        )  # fmt: skip
+        super().__init__(model or base, address)
+        self.system, self._model, self._seed = system or "", model, seed
+        self.sampling = {"samples": samples or SAMPLES, "tokens": tokens or TOKENS}
+
+    @cached_property
+    def server(self) -> Server:
+        """What the server can do, found by asking it once."""
+        server = inspect_server(self.client, self._model)
+        self.name = self._model or server.model.replace("\\", "/").rsplit("/", 1)[-1]
+        return server
+
+    @cached_property
+    def remote(self) -> RemoteModel:
+        """The model, with the fingerprint under which its answers are kept."""
+        return RemoteModel(self.client, self.server, fingerprint(self.client, self.server), system=self.system)
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """What the server was seen to give."""
+        views: list[ViewName] = ["chat"] if self.server.chat else []
+        views += ["likelihood"] if self.server.likelihood else []
+        views += ["text", "generation"] if self.server.completion else []
+        return tuple(views)
+
+    def _open_view(self, name: ViewName) -> Any:
+        if name == "text":
+            return self.text()
+        kinds = {"chat": RemoteChat, "generation": RemoteWriter, "likelihood": RemoteLikelihood}
+        return kinds[name](self.remote)
+
+    def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
+        """Return texts that the model writes after a first word."""
+        settings = {"samples": samples or self.sampling["samples"], "tokens": tokens or self.sampling["tokens"]}
+        seed = seed if self._seed is None else self._seed
+        writer: RemoteWriter = self.view("generation")
+        written = writer.continuations([START], **settings, seed=seed)[0]
+        about = settings | {"seed": seed, "start": START}
+        texts = Texts([f"{START}{text}" for text in written])
+        return TextView(f"text by {self.name}", texts, {"tokenizer": "words"}, about)
+
+    def _content_digest(self) -> str:
+        parts = [self.client.base, self.server.model, self.remote.digest, self.system, sorted(self.sampling.items())]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The system prompt and how texts are sampled; how fast the server is asked decides no answer."""
+        return {"system": self.system, **self.sampling}
+
+    def describe(self) -> dict[str, Any]:
+        """Address without secrets, model, what the server gives, and when it was asked."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        server = {"server": self.server.to_dict(), "fingerprint": self.remote.digest, "asked": now}
+        return super().describe() | server | {"traffic": self.client.traffic.to_dict()}
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """An http address whose path is that of an API."""
+        text = address.text.partition("#")[0].rstrip("/")
+        is_api = text.startswith(("http://", "https://")) and text.endswith("/v1")
+        return "it is the address of an API" if is_api else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> EndpointSubject:
+        """Open a server; it is asked what it can do at once, so a wrong address is noticed before anything else."""
+        base, _, model = address.rest.partition("#")
+        if not base.startswith(("http://", "https://")):
+            raise UsageError(
+                f"{address.text!r} names no server",
+                hint="write the address of its API: openai:http://127.0.0.1:8000/v1#MODEL",
+            )
+        subject = cls(base, address.text, model=model, **options)
+        _ = subject.server
+        return subject
