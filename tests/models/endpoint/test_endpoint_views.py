@@ -11,10 +11,10 @@ pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
 from evenhand.errors import EvenhandError, UsageError
-from evenhand.models.chat import Chat, user
 from evenhand.models.endpoint.client import Client, EndpointError
 from evenhand.models.endpoint.server import echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
+from evenhand.models.lm.chat import Chat, user
 from scripted_server import Asked, Reply, chat_reply, echo_reply, models, serving
 
 YES = {"Yes": 0.5, " yes": 0.1, "No": 0.25, "no.": 0.05, "The": 0.06}

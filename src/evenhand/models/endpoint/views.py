@@ -11,7 +11,6 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import TextTooLongError, UsageError
-from evenhand.models.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
 from evenhand.models.endpoint.answers import current_store
 from evenhand.models.endpoint.client import Client, EndpointError, Request
 from evenhand.models.endpoint.server import (
@@ -29,6 +28,7 @@ from evenhand.models.endpoint.server import (
     forced_log_probability,
     llama_tokens,
 )
+from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
 
 FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, UsageError, require
+from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.lm.awd_lstm.settings import check_seed
 from evenhand.models.lm.awd_lstm.word_likelihood import pad
@@ -33,6 +33,7 @@ from evenhand.models.transformer import Transformer
 from evenhand.progress import tell
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default
+COLDEST = 1e-6  # divisor of the logits that leaves the most probable token alone
 LONGEST = 2048  # tokens of context for a score, where the model could use more
 
 
@@ -167,8 +168,41 @@ class CausalLM:
         seed: int = 0,
     ) -> list[list[str]]:
         """Sample continuations of prompts; see `PromptWriter`. Prompts of one length are sampled side by side."""
-        check_seed(seed)
         first = [self._first_ids(prompt) for prompt in check_texts(prompts)]
+        settings = ["continuations", list(prompts)]
+        return self._continued(first, settings, samples, tokens, temperature, batch, seed)
+
+    def continue_ids(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        samples: int,
+        tokens: int,
+        temperature: float = 1.0,
+        batch: int = TEXTS_AT_ONCE,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Sample continuations of token ids, such as a rendered chat template; see `continuations`.
+
+        A temperature of 0 takes the most probable token at each step.
+        """
+        first = [list(prompt) for prompt in prompts]
+        if temperature == 0:
+            temperature = COLDEST
+        return self._continued(first, ["ids", first], samples, tokens, temperature, batch, seed)
+
+    def _continued(
+        self,
+        first: list[list[int]],
+        settings: list[object],
+        samples: int,
+        tokens: int,
+        temperature: float,
+        batch: int,
+        seed: int,
+    ) -> list[list[str]]:
+        """Return sampled continuations of rows of token ids."""
+        check_seed(seed)
         longest = max(map(len, first), default=0)
         if min(samples, tokens, batch) < 1 or not temperature > 0 or longest + tokens > self.window:
             raise UsageError(
@@ -181,7 +215,7 @@ class CausalLM:
         cells = sorted((len(ids), row, i) for row, ids in enumerate(first) for i in range(samples))
         groups = [list(same) for _, same in groupby(cells, key=lambda cell: cell[0])]
         parts = [group[low : low + batch] for group in groups for low in range(0, len(group), batch)]
-        settings = ["continuations", list(prompts), samples, tokens, temperature, batch, seed, self.describe()]
+        settings = [*settings, samples, tokens, temperature, batch, seed, self.describe()]
         done = 0
         for number, part in enumerate(parts):
             starts, draws = [first[row] for _, row, _ in part], uniform[[i for _, _, i in part]]
@@ -249,6 +283,50 @@ class CausalLM:
         if not tokens or not words:
             raise DegenerateError(f"perplexity is undefined for {tokens} tokens and {words} words")
         return Perplexity(math.exp(total / tokens), math.exp(total / words), tokens, words, width, step)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens that the model can predict and the tokenizer can write."""
+        return min(int(self.model.config.get_text_config().vocab_size), len(self.tokenizer))
+
+    def next_token_shares(self, prompts: Sequence[Sequence[int]], groups: Sequence[Rows]) -> Matrix64:
+        """Return the probability that the next token of each prompt is in each group of tokens, (prompts, groups).
+
+        Args:
+            prompts: token ids, of one token at least.
+            groups: token ids of each group.
+
+        Raises:
+            TextTooLongError: If a prompt is longer than the model can read.
+        """
+        torch = require("torch", extra="models")
+        shares = np.zeros((len(prompts), len(groups)))
+        longest = max(map(len, prompts), default=0)
+        if longest > self.window:
+            raise TextTooLongError(
+                f"a prompt of {longest:,} tokens is longer than the {self.window:,} that {self.name} reads",
+                hint="use shorter texts",
+            )
+
+        def compute(rows: Rows) -> None:
+            padded, _ = pad([np.array(prompts[row], dtype=np.int64) for row in rows])  # causal: padding stands after
+            self.transformer.check_ids(padded)
+            last = np.array([len(prompts[row]) - 1 for row in rows], dtype=np.int64)
+            places = [torch.from_numpy(array).to(self.device) for array in (np.arange(len(rows)), last, padded)]
+            logits = logits_at(self.model, *places[:2], input_ids=places[2], use_cache=False).logits
+            probabilities = logits.float().softmax(dim=-1)
+            for column, group in enumerate(groups):
+                chosen = torch.from_numpy(group).to(self.device)
+                shares[rows, column] = probabilities[:, chosen].sum(dim=-1).double().cpu().numpy()
+
+        limit = min(tokens_at_once(self.device), positions_at_once(self.model, self.device))
+        with torch.inference_mode():
+            run_in_batches([len(prompt) for prompt in prompts], compute, tokens=limit)
+        if not np.isfinite(shares).all():
+            raise DegenerateError(
+                f"{self.name}: a probability of the next token is not a number", hint="check the weights"
+            )
+        return shares
 
     def _encode(self, texts: Sequence[str]) -> list[Rows]:
         return [np.array(encode_one(self.tokenizer, text), dtype=np.int64) for text in check_texts(texts)]

@@ -1,4 +1,4 @@
-"""Chat models: the `Chat` protocol, how a choice between options is read from probabilities or answers, and prompts.
+"""Chat models: the `Chat` protocol, how a choice between options is read, and models that come with a chat template.
 
 A choice is read from the first token of the answer. Its probability is summed over the spellings of an option: with and
 without a blank in front, in lower and upper case, with a mark behind. What falls on no option is kept as a share of its
@@ -10,13 +10,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.errors import DegenerateError, FormatError, UsageError
+from evenhand.models.tokenizing import encode_one, tokenizer_errors
 
+if TYPE_CHECKING:
+    from evenhand.models.lm.causal import CausalLM
+
+MOST_CHARACTERS = 1_000_000  # that a template may make of a conversation
 SAMPLES = 20  # answers that are counted where a model gives no log-probabilities
 Message = Mapping[str, str]
 """`role` (system, user or assistant) and `content`."""
@@ -190,6 +195,91 @@ def from_answers(answers: Sequence[Sequence[str]], options: Sequence[str]) -> Ch
     shares = counts / totals[:, None]
     samples = max((len(texts) for texts in answers), default=0)
     return Choices(shares, 1.0 - shares.sum(axis=1), "sampled answers", samples)
+
+
+class TemplateChat:
+    """A causal language model and the chat template of its tokenizer, as a `Chat`.
+
+    The template is rendered by `transformers`, in a sandbox without access to files, modules or attributes of objects.
+
+    Args:
+        model: the language model.
+        system: system prompt of every conversation.
+    """
+
+    def __init__(self, model: CausalLM, *, system: str = "") -> None:
+        self.model, self.system, self.name = model, system, model.name
+        if not has_template(model.tokenizer):
+            raise UsageError(f"{model.name} has no chat template", hint="use its views likelihood and generation")
+        self._groups: dict[tuple[str, ...], list[Rows]] = {}
+
+    def answer(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        samples: int = 1,
+        tokens: int = 256,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> list[list[str]]:
+        """Return answers; see `Chat`."""
+        prompts = [self.prompt(conversation) for conversation in conversations]
+        return self.model.continue_ids(prompts, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
+
+    def choose(
+        self, conversations: Sequence[Conversation], options: Sequence[str], *, samples: int = SAMPLES, seed: int = 0
+    ) -> Choices:
+        """Return the probabilities of options, summed over the whole vocabulary; see `Chat`."""
+        plain = tuple(check_options(options))
+        if plain not in self._groups:
+            self._groups[plain] = self._tokens_of(plain)
+        prompts = [self.prompt(conversation) for conversation in conversations]
+        shares = self.model.next_token_shares(prompts, self._groups[plain])
+        return Choices(shares, np.clip(1.0 - shares.sum(axis=1), 0.0, 1.0), "log-probabilities")
+
+    def prompt(self, conversation: Conversation) -> list[int]:
+        """Return the tokens of a conversation up to where the model speaks.
+
+        Raises:
+            UsageError: If the template refuses the conversation, such as one with a system prompt.
+        """
+        from jinja2 import TemplateError
+
+        messages = [dict(message) for message in with_system(conversation, self.system)]
+        try:
+            with tokenizer_errors(self.model.tokenizer):
+                text = self._render(messages)
+        except FormatError as error:
+            if isinstance(error.__cause__, TemplateError):
+                raise UsageError(
+                    f"the chat template of {self.name} refuses a conversation: {error.__cause__}",
+                    hint="some models take no system prompt",
+                ) from error
+            raise
+        return encode_one(self.model.tokenizer, text)
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        text = self.model.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
+            raise FormatError(
+                f"the chat template of {self.name} does not make a text of {MOST_CHARACTERS:,} characters"
+            )
+        return text
+
+    def _tokens_of(self, options: Sequence[str]) -> list[Rows]:
+        """Return the tokens that choose each option; each token of the vocabulary is read once."""
+        tokenizer = self.model.tokenizer
+        special = set(tokenizer.all_special_ids)
+        ids = [token for token in range(self.model.vocabulary_size) if token not in special]
+        with tokenizer_errors(tokenizer):
+            texts = tokenizer.batch_decode([[token] for token in ids])
+        chosen = np.array([-1 if (row := option_of(text, options)) is None else row for text in texts], dtype=np.int64)
+        return [np.array(ids, dtype=np.int64)[chosen == row] for row in range(len(options))]
+
+
+def has_template(tokenizer: Any) -> bool:
+    """Return whether a tokenizer has a chat template."""
+    return bool(getattr(tokenizer, "chat_template", None))
 
 
 def _plain(text: str) -> str:

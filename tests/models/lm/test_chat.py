@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.models.chat import (
+from evenhand.models.lm.chat import (
     check_options,
     from_answers,
     from_log_probabilities,
