@@ -1,0 +1,1 @@
+"""Measures of what chat models answer: view `chat`."""
