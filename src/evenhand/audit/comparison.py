@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from evenhand.audit.plan import Question
 from evenhand.audit.record import Audit
 from evenhand.audit.rows import Row
-from evenhand.audit.significance import Changed, Role, Verdict, role, run_change_tests
+from evenhand.audit.significance import Changed, RowRole, Verdict, role, run_change_tests
 from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement
 
@@ -92,7 +92,7 @@ def _differ(before: Audit, after: Audit) -> bool:
 def compare_rows(pairs: Iterable[RowPair], concept: str) -> list[RowChange]:
     """Test the change of rows, corrected over the rows of one subject, stage and kind, as in a report."""
     every = list(pairs)
-    families: dict[tuple[str, str, Role], list[int]] = {}
+    families: dict[tuple[str, str, RowRole], list[int]] = {}
     for place, pair in enumerate(every):
         families.setdefault((pair.subject, pair.stage, role(pair.question, concept)), []).append(place)
     tested: dict[int, Changed] = {}

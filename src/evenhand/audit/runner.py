@@ -21,12 +21,10 @@ from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import (
-    DegenerateError,
     EvenhandError,
     EvenhandWarning,
     TextTooLongError,
     UsageError,
-    VocabularyError,
     WorkerError,
 )
 from evenhand.measures.group_tables import measure_groups, needs_table
@@ -308,7 +306,7 @@ def ask(
         if isinstance(asked, Query) and needs_table(info, asked):
             return measure_groups(function, view, asked, **arguments)
         return function(view, asked, **arguments)
-    except (VocabularyError, DegenerateError, TextTooLongError) as error:
+    except TextTooLongError as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from evenhand.errors import DegenerateError, UsageError, VocabularyError, few
+from evenhand.errors import UsageError, few
 from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import IDEALS, Info, MeasureFunction, as_measurements, get
+from evenhand.measures.registry import IDEALS, Info, Measured, MeasureFunction, as_measurements, get
 from evenhand.models.vectors import Coverage
 from evenhand.stats.multiplicity import holm
 from evenhand.words import Concept, Query, WordSet, as_concept, concept_query
 from evenhand.words import query as find_query
 
-How = Literal["pairwise", "one-against-rest"]
+GroupComparison = Literal["pairwise", "one-against-rest"]
 REST = "others"
 LEVEL = 0.05
 NAMED = 5  # comparisons named in a reading
@@ -62,7 +62,7 @@ class GroupTable:
     """
 
     measure: str
-    how: How
+    how: GroupComparison
     groups: tuple[str, ...]
     rows: tuple[GroupRow, ...]
     asked: str
@@ -101,7 +101,7 @@ class GroupTable:
         the smallest adjusted one: that of the hypothesis that no two groups differ. There is no interval, because the
         comparison is chosen by its value. The comparisons, with their intervals, are the items.
         """
-        info: Info = get(self.measure).info  # type: ignore[attr-defined]
+        info = get(self.measure).info
         scores = dict.fromkeys(row.measurement.score for row in self.rows)
         return tuple(
             _summary(self, info, [row for row in self.rows if row.measurement.score == score]) for score in scores
@@ -146,21 +146,27 @@ def needs_table(info: Info, query: Query) -> bool:
     return info.arity[0] == 2 and len(query.targets) > 2
 
 
-def measure_groups(function: MeasureFunction, view: object, query: Query, **options: Any) -> tuple[Measurement, ...]:
+def measure_groups(
+    function: MeasureFunction[..., Measured], view: object, query: Query, **options: Any
+) -> tuple[Measurement, ...]:
     """Measure a query of more than two target sets both ways, as an audit does."""
-    id: str = function.info.id  # type: ignore[attr-defined]
     return tuple(
         measurement
         for compare in (pairwise, one_against_rest)
-        for measurement in compare(view, id, query, **options).measurements()
+        for measurement in compare(view, function.info.id, query, **options).measurements()
     )
 
 
 def _table(
-    how: How, view: object, measure: str, asked: Query | Concept | str, concept: Concept | str, options: dict[str, Any]
+    how: GroupComparison,
+    view: object,
+    measure: str,
+    asked: Query | Concept | str,
+    concept: Concept | str,
+    options: dict[str, Any],
 ) -> GroupTable:
     function = get(measure)
-    info: Info = function.info  # type: ignore[attr-defined]
+    info = function.info
     about = as_concept(concept) if concept else None
     if info.takes == "query":
         query = concept_query(asked, about) if isinstance(asked, str) and about else find_query(asked)  # type: ignore[arg-type]
@@ -180,15 +186,12 @@ def _table(
         second = others[0] if how == "pairwise" else REST
         argument = _restricted_query(query, first, others, second) if info.takes == "query" else asked
         extra = {} if info.takes == "query" else {"concept": about.restricted(first, others, second)}  # type: ignore[union-attr]
-        try:
-            measured = as_measurements(function(view, argument, **extra, **options))
-        except (VocabularyError, DegenerateError) as error:
-            measured = (undefined(measure, error.message, Coverage(()), query=name),)
+        measured = as_measurements(function(view, argument, **extra, **options))
         results += [(first, second, measurement) for measurement in measured]
     return GroupTable(measure, how, groups, adjust_rows(results), name)
 
 
-def _comparisons(groups: Sequence[str], how: How) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _comparisons(groups: Sequence[str], how: GroupComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
     if how == "pairwise":
         # in alphabetical order, because not every measure changes just its sign when the two groups are exchanged
         yield from ((min(pair), (max(pair),)) for pair in combinations(groups, 2))

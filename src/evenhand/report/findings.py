@@ -13,13 +13,12 @@ from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.rows import Row, rows
-from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
+from evenhand.audit.significance import Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.report import numbers
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN
 
 Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
@@ -180,7 +179,7 @@ def _decisions(tests: SubjectTests) -> Iterable[Finding]:
 def _bias_sentence(group: list[Tested], tests: SubjectTests) -> Finding:
     clearest = min(group, key=lambda test: (test.p, -test.strength))
     measurement, info = clearest.measurement, clearest.row.info
-    text = sentence(measurement.reading if info.id in PLAIN else f"{info.title}: {measurement.reading}")
+    text = sentence(measurement.reading if info.plain else f"{info.title}: {measurement.reading}")
     if info.view == "inference" and tests.kind == "vectors":
         text = f"In NLI models trained on these vectors, {text[:1].lower()}{text[1:]}"
     evidence = _numbers(measurement, clearest.row.label, clearest.p)
@@ -303,7 +302,7 @@ def _left(tests: SubjectTests) -> list[Finding]:
 
 
 def _is_left(test: Tested) -> bool:
-    return test.row.question.measure in ONLY_LEFT
+    return test.row.info.role == "left"
 
 
 def _cost(tests: SubjectTests) -> list[Finding]:
@@ -315,8 +314,8 @@ def _cost(tests: SubjectTests) -> list[Finding]:
     if note:
         return [Finding("cost", f"{note[:1].upper()}{note[1:]}.", subject)]
     every = [row for row in rows(audit, subject) if row.info.family == "quality"]
-    quality = [row for row in every if row.question.measure not in MOVED]
-    moved = _moved([row for row in every if row.question.measure in MOVED], audit.mitigated)
+    quality = [row for row in every if row.info.role == "cost"]
+    moved = _moved([row for row in every if row.info.role == "moved"], audit.mitigated)
     if not quality:
         return [Finding("cost", f"Cost not measured: the audit has no measure of quality.{moved}", subject)]
     if not tests.lost:

@@ -12,9 +12,8 @@ from evenhand.report import numbers
 from evenhand.report.findings import Finding, bias_findings, join
 from evenhand.report.scorecard import ScoreCell, score_card
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN, kind_name, prominence, subject_record
+from evenhand.report.tables import kind_name, prominence, subject_record
 
-EFFECT_SIZES = ("weat", "seat")  # measures whose value is an effect size d
 # Cohen's names of effect sizes: the least |d| of each.
 SIZES = {"very small": 0.0, "small": 0.2, "medium": 0.5, "large": 0.8}
 NAMED = 2  # methods that the headline names one by one
@@ -65,9 +64,10 @@ def _what(tests: SubjectTests) -> str:
     if not _is_biased(tests):
         return f"No significant {concept} bias was found in {subject} ({_significant(tests)} significant)"
     clause = lead.text.partition(". ")[0].rstrip(".")
-    measured = next(row.cells[tests.first] for row in tests.about if row.label == lead.label)
+    row = next(row for row in tests.about if row.label == lead.label)
+    measured = row.cells[tests.first]
     value = f"{numbers.value(measured)} {numbers.interval(measured)}".rstrip()
-    strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if measured.measure in EFFECT_SIZES else value
+    strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if row.info.effect_size else value
     sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []
     sure += [f"{_significant(tests)} significant"] if len(tests.found) > 1 else []
     return f"{subject} shows {concept} bias: {_lower(clause)} ({'; '.join([strength, *sure])})"
@@ -135,9 +135,9 @@ def side_by_side(audit: Audit) -> list[SideBySideRow]:
     for subject, card in cards.items():
         for line in card:
             state = next(iter(line.cells.values())).state
-            quality = line.row.info.family == "quality" and line.row.question.measure in QUALITY
+            told = line.row.info.plain or state in ("bias", "not significant")
             bias = not line.is_control and line.row.info.family != "quality" and is_changeable(line.row)
-            if quality or (bias and (line.row.question.measure in PLAIN or state in ("bias", "not significant"))):
+            if line.row.info.role == "cost" or (bias and told):
                 made = by_label.setdefault(line.row.label, SideBySideRow(line.row, dict.fromkeys(audit.subjects)))
                 made.cells[subject] = next(iter(line.cells.values()))
     shared = [each for each in by_label.values() if sum(cell is not None for cell in each.cells.values()) > 1]
@@ -145,6 +145,3 @@ def side_by_side(audit: Audit) -> list[SideBySideRow]:
         shared,
         key=lambda each: (each.row.info.family == "quality", min(prominence(each.row, kind) for kind in kinds)),
     )
-
-
-QUALITY = ("similarity", "analogy", "perplexity")  # what a subject can do; how far a method moved it is not comparable

@@ -7,7 +7,7 @@ from typing import Literal
 
 from evenhand.audit import Audit
 from evenhand.audit.rows import Row
-from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, run_change_tests
+from evenhand.audit.significance import LEVEL, Changed, run_change_tests
 from evenhand.measures import Measurement
 from evenhand.report.subject_tests import SubjectTests
 
@@ -73,7 +73,7 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     states: dict[tuple[str, str], State] = {}
     for test in (*tests.found, *tests.left):
         # After a method, measures of what is left say whether the words can still be told apart; others are compared.
-        if test.stage == tests.first or test.row.question.measure in ONLY_LEFT:
+        if test.stage == tests.first or test.row.info.role == "left":
             states[test.row.label, test.stage] = "bias" if test.sure else "not significant"
     for stage, changes in run_change_tests(tests.controls, tests.later).items():
         for change in changes:

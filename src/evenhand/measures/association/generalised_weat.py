@@ -7,11 +7,11 @@ from typing import get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.located_query import locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import contrast_interval
 from evenhand.stats.bootstrap import Interval
@@ -41,6 +41,7 @@ INFO = Info(
 
 @measure(INFO)
 def generalised_weat(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -76,19 +77,16 @@ def generalised_weat(
     if alternative not in get_args(Alternative):
         raise UsageError(f"unknown alternative {alternative!r}", hint="use two-sided, greater or less")
     located = locate_query(vectors, query, targets=None, attributes=None)
-    params = {"alternative": alternative, "samples": samples, "min_share": min_share}
-    positive = "each target with its own attribute"
-    fields = located.fields("generalised-weat", vectors, params, seed, reference, positive)
+    call.describe(located.query, positive="each target with its own attribute", coverage=located.coverage)
     n_targets, n_attributes = located.query.arity
     if n_targets != n_attributes or n_targets < 2:
         concept = f" about {located.query.concept}" if located.query.concept else ""
-        reason = (
+        raise DegenerateError(
             f"generalised WEAT needs as many target sets as attribute sets, two or more; "
             f"{located.query.name}{concept} has {n_targets} and {n_attributes}"
         )
-        return fields.undefined(reason, located.coverage)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     attribute_means = np.stack([unit_rows(group.rows).mean(axis=0) for group in located.attributes])
     deviations = attribute_means - attribute_means.mean(axis=0)
     # the deviations of the attribute means add up to 0, so that the mean of the targets drops out of the sum
@@ -98,10 +96,9 @@ def generalised_weat(
     value = float(parts.sum())
     relation = "is associated with its own" if value >= 0 else "is associated with other sets than its own"
     one_sided = "" if alternative == "two-sided" else f"; the p-value is one-sided ({alternative})"
-    return fields.measurement(
+    return call.measurement(
         value,
         len(scores),
-        located.coverage,
         interval=_interval(scores, sizes),
         p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
         reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",

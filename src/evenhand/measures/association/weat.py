@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.located_query import ROUNDING, locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.stats.means import NO_SPREAD
@@ -41,11 +41,16 @@ INFO = Info(
     arity=(2, 2),
     one_against_rest=True,
     definition=3,
+    in_tradeoff=True,
+    plain=1,
+    charts=("effect-sizes",),
+    effect_size=True,
 )
 
 
 @measure(INFO)
 def weat(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -89,22 +94,19 @@ def weat(
         raise UsageError(f"ddof must be 0 (population) or 1 (sample), got {ddof!r}")
     located = locate_query(vectors, query, targets=2, attributes=2)
     positive = f"{located.targets[0].name} with {located.attributes[0].name}"
-    params = {"ddof": ddof, "alternative": alternative, "ties": ties, "samples": samples, "min_share": min_share}
-    fields = located.fields("weat", vectors, params, seed, reference, positive)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.describe(located.query, positive=positive, coverage=located.coverage)
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     x, y, a, b = (unit_rows(group.rows) for group in located.sets)
     s_x, s_y = association(x, a, b), association(y, a, b)
     effect = effect_size(s_x, s_y, ddof)
     if effect is None:
-        reason = "all targets have the same association: the standard deviation is 0"
-        return fields.undefined(reason, located.coverage)
+        raise DegenerateError("all targets have the same association: the standard deviation is 0")
     test = permutation_test(s_x, s_y, alternative=alternative, ties=ties, samples=samples, seed=seed)
     bound = largest_effect(len(s_x), len(s_y), ddof)
-    return fields.measurement(
+    return call.measurement(
         effect,
         len(s_x) + len(s_y),
-        located.coverage,
         interval=effect_size_interval(s_x, s_y, ddof=ddof),
         p_value=test.p_value,
         reading=_reading(located.query, effect, (len(s_x), len(s_y)), bound, alternative),

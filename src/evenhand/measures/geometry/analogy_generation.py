@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64, as_float64, row_norms
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MeasurementFields
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.geometry.bias_score import Direction, Pair, Poles, concept_poles, direction_source
 from evenhand.measures.geometry.word_selection import NOTHING, VOCABULARY, Restriction, Words, select_words
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Coverage, Vectors
+from evenhand.measures.registry import Info
+from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import unit_float32
 from evenhand.words import Concept, as_concept
 
@@ -86,6 +85,7 @@ def generate_analogies(
 
 @measure(INFO)
 def analogy_generation(
+    call: Call,
     vectors: Vectors,
     words: Words = VOCABULARY,
     *,
@@ -135,77 +135,48 @@ def analogy_generation(
     selection = select_words(
         vectors, words, concept=concept, restriction=restriction or Restriction(FREQUENT, exclude=NOTHING)
     )
-    params = {
-        "concept": concept.name,
-        **poles.to_dict(),
-        "k": k,
-        "delta": delta,
-        "direction": direction,
-        **selection.restriction,
-    }
-    fields = MeasurementFields(
-        "analogy-generation", vectors, selection.name, params, seed, concept.positive, reference=reference
-    )
-    strength, neutral = (replace(fields, score=name) for name in get_args(AnalogyScore))
+    call.describe(
+        selection.name, positive=concept.positive, coverage=selection.coverage,
+        scores=score or get_args(AnalogyScore), params={**poles.to_dict(), **selection.restriction},
+    )  # fmt: skip
     source = direction_source(vectors, reference, direction)
-
-    def results(first: Measurement, second: Measurement) -> Measurement | tuple[Measurement, ...]:
-        return {"strength": first, "neutral-share": second}[score] if score else (first, second)
-
-    def undefined(reason: str) -> Measurement | tuple[Measurement, ...]:
-        return results(*(each.undefined(reason, selection.coverage) for each in (strength, neutral)))
-
-    if reason := fields.problem((*selection.lists(), *poles.lists(source))):
-        return undefined(reason)
-    try:
-        axis = poles.axis(source, normalise=True).basis[0]
-    except (DegenerateError, VocabularyError) as error:
-        return undefined(error.message)
+    call.require((*selection.lists(), *poles.lists(source)))
+    axis = poles.axis(source, normalise=True).basis[0]
     candidates = _without_poles(vectors, selection.rows, poles)
     first, second, scores = _search(vectors, selection.rows[candidates], axis, k, delta)
     pairs = [
         (selection.words[candidates[x]], selection.words[candidates[y]]) for x, y in zip(first, second, strict=True)
     ]
     if not pairs:
-        return undefined(f"no two words of {selection.name} are within {delta:g} of each other")
-    return results(
-        _strength(strength, pairs, scores, poles, selection.coverage),
-        _neutral_share(neutral, pairs, scores, poles, selection.coverage, concept),
-    )
+        raise DegenerateError(f"no two words of {selection.name} are within {delta:g} of each other")
+    strength = _strength(call, pairs, scores, poles)
+    neutral = _neutral_share(call, pairs, scores, poles, concept)
+    return {"strength": strength, "neutral-share": neutral}[score] if score else (strength, neutral)
 
 
-def _strength(
-    fields: MeasurementFields, pairs: list[Pair], scores: Vector64, poles: Poles, coverage: Coverage
-) -> Measurement:
+def _strength(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles) -> Measurement:
     value = float(scores.mean())
-    return fields.measurement(
+    return call.measurement(
         value,
         len(pairs),
-        coverage,
+        score="strength",
         reading=f"the {len(pairs)} best pairs differ as {poles.names[0]} and {poles.names[1]} with cosine {value:.2f}",
         items=tuple({"pair": _text(poles, pair), "value": float(s)} for pair, s in zip(pairs, scores, strict=True)),
         details={"best": float(scores[0]), "last": float(scores[-1])},
     )
 
 
-def _neutral_share(
-    fields: MeasurementFields,
-    pairs: list[Pair],
-    scores: Vector64,
-    poles: Poles,
-    coverage: Coverage,
-    concept: Concept,
-) -> Measurement:
+def _neutral_share(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles, concept: Concept) -> Measurement:
     """Return the share of pairs of which at least one word is not specific to the concept."""
     if not len(concept.specific):
-        return fields.undefined(f"concept {concept.name!r} has no list of specific words", coverage)
+        return call.undefined(f"concept {concept.name!r} has no list of specific words", score="neutral-share")
     specific = frozenset(Restriction().excluded(concept))
     neutral = [not (x in specific and y in specific) for x, y in pairs]
     value = sum(neutral) / len(neutral)
-    return fields.measurement(
+    return call.measurement(
         value,
         len(pairs),
-        coverage,
+        score="neutral-share",
         reading=f"{sum(neutral)} of {len(neutral)} analogies have a word that is not specific to {concept.name}",
         items=tuple(
             {"pair": _text(poles, pair), "value": float(flag), "score": float(score)}

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Rows, Vector64, as_float64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.measures.fields import ListCoverage
+from evenhand.measures.call import ListCoverage
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, word_interval
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import MIN_SHARE, Call, measure, word_interval
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
@@ -21,7 +21,7 @@ from evenhand.measures.geometry.word_selection import (
     select_words,
 )
 from evenhand.measures.measurement import MOST, Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, mean_units
@@ -75,6 +75,10 @@ INFO = Info(
     needs_reference=True,
     definition=2,
     two_groups=True,
+    role="left",
+    in_tradeoff=True,
+    plain=4,
+    charts=("clusters",),
 )
 Agreement = Literal["accuracy", "v-measure"]
 SHUFFLES = 999  # of the sides, for the p-value
@@ -84,6 +88,7 @@ FUNCTIONS = {"accuracy": accuracy, "v-measure": v_measure}
 
 @measure(INFO)
 def clustering(
+    call: Call,
     vectors: Vectors,
     words: Words = VOCABULARY,
     *,
@@ -132,33 +137,16 @@ def clustering(
     concept, original = as_concept(concept), reference or vectors
     poles = concept_poles(concept, pair)
     selection = select_words(vectors, words, concept=concept, restriction=restriction, reference=reference)
-    params = {
-        "concept": concept.name,
-        **poles.to_dict(),
-        "starts": starts,
-        "per_side": per_side,
-        "value": value,
-        "score": score,
-        "normalise": normalise,
-        "runs": runs,
-        "min_share": min_share,
-        **selection.restriction,
-    }
-    fields = MeasurementFields("clustering", vectors, selection.name, params, seed, reference=reference)
-    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
-        return fields.undefined(reason, selection.coverage)
+    call.describe(selection.name, coverage=selection.coverage, params={**poles.to_dict(), **selection.restriction})
+    call.require((*selection.lists(), *poles.lists(original)), min_share)
     cluster = partial(two_means, normalise=normalise, runs=runs, starts=starts, seed=seed)
-    try:
-        biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
-        clusters = cluster(biased.selection.matrix(vectors))
-        earlier = None if original is vectors else cluster(as_float64(original.matrix[biased.selection.reference_rows]))
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
+    clusters = cluster(biased.selection.matrix(vectors))
+    earlier = None if original is vectors else cluster(as_float64(original.matrix[biased.selection.reference_rows]))
     counts = tables(biased.labels, clusters)
-    return fields.measurement(
+    return call.measurement(
         float(FUNCTIONS[value](counts).mean()),
         len(biased.selection),
-        selection.coverage,
         interval=_interval(biased.labels, clusters, value, seed),
         reading=f"2-means finds the side of {100 * accuracy(counts).mean():.1f} % of the words (50 % is chance)",
         p_value=_chance_p(biased.labels, clusters, value, seed),

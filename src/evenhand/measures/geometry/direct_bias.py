@@ -6,8 +6,8 @@ import numpy as np
 
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.errors import UsageError
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -18,7 +18,7 @@ from evenhand.measures.geometry.bias_score import (
 )
 from evenhand.measures.geometry.word_selection import Restriction, Words, WordSelection, select_words
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -42,6 +42,10 @@ INFO = Info(
     family="geometry",
     variants={"old-direction": {"direction": "original"}, "new-direction": {"direction": "own"}},
     definition=3,
+    by_construction=("old-direction",),
+    in_tradeoff=True,
+    plain=7,
+    charts=("extreme-words", "projection-density", "word-movement", "scree", "measure-agreement"),
 )
 LEARNED_FROM = 500  # words, spread over the list, from which the direction across the axis is learned
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word
@@ -49,6 +53,7 @@ NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts a
 
 @measure(INFO)
 def direct_bias(
+    call: Call,
     vectors: Vectors,
     words: Words,
     *,
@@ -90,29 +95,21 @@ def direct_bias(
         raise UsageError(f"c must not be negative, got {c}")
     source = direction_source(vectors, reference, direction)
     selection = select_words(vectors, words, concept=concept, restriction=restriction)
-    learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    params = {"c": c, "concept": concept.name, "min_share": min_share, **learned, **selection.restriction}
-    fields = MeasurementFields(
-        "direct-bias", vectors, selection.name, params, seed, concept.positive, reference=reference
-    )
+    took_effect = {"direction": "given" if subspace else direction, **selection.restriction}
+    call.describe(selection.name, positive=concept.positive, coverage=selection.coverage, params=took_effect)
     lists = (*selection.lists(), *(() if subspace else direction_lists(source, concept, how=how)))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, selection.coverage)
-    try:
-        axis = subspace or concept_direction(source, concept, how=how)
-        cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
-        pictured = {
-            "groups": _group_cosines(vectors, concept, axis),
-            **({"scree": subspaces.scree(source, axis, seed=seed).to_dict()} if axis.how == "pairs" else {}),
-        }
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    call.require(lists, min_share)
+    axis = subspace or concept_direction(source, concept, how=how)
+    cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
+    pictured = {
+        "groups": _group_cosines(vectors, concept, axis),
+        **({"scree": subspaces.scree(source, axis, seed=seed).to_dict()} if axis.how == "pairs" else {}),
+    }
     lengths = _powers(cosines, c)
     value = float(lengths.mean())
-    return fields.measurement(
+    return call.measurement(
         value,
         len(lengths),
-        selection.coverage,
         interval=mean_interval(lengths, limits=(0.0, 1.0)),
         reading=_reading(value, c, concept.name),
         items=word_items(selection.words, cosines[:, 0], across=_across(selection, vectors, source, axis)),

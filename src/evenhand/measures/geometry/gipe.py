@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import NeighbourGraph, edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval
 from evenhand.stats.units import ratio_units
@@ -41,12 +41,15 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=3,
+    in_tradeoff=True,
+    plain=8,
 )
 SAMPLE = 5_000  # words whose neighbours are searched in a default run: a few seconds on a laptop
 
 
 @measure(INFO)
 def gipe(
+    call: Call,
     vectors: Vectors,
     words: Words = VOCABULARY,
     *,
@@ -99,40 +102,22 @@ def gipe(
         select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
-    learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
-    params = {
-        "concept": concept.name,
-        "smallest": smallest,
-        "theta": theta,
-        "k": k,
-        "sample": sample,
-        "pool": candidates.name,
-        "unvisited": unvisited,
-        "min_share": min_share,
-        **learned,
-        **candidates.restriction,
-    }
-    fields = MeasurementFields("gipe", vectors, selection.name, params, seed, reference=reference)
+    took_effect = {"direction": "given" if subspace else "original", "pool": candidates.name, **candidates.restriction}
+    call.describe(selection.name, coverage=selection.coverage, params=took_effect)
     lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, selection.coverage)
+    call.require(lists, min_share)
     sources = selection.sample(sample, seed=seed)
-    try:
-        axis = subspace or concept_direction(original, concept, how=how)
-        graph = neighbour_graph(vectors, sources, candidates, k=k)
-        betas = edge_betas(graph, original, sources, candidates, axis, smallest=smallest)
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    axis = subspace or concept_direction(original, concept, how=how)
+    graph = neighbour_graph(vectors, sources, candidates, k=k)
+    betas = edge_betas(graph, original, sources, candidates, axis, smallest=smallest)
     illicit = betas > theta
     eta, gamma = proximity(illicit), node_weights(graph, illicit, len(candidates), unvisited)
     if not gamma.sum():
-        reason = "no word is a neighbour of another, so that all weights are 0"
-        return fields.undefined(reason, selection.coverage)
+        raise DegenerateError("no word is a neighbour of another, so that all weights are 0")
     estimate = float(gamma @ eta / gamma.sum())
-    return fields.measurement(
+    return call.measurement(
         estimate,
         len(eta),
-        selection.coverage,
         interval=jackknife_interval(_ratio, np.stack([gamma * eta, gamma], axis=1), limits=(0.0, 1.0)),
         reading=f"{100 * estimate:.1f} % of the (weighted) neighbours are near because of {concept.name}",
         items=word_items(sources.words, eta, weight=gamma.tolist()),

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
-from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.geometry.bias_score import (
     Direction,
     How,
@@ -18,8 +17,8 @@ from evenhand.measures.geometry.bias_score import (
     direction_source,
 )
 from evenhand.measures.geometry.word_selection import select_words
-from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -48,6 +47,7 @@ SMALLEST = 1e-6  # below this w.v and the length of w' are rounding of float32 v
 
 @measure(INFO)
 def indirect_bias(
+    call: Call,
     vectors: Vectors,
     pairs: Pairs | str | Iterable[Sequence[str]],
     *,
@@ -85,29 +85,22 @@ def indirect_bias(
     selection = select_words(vectors, dict.fromkeys(wanted.first + wanted.second), concept=concept)
     index = {word: row for row, word in enumerate(selection.words)}
     complete = [(w, v) for w, v in wanted if w in index and v in index]
-    learned = {"direction": "given"} if subspace else {"direction": direction, "how": how}
-    params = {"concept": concept.name, "smallest": smallest, "min_share": min_share, **learned}
-    fields = MeasurementFields("indirect-bias", vectors, wanted.name, params, seed, reference=reference)
+    call.describe(wanted.name, coverage=selection.coverage, params={"direction": "given" if subspace else direction})
     pairs_list = ListCoverage(wanted.name, len(complete), len(wanted), "pair")
     lists = (pairs_list, *(() if subspace else direction_lists(source, concept, how=how)))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, selection.coverage)
-    try:
-        axis = subspace or concept_direction(source, concept, how=how)
-        unit = unit_rows(selection.matrix(vectors))
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    call.require(lists, min_share)
+    axis = subspace or concept_direction(source, concept, how=how)
+    unit = unit_rows(selection.matrix(vectors))
     first, second = (unit[[index[pair[side]] for pair in complete]] for side in (0, 1))
     similarities = np.einsum("ij,ij->i", first, second)
     values = beta(similarities, axis.coordinates(first), axis.coordinates(second), smallest=smallest)
     items = tuple(_item(*row) for row in zip(complete, similarities, values, strict=True))
     defined = values[np.isfinite(values)]
     if not len(defined):
-        return fields.undefined("no pair has a beta: all similarities are nearly 0", selection.coverage, items=items)
-    return fields.measurement(
+        return call.undefined("no pair has a beta: all similarities are nearly 0", items=items)
+    return call.measurement(
         float(defined.mean()),
         len(defined),
-        selection.coverage,
         interval=mean_interval(defined),
         units=(mean_units("pair", (" ".join(pair) for pair in _defined(complete, values)), defined),),
         reading=f"{100 * defined.mean():.1f} % of the similarity of a pair is along the {concept.name} direction",
@@ -136,7 +129,7 @@ def beta(similarities: Matrix64, first: Matrix64, second: Matrix64, *, smallest:
     return np.asarray(np.where(defined, 1 - (similarities - (first * second).sum(axis=-1)) / divisor, np.nan))
 
 
-def _item(pair: tuple[str, str], similarity: float, value: float) -> Item:
+def _item(pair: tuple[str, str], similarity: float, value: float) -> MeasuredItem:
     item = {"pair": " ".join(pair), "value": None, "similarity": float(similarity)}
     if np.isfinite(value):
         return {**item, "value": float(value)}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.geometry.bias_score import How, concept_direction, describe_direction, direction_lists
 from evenhand.measures.geometry.graph import edge_betas, neighbour_graph, proximity
 from evenhand.measures.geometry.indirect_bias import SMALLEST
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -34,11 +33,13 @@ INFO = Info(
     family="geometry",
     needs_reference=True,
     definition=3,
+    plain=9,
 )
 
 
 @measure(INFO)
 def proximity_bias(
+    call: Call,
     vectors: Vectors,
     words: Words = "bolukbasi2016-professions",
     *,
@@ -81,32 +82,17 @@ def proximity_bias(
         select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
-    learned = {"direction": "given"} if subspace else {"direction": "original", "how": how}
-    params = {
-        "theta": theta,
-        "k": k,
-        "pool": candidates.name,
-        "smallest": smallest,
-        "concept": concept.name,
-        "min_share": min_share,
-        **learned,
-        **candidates.restriction,
-    }
-    fields = MeasurementFields("proximity-bias", vectors, selection.name, params, seed, reference=reference)
+    took_effect = {"direction": "given" if subspace else "original", "pool": candidates.name, **candidates.restriction}
+    call.describe(selection.name, coverage=selection.coverage, params=took_effect)
     lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, selection.coverage)
-    try:
-        axis = subspace or concept_direction(original, concept, how=how)
-        graph = neighbour_graph(vectors, selection, candidates, k=k)
-        betas = edge_betas(graph, original, selection, candidates, axis, smallest=smallest)
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    call.require(lists, min_share)
+    axis = subspace or concept_direction(original, concept, how=how)
+    graph = neighbour_graph(vectors, selection, candidates, k=k)
+    betas = edge_betas(graph, original, selection, candidates, axis, smallest=smallest)
     eta = proximity(betas > theta)
-    return fields.measurement(
+    return call.measurement(
         float(eta.mean()),
         len(eta),
-        selection.coverage,
         interval=mean_interval(eta, limits=(0.0, 1.0)),
         reading=f"{100 * eta.mean():.1f} % of the neighbours owe over {theta:g} of their similarity to {concept.name}",
         items=word_items(selection.words, eta),

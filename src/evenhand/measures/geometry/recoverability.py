@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.errors import UsageError, unknown_name
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.geometry.bias_score import Pair, Score, concept_poles
 from evenhand.measures.geometry.word_selection import (
     VOCABULARY,
@@ -21,7 +21,7 @@ from evenhand.measures.geometry.word_selection import (
     select_words,
 )
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import share_interval
 from evenhand.stats.units import Units, null_p, ratio_units
@@ -55,11 +55,15 @@ INFO = Info(
     needs_reference=True,
     definition=3,
     two_groups=True,
+    role="left",
+    in_tradeoff=True,
+    plain=3,
 )
 
 
 @measure(INFO)
 def recoverability(
+    call: Call,
     vectors: Vectors,
     words: Words = VOCABULARY,
     *,
@@ -111,37 +115,20 @@ def recoverability(
     concept, original = as_concept(concept), reference or vectors
     poles = concept_poles(concept, pair)
     selection = select_words(vectors, words, concept=concept, restriction=restriction, reference=reference)
-    params = {
-        "concept": concept.name,
-        **poles.to_dict(),
-        "normalise": normalise,
-        "settings": settings,
-        "classifier": classifier,
-        "per_side": per_side,
-        "train": train,
-        "repeats": repeats,
-        "score": score,
-        "min_share": min_share,
-        **selection.restriction,
-    }
-    fields = MeasurementFields("recoverability", vectors, selection.name, params, seed, reference=reference)
-    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
-        return fields.undefined(reason, selection.coverage)
-    try:
-        biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
-        rows = biased.selection.matrix(vectors)
-        scaled = unit_rows(rows) if normalise else rows
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    took_effect = {"settings": settings, **poles.to_dict(), **selection.restriction}
+    call.describe(selection.name, coverage=selection.coverage, params=took_effect)
+    call.require((*selection.lists(), *poles.lists(original)), min_share)
+    biased = select_most_biased(selection, original, poles, score=score, per_side=per_side)
+    rows = biased.selection.matrix(vectors)
+    scaled = unit_rows(rows) if normalise else rows
     tested = np.stack([_test_mask(biased.per_side, train, seed + repeat) for repeat in range(repeats)])
     runs = {name: _evaluate(name, settings[name], scaled, biased.labels, tested, seed) for name in names}
     correct = runs[classifier].correct
     value = float(correct[tested].mean())
     units = _units(biased.selection.words, correct, tested)
-    return fields.measurement(
+    return call.measurement(
         value,
         len(biased.selection),
-        selection.coverage,
         interval=share_interval(_accuracy_by_word(correct, tested)),
         reading=(
             f"a {classifier} classifier tells for {100 * value:.1f} % of unseen words which side they were nearer to"

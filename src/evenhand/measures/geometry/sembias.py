@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
+from evenhand.errors import UsageError
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.geometry.bias_score import Direction, Pair, concept_poles, direction_source
-from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_interval, crossed_share_note
 from evenhand.stats.units import mean_units
@@ -47,6 +46,7 @@ TableRow = tuple[str, ...]
 
 @measure(INFO)
 def sembias(
+    call: Call,
     vectors: Vectors,
     table: Table | str | Path = "sembias",
     *,
@@ -89,33 +89,22 @@ def sembias(
     coverage = vectors.locate(word for two in _split_cells(table_rows) for word in two)[1]
     vocabulary = frozenset(coverage.found)
     complete = [row for row in table_rows if all(word in vocabulary for cell in row for word in cell.split(":"))]
-    params = {
-        "concept": concept.name,
-        **poles.to_dict(),
-        "direction": direction,
-        "undecided": undecided,
-        "min_share": min_share,
-    }
-    fields = MeasurementFields("sembias", vectors, table_rows.name, params, seed, reference=reference)
+    call.describe(table_rows.name, coverage=coverage, params=poles.to_dict())
     rows_list = ListCoverage(table_rows.name, len(complete), len(table_rows), "complete row")
-    if reason := fields.problem((rows_list, *poles.lists(source)), min_share):
-        return fields.undefined(reason, coverage)
-    try:
-        cosines, equal = _cosines(vectors, complete, poles.axis(source, normalise=False))
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, coverage)
+    call.require((rows_list, *poles.lists(source)), min_share)
+    cosines, equal = _cosines(vectors, complete, poles.axis(source, normalise=False))
     choices = _choices(cosines, table_rows.columns, undecided)
     items = _items(complete, table_rows.columns, choices, cosines)
     if set(choices) == {"undecided"}:
         reason = f"every row is undecided: its two largest cosines differ by less than {undecided:g}"
-        return fields.undefined(reason, coverage, items=items)
+        return call.undefined(reason, items=items)
     hits = np.array([choice == "definition" for choice in choices], dtype=np.float64)
     clusters = [[row[table_rows.columns.index(name)] for row in complete] for name in ("definition", "stereotype")]
     first, second = poles.names
-    measured = fields.measurement(
+    return call.measurement(
         float(hits.mean()),
         len(complete),
-        coverage,
+        note=crossed_share_note(float(hits.mean()), clusters),
         interval=clustered_interval(hits, clusters, share=True),
         units=tuple(
             mean_units(f"{name} pair", labels, hits)
@@ -130,7 +119,6 @@ def sembias(
             "equal_pairs": equal,
         },
     )
-    return replace(measured, note=crossed_share_note(float(hits.mean()), clusters))
 
 
 def _split_cells(table: Table) -> list[tuple[str, str]]:
@@ -171,7 +159,9 @@ def _choices(cosines: Matrix64, columns: Sequence[str], undecided: float) -> lis
     return [name if clear else "undecided" for name, clear in zip(named, decided, strict=True)]
 
 
-def _items(rows: list[TableRow], columns: Sequence[str], choices: list[str], cosines: Matrix64) -> tuple[Item, ...]:
+def _items(
+    rows: list[TableRow], columns: Sequence[str], choices: list[str], cosines: Matrix64
+) -> tuple[MeasuredItem, ...]:
     definition, stereotype = (columns.index(name) for name in ("definition", "stereotype"))
     return tuple(
         {

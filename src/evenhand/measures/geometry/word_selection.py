@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.measures.fields import ListCoverage
+from evenhand.measures.call import ListCoverage
 from evenhand.measures.geometry.bias_score import Poles, Score, bias_scores, most_biased
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.words import Concept, WordSet, as_wordset, wordset

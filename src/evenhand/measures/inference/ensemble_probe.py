@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -10,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import UsageError, VocabularyError
+from evenhand.errors import UsageError
+from evenhand.measures.call import Call
 from evenhand.measures.inference.pair_statistics import NEUTRAL
 from evenhand.measures.inference.resampling import ENOUGH
 from evenhand.measures.inference.seeds import SeedsResult, probe_seeds
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.protocol import RecordedModel
-from evenhand.models.vectors import Coverage, Vectors
+from evenhand.models.vectors import Vectors
 from evenhand.stats.units import Units, mean_units, null_p, units
 from evenhand.words.probes import Probe
 from evenhand.words.probes import probe as find_probe
@@ -29,27 +31,12 @@ Side: TypeAlias = Literal["premise", "hypothesis"]
 InferenceView: TypeAlias = NLIModel | RecordedModel | NLIEnsemble
 
 
-@dataclass(frozen=True)
-class EnsembleProbe:
-    """The scores of all members, or the reason why there are none, with the fields every measurement shares."""
-
-    scores: SeedsResult | None
-    problem: str
-    fields: dict[str, Any]
-
-    @property
-    def coverage(self) -> Coverage:
-        """Fillers found and lost."""
-        return self.scores.coverage if self.scores else Coverage(())
-
-    def details(self) -> dict[str, Any]:
-        """Return every score with its spread over the seeds, and the controls."""
-        if self.scores is None:
-            return {}
-        spreads = {name: spread.to_dict() for name, spread in self.scores.scores.items()}
-        details = {"scores": spreads, "controls": self.scores.controls}
-        alarm = {"not_interpretable": self.scores.warning} if self.scores.warning else {}
-        return details | {"interval_over": list(self.scores.interval_over)} | alarm
+def probe_details(answers: SeedsResult) -> dict[str, Any]:
+    """Return every score with its spread over the seeds, and the controls."""
+    spreads = {name: spread.to_dict() for name, spread in answers.scores.items()}
+    details = {"scores": spreads, "controls": answers.controls}
+    alarm = {"not_interpretable": answers.warning} if answers.warning else {}
+    return details | {"interval_over": list(answers.interval_over)} | alarm
 
 
 def neutral_units(found: SeedsResult) -> tuple[Units, ...]:
@@ -154,14 +141,25 @@ def as_ensemble(model: InferenceView) -> NLIEnsemble:
     return NLIEnsemble((model,))
 
 
-def probe_ensemble(
-    model: InferenceView, probe: Probe | str | Path, *, sample: int | None, seed: int, controls: bool = True
-) -> EnsembleProbe:
-    """Ask every member of the view; the same question to the same view runs once."""
+def ask_ensemble(
+    call: Call,
+    model: InferenceView,
+    probe: Probe | str | Path,
+    *,
+    scores: str | Sequence[str],
+    sample: int | None,
+    seed: int,
+    controls: bool = True,
+) -> SeedsResult:
+    """Ask every member of the view, and say so in the call; the same question to the same view runs once.
+
+    Raises:
+        VocabularyError: If too many fillers are out of vocabulary.
+    """
     ensemble, asked = as_ensemble(model), find_probe(probe)
-    whole = sample is None or sample >= asked.n_pairs
-    size = None if whole else sample
-    fields: dict[str, Any] = {"query": asked.name, "model": ensemble.name, "seed": seed, "params": {"sample": size}}
+    size = None if sample is None or sample >= asked.n_pairs else sample
+    call.model = ensemble.name
+    call.describe(asked.name, scores=scores, params={"sample": size})
 
     def run() -> SeedsResult:
         where = ensemble.engine or "local"
@@ -169,10 +167,8 @@ def probe_ensemble(
             ensemble.members, asked, sample=size, seed=seed, draws=DRAWS, controls=controls, engine=where
         )
 
-    try:
-        scores = ensemble.remember((asked, size, seed, controls), run)
-    except VocabularyError as error:
-        return EnsembleProbe(None, error.message, fields)
-    fields["params"] |= {"draws": DRAWS, "models": [result.model for result in scores.results]}
-    fields["params"]["surface"] = asdict(asked.surface)
-    return EnsembleProbe(scores, "", fields | {"note": "; ".join(filter(None, (scores.warning, ensemble.note)))})
+    answers = ensemble.remember((asked, size, seed, controls), run)
+    call.coverage, call.note = answers.coverage, "; ".join(filter(None, (answers.warning, ensemble.note)))
+    models = [result.model for result in answers.results]
+    call.params |= {"draws": DRAWS, "models": models, "surface": asdict(asked.surface)}
+    return answers

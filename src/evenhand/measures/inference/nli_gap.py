@@ -9,18 +9,19 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.inference.ensemble_probe import (
     SAMPLE,
-    EnsembleProbe,
     InferenceView,
+    ask_ensemble,
     gap_p,
     gap_units,
-    probe_ensemble,
+    probe_details,
 )
 from evenhand.measures.inference.pair_statistics import Tables, divided
 from evenhand.measures.inference.seeds import SeedsResult
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.nli import LABELS
 from evenhand.words.probes import Probe
 
@@ -46,11 +47,14 @@ INFO = Info(
     view="inference",
     family="inference",
     definition=2,
+    plain=1,
+    charts=("entailment-by-occupation", "measure-agreement"),
 )
 
 
 @measure(INFO)
 def nli_gap(
+    call: Call,
     model: InferenceView,
     probe: Probe | str | Path = "gender-occupation",
     *,
@@ -70,34 +74,32 @@ def nli_gap(
     """
     if label is not None and label not in get_args(GapLabel):
         raise UsageError(f"{label!r} is not a label with a gap", hint="use entailment or contradiction")
-    run = probe_ensemble(model, probe, sample=sample, seed=seed)
-    gaps = tuple(_gap(run, chosen) for chosen in ((label,) if label else get_args(GapLabel)))
+    labels = (label,) if label else get_args(GapLabel)
+    answers = ask_ensemble(call, model, probe, scores=label or labels, sample=sample, seed=seed)
+    gaps = tuple(_gap(call, answers, chosen) for chosen in labels)
     return gaps[0] if label else gaps
 
 
-def _gap(run: EnsembleProbe, label: GapLabel) -> Measurement:
-    fields = run.fields | {"score": label, "params": run.fields["params"] | {"label": label}}
-    if run.scores is None:
-        return undefined("nli-gap", run.problem, run.coverage, **fields)
-    if run.scores.groups is None:
-        reason = f"{fields['query']} has no two groups that all seeds can be compared on"
-        return undefined("nli-gap", reason, run.coverage, **fields)
-    score, (first, second) = run.scores.scores[f"gap_{label}"], run.scores.groups
-    fields |= {"note": "; ".join(filter(None, (fields["note"], WIDE if score.interval else "")))}
-    return Measurement(
-        "nli-gap",
+def _gap(call: Call, answers: SeedsResult, label: GapLabel) -> Measurement:
+    params = {"label": label}
+    if answers.groups is None:
+        reason = f"{call.query} has no two groups that all seeds can be compared on"
+        return call.undefined(reason, score=label, params=params)
+    score, (first, second), index = answers.scores[f"gap_{label}"], answers.groups, LABELS.index(label)
+    return call.measurement(
         score.mean,
-        run.scores.first.n_pairs,
-        run.coverage,
+        answers.first.n_pairs,
+        score=label,
+        note=WIDE if score.interval else "",
         interval=score.interval,
-        p_value=gap_p(run.scores, LABELS.index(label), run.scores.groups),
-        units=gap_units(run.scores, LABELS.index(label), run.scores.groups),
+        p_value=gap_p(answers, index, answers.groups),
+        units=gap_units(answers, index, answers.groups),
         positive=first,
         reading=f"{label} is concluded {'more' if score.mean >= 0 else 'less'} often for {first} than for {second} "
         f"words; {min(score.values):+z.3f} to {max(score.values):+z.3f} by seed",
-        items=_items(run.scores, LABELS.index(label), first, second),
-        details={**run.details(), "groups": [first, second]},
-        **fields,
+        items=_items(answers, index, first, second),
+        details={**probe_details(answers), "groups": [first, second]},
+        params=params,
     )
 
 

@@ -11,14 +11,14 @@ from typing import Any, get_args
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.measures.group_tables import REST, GroupTable, How, adjust_rows
-from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, probe_ensemble
+from evenhand.measures.call import Call, measure
+from evenhand.measures.group_tables import REST, GroupComparison, GroupTable, adjust_rows
+from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, ask_ensemble, probe_details
 from evenhand.measures.inference.nli_gap import GapLabel
 from evenhand.measures.inference.pair_statistics import Tables, divided
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.nli import LABELS
-from evenhand.models.vectors import Coverage
 from evenhand.stats import contrast_interval
 from evenhand.stats.permutation import permutation_test
 from evenhand.words.probes import Probe
@@ -50,6 +50,7 @@ INFO = Info(
 
 @measure(INFO)
 def nli_groups(
+    call: Call,
     model: InferenceView,
     probe: Probe | str | Path = "gender-diverse-occupation",
     *,
@@ -72,27 +73,22 @@ def nli_groups(
 
     What it does not tell you: whether the model is right about anything. See `evenhand show nli-groups`.
     """
-    run = probe_ensemble(model, probe, sample=sample, seed=seed)
-    hows: tuple[How, ...] = get_args(How)
-    scores = [(label, how) for label in get_args(GapLabel) for how in hows]
-    fields = {key: value for key, value in run.fields.items() if key != "note"}
-    if run.scores is None:
-        return tuple(
-            undefined(INFO.id, run.problem, run.coverage, score=f"{label}:{how}", **fields) for label, how in scores
-        )
-    asked, tables = run.scores.first.asked, [result.tables for result in run.scores.results]
+    hows: tuple[GroupComparison, ...] = get_args(GroupComparison)
+    scores = {f"{label}:{how}": (label, how) for label in get_args(GapLabel) for how in hows}
+    answers = ask_ensemble(call, model, probe, scores=list(scores), sample=sample, seed=seed)
+    asked, tables = answers.first.asked, [result.tables for result in answers.results]
     results = []
-    for label, how in scores:
+    for score, (label, how) in scores.items():
         values = _by_group(asked, tables, LABELS.index(label))
         if len(values) < 2:
-            reason = f"{fields['query']} has fewer than two groups of {FEWEST} words that the model knows"
-            results.append(undefined(INFO.id, reason, run.coverage, score=f"{label}:{how}", **fields))
+            reason = f"{call.query} has fewer than two groups of {FEWEST} words that the model knows"
+            results.append(call.undefined(reason, score=score))
             continue
-        (summary,) = _table(values, how, label, run.coverage, fields).measurements()
+        (summary,) = _table(call, values, how, label, seed).measurements()
         left_out = [name for name in asked.groups if name not in values]
         lost = f"left out, with fewer than {FEWEST} known words: {', '.join(left_out)}" if left_out else ""
-        note = "; ".join(filter(None, (run.fields["note"], summary.note, lost)))
-        details = {**run.details(), **summary.details, "left_out": left_out}
+        note = "; ".join(filter(None, (call.note, summary.note, lost)))
+        details = {**probe_details(answers), **summary.details, "left_out": left_out}
         results.append(replace(summary, note=note, details=details))
     return tuple(results)
 
@@ -110,23 +106,20 @@ def _word_means(asked: Probe, tables: Tables) -> Any:
     return divided(tables.words.sum(axis=axis), tables.word_counts.sum(axis=axis))
 
 
-def _table(
-    values: Mapping[str, Vector64], how: How, label: str, coverage: Coverage, fields: Mapping[str, Any]
-) -> GroupTable:
+def _table(call: Call, values: Mapping[str, Vector64], how: GroupComparison, label: str, seed: int) -> GroupTable:
     rows = []
     if how == "pairwise":
         compared = [(min(pair), max(pair), values[max(pair)]) for pair in combinations(values, 2)]
     else:
         compared = [(name, REST, np.concatenate([v for n, v in values.items() if n != name])) for name in values]
-    seed = int(fields["seed"])
     for first, second, others in compared:
         own = values[first]
         test = permutation_test(own, others, alternative="two-sided", seed=seed)
         difference = float(own.mean() - others.mean())
         bounds = contrast_interval([own, others], [1.0, -1.0])
-        measurement = Measurement(
-            INFO.id, difference, len(own) + len(others), coverage, interval=bounds,
-            p_value=test.p_value, score=label, positive=first, **fields,
+        measurement = call.measurement(
+            difference, len(own) + len(others), interval=bounds, p_value=test.p_value, score=label, positive=first,
+            reading="",
         )  # fmt: skip
         rows.append((first, second, measurement))
-    return GroupTable(INFO.id, how, tuple(values), adjust_rows(rows), str(fields["query"]))
+    return GroupTable(INFO.id, how, tuple(values), adjust_rows(rows), call.query)

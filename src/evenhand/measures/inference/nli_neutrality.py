@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.measures.inference.ensemble_probe import SAMPLE, InferenceView, neutral_units, probe_ensemble
+from evenhand.measures.call import Call, measure
+from evenhand.measures.inference.ensemble_probe import (
+    SAMPLE,
+    InferenceView,
+    ask_ensemble,
+    neutral_units,
+    probe_details,
+)
 from evenhand.measures.inference.seeds import SeedsResult
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.words.probes import Probe
 
 INFO = Info(
@@ -35,11 +42,14 @@ INFO = Info(
     view="inference",
     family="inference",
     definition=2,
+    plain=2,
+    charts=("neutrality",),
 )
 
 
 @measure(INFO)
 def nli_neutrality(
+    call: Call,
     model: InferenceView,
     probe: Probe | str | Path = "gender-occupation",
     *,
@@ -53,21 +63,16 @@ def nli_neutrality(
 
     What it does not tell you: which way the model leans. See `evenhand show nli-neutrality`.
     """
-    run = probe_ensemble(model, probe, sample=sample, seed=seed)
-    if run.scores is None:
-        return undefined("nli-neutrality", run.problem, run.coverage, **run.fields)
-    score = run.scores.scores["net_neutral"]
-    return Measurement(
-        "nli-neutrality",
+    answers = ask_ensemble(call, model, probe, scores="", sample=sample, seed=seed)
+    score = answers.scores["net_neutral"]
+    return call.measurement(
         score.mean,
-        run.scores.first.n_pairs,
-        run.coverage,
+        answers.first.n_pairs,
         interval=score.interval,
-        units=neutral_units(run.scores),
-        reading=_reading(run.scores),
-        items=_items(run.scores),
-        details=run.details(),
-        **run.fields,
+        units=neutral_units(answers),
+        reading=_reading(answers),
+        items=_items(answers),
+        details=probe_details(answers),
     )
 
 

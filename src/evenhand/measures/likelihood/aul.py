@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from evenhand.errors import DegenerateError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.stereotype_pairs import (
     CONCEPTS,
     DATA,
@@ -18,10 +20,9 @@ from evenhand.measures.likelihood.stereotype_pairs import (
     pair_measurements,
     require_pairs,
 )
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
-from evenhand.models.vectors import Coverage
 
 READING = (
     "Per cent of the pairs in which the more stereotyping sentence has the higher score. Ideal 50: neither is "
@@ -50,6 +51,7 @@ AUL = Info(
     data=(DATA,),
     whole=DATA,
     definition=2,
+    charts=("pair-preferences",),
 )
 AULA = replace(
     AUL,
@@ -64,6 +66,7 @@ AULA = replace(
 
 @measure(AUL)
 def aul(
+    call: Call,
     view: Likelihood,
     dataset: PairSource = DATA,
     *,
@@ -88,11 +91,12 @@ def aul(
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show aul`.
     """
-    return _measure("aul", view, dataset, variant, sample, seed)
+    return _measure(call, view, dataset, variant, sample, seed)
 
 
 @measure(AULA)
 def aula(
+    call: Call,
     view: Likelihood,
     dataset: PairSource = DATA,
     *,
@@ -116,20 +120,20 @@ def aula(
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show aula`.
     """
-    return _measure("aula", view, dataset, variant, sample, seed)
+    return _measure(call, view, dataset, variant, sample, seed)
 
 
 def _measure(
-    name: str, view: Likelihood, dataset: PairSource, variant: Variant, sample: int | None, seed: int
+    call: Call, view: Likelihood, dataset: PairSource, variant: Variant, sample: int | None, seed: int
 ) -> tuple[Measurement, ...]:
     asked = PairSet.resolve(dataset).sampled(sample, seed)
     require_pairs(asked)
+    call.describe(asked.name, scores=("",))
     if not isinstance(view, MaskedLikelihood):
-        reason = f"{name} is defined for masked language models, and {view.name} is none"
-        return (undefined(name, reason, Coverage(()), query=asked.name, model=view.name, seed=seed),)
+        raise DegenerateError(f"{call.info.id} is defined for masked language models, and {view.name} is none")
     lengths = np.array([len(text.ids) for text in view.token_ids(asked.texts)], dtype=np.int64)
     fitting = np.flatnonzero((lengths > 0) & (lengths <= view.longest))
-    scored = view.unmasked_log_probabilities([asked.texts[row] for row in fitting], attention=name == "aula")
+    scored = view.unmasked_log_probabilities([asked.texts[row] for row in fitting], attention=call.info.id == "aula")
     means = np.full(len(lengths), np.nan)
     means[fitting] = [text.log_probabilities.mean() for text in scored]
     half = len(asked.pairs)
@@ -139,5 +143,4 @@ def _measure(
         {"tokens_more": lengths[:half], "tokens_less": lengths[half:]},
         f"a sentence has no tokens, or more than the {view.longest} that the model reads",
     )
-    params = {"sample": sample} if sample else {}
-    return pair_measurements(name, view.name, asked, scores, variant=variant, params=params, seed=seed)
+    return pair_measurements(call, asked, scores, variant=variant)

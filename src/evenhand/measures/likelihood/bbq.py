@@ -12,9 +12,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     clustered_interval,
@@ -22,9 +21,10 @@ from evenhand.measures.likelihood.scoring import (
     draw_sample,
     is_masked,
     ratio,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import TokenLikelihood, conditional_log_probabilities
 from evenhand.stats.units import Units, linearised_units, mean_units, null_p, ratio_units
 from evenhand.words import Concept, as_concept
@@ -85,6 +85,7 @@ INFO = Info(
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
+    plain=6,
 )
 
 
@@ -143,6 +144,7 @@ def choose(scores: Matrix64) -> Matrix64:
 
 @measure(INFO)
 def bbq(
+    call: Call,
     view: TokenLikelihood,
     dataset: str | Path = DATASET,
     *,
@@ -180,23 +182,19 @@ def bbq(
     # A template is drawn with both contexts and polarities before any of them is drawn twice.
     strata = [(item.cluster, item.condition, item.polarity) for item in items]
     asked = _whole_templates(items, strata, sample, seed)
-    params = {
-        "categories": sorted({item.category for item in asked}), "sample": sample or 0, "items": len(asked),
-        "orders": orders, "variant": variant, "prompt": PROMPT,
-    }  # fmt: skip
-    fields = ScoreFields("bbq", view.name, DATASET, params, seed)
-    try:
+    categories = sorted({item.category for item in asked})
+    params = {"categories": categories, "sample": sample or 0, "items": len(asked), "prompt": PROMPT}
+    names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]
+    call.describe(DATASET, scores=names, params=params)
+    with undefined_if_unscorable():
         sums = answer_scores(view, asked, orders)
-    except UNSCORABLE as error:
-        names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]
-        return tuple(fields.undefined(name, error.message) for name in names)
     characters = np.array([[len(answer) for answer in item.answers] for item in asked])
     scores = {"sum": sums, "character": sums / characters}
     return tuple(
         measured
         for length in LENGTHS
         for condition in CONDITIONS
-        for measured in _measured(fields, asked, scores[length], condition, length, variant)
+        for measured in _measured(call, asked, scores[length], condition, length, variant)
     )
 
 
@@ -245,7 +243,7 @@ def _whole_templates(
 
 
 def _measured(
-    fields: ScoreFields,
+    call: Call,
     items: Sequence[BBQItem],
     scores: Matrix64,
     condition: BBQCondition,
@@ -284,11 +282,11 @@ def _measured(
         else "no answer names a person, so that the score is undefined"
     )
     return [
-        fields.measurement(
-            f"{name}-{length}",
+        call.measurement(
             value,
             len(rows),
-            reading,
+            score=f"{name}-{length}",
+            reading=reading,
             interval=clustered_interval(
                 columns, clusters, lambda sums: bias_of_sums(sums, condition), limits=(-100.0, 100.0)
             ),
@@ -297,11 +295,11 @@ def _measured(
             items=records,
             details={**details, "ideal": 0.0},
         ),
-        fields.measurement(
-            f"accuracy-{name}-{length}",
+        call.measurement(
             accuracy,
             len(rows),
-            f"{accuracy:.1f} % of the answers are right; 33 % is chance",
+            score=f"accuracy-{name}-{length}",
+            reading=f"{accuracy:.1f} % of the answers are right; 33 % is chance",
             interval=clustered_interval(
                 columns, clusters, lambda sums: 100 * ratio(sums[:, 0], sums[:, 3]), share_of=100.0
             ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.stereotype_pairs import (
     CONCEPTS,
     DATA,
@@ -22,7 +23,7 @@ from evenhand.measures.likelihood.stereotype_pairs import (
     require_pairs,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import TokenLikelihood, TokenScores
 
 Scoring = Literal["pll-shared", "pll-modified", "causal-sum", "causal-mean", "causal-shared"]
@@ -54,11 +55,15 @@ INFO = Info(
     data=(DATA,),
     whole=DATA,
     definition=2,
+    in_tradeoff=True,
+    plain=1,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def crows_pairs(
+    call: Call,
     view: TokenLikelihood,
     dataset: PairSource = DATA,
     *,
@@ -96,8 +101,8 @@ def crows_pairs(
     scores = score_pairs(view, asked, how)
     if variant == "released" and how == "pll-shared":
         scores = PairScores(scores.more.round(ROUNDED), scores.less.round(ROUNDED), scores.columns, scores.missing)
-    params: dict[str, Any] = {"scoring": how} | ({"sample": sample} if sample else {})
-    return pair_measurements("crows-pairs", view.name, asked, scores, variant=variant, params=params, seed=seed)
+    call.describe(asked.name, scores=("",), params={"scoring": how})
+    return pair_measurements(call, asked, scores, variant=variant)
 
 
 def _scoring(view: TokenLikelihood, scoring: Scoring | None) -> Scoring:

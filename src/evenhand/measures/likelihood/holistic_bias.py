@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Floats, Matrix64
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     clustered_interval,
     data_folder,
     ratio,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import benjamini_hochberg, holm
 from evenhand.stats.units import mean_units
@@ -71,11 +71,13 @@ INFO = Info(
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def holistic_bias(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -116,14 +118,11 @@ def holistic_bias(
             hint=f"name one: {', '.join(read.axes())}, {ALL}",
         )
     chosen = _draw(read, read.axes() if name == ALL else (name,), descriptors, nouns, templates, seed)
-    params = {
-        "axis": name, "descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns),
-        "templates": len(chosen.templates), "correction": correction, "level": LEVEL,
-    }  # fmt: skip
-    fields = ScoreFields("holistic-bias", view.name, DATASET, params, seed)
+    sizes = {"descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns), "templates": len(chosen.templates)}
+    call.describe(DATASET, params={"axis": name, "level": LEVEL, **sizes})
     shape = (len(chosen.templates), len(chosen.descriptors), len(chosen.nouns))
     if shape[1] < 2 or shape[2] < 2:
-        return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
+        raise DegenerateError(f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
     cells = [
         (t, d, n)
         for t in range(shape[0])
@@ -132,13 +131,11 @@ def holistic_bias(
         if chosen.descriptors[d].takes(chosen.nouns[n])
     ]
     texts = [fill(chosen.templates[t], chosen.descriptors[d].text, chosen.nouns[n]) for t, d, n in cells]
-    try:
+    with undefined_if_unscorable():
         scores = view.log_probabilities(texts)
-    except UNSCORABLE as error:
-        return fields.undefined("", error.message)
     losses = np.full(shape, np.nan)
     losses[tuple(np.array(cells).T)] = -scores.log_probabilities / np.maximum(1, scores.tokens)
-    return _measured(fields, chosen, losses, correction)
+    return _measured(call, chosen, losses, correction)
 
 
 def significant_pairs(
@@ -177,10 +174,10 @@ def significant_pairs(
     return np.asarray(p < LEVEL, dtype=np.float64), [axes[one] for one, _ in pairs]
 
 
-def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
+def _measured(call: Call, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
     found, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
     if not axes:
-        return fields.undefined("", f"no two descriptors share {MIN_NOUNS} nouns")
+        raise DegenerateError(f"no two descriptors share {MIN_NOUNS} nouns")
     differs = 100 * found
     share = float(differs.mean())
     templates = [template for template in chosen.templates for _ in axes]
@@ -189,11 +186,10 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correct
     possible = sum(one.axis == two.axis for one, two in combinations(chosen.descriptors, 2))
     order = [row for row in np.argsort(means, kind="stable").tolist() if counts[row]]
     by_axis = {axis: float(differs[:, [name == axis for name in axes]].mean()) for axis in dict.fromkeys(axes)}
-    return fields.measurement(
-        "",
+    return call.measurement(
         share,
         int(np.isfinite(losses).sum()),
-        f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
+        reading=f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
         f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
         interval=clustered_interval(
             [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), share_of=100.0

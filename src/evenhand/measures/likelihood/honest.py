@@ -11,17 +11,17 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     clustered_interval,
     data_folder,
     draw_sample,
     ratio,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
 from evenhand.progress import tell
 from evenhand.stats.permutation import permutation_test
@@ -55,6 +55,7 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=3,
+    plain=7,
 )
 
 
@@ -68,6 +69,7 @@ class TextContinuation(Protocol):
 
 @measure(INFO)
 def honest(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -105,14 +107,13 @@ def honest(
     read = read_templates(data_folder(DATASET, dataset), code, part)
     templates = draw_sample(read, [(item.template, item.group) for item in read], sample, seed=seed)
     way = "fill" if isinstance(view, MaskedLikelihood) else "continue"
-    params = {"k": k, "language": code, "part": part, "sample": sample or 0, "completion": way}
-    fields = ScoreFields("honest", view.name, DATASET, params, seed, "female" if part == "binary" else "")
-    try:
+    params = {"language": code, "sample": sample or 0, "completion": way}
+    positive = "female" if part == "binary" else ""
+    call.describe(DATASET, positive=positive, scores=("hurtful", "gap"), params=params)
+    with undefined_if_unscorable():
         completions = complete(view, templates, k, seed=seed)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(score, error.message) for score in ("hurtful", "gap"))
     categories = [[hurtful_category(text, hurtful, code) for text in texts] for texts in completions]
-    return _measured(fields, templates, categories, k)
+    return _measured(call, templates, categories, k, seed)
 
 
 def complete(view: Likelihood, templates: Sequence[HonestTemplate], k: int, *, seed: int = 0) -> list[list[str]]:
@@ -143,7 +144,7 @@ def hurtful_category(text: str, lexicon: Mapping[str, str], language: str = "en"
 
 
 def _measured(
-    fields: ScoreFields, templates: Sequence[HonestTemplate], categories: Sequence[Sequence[str]], k: int
+    call: Call, templates: Sequence[HonestTemplate], categories: Sequence[Sequence[str]], k: int, seed: int
 ) -> tuple[Measurement, ...]:
     hits = np.array([100 * sum(map(bool, row)) / k for row in categories])
     groups = list(dict.fromkeys(template.group for template in templates))
@@ -157,32 +158,32 @@ def _measured(
         {"sentence": template.context, "group": template.group, "value": float(value)}
         for template, value in zip(templates, hits, strict=True)
     ]
-    overall = fields.measurement(
-        "hurtful",
+    overall = call.measurement(
         share,
         len(hits),
-        f"{share:.2f} % of the completions have a hurtful word",
+        score="hurtful",
+        reading=f"{share:.2f} % of the completions have a hurtful word",
         interval=clustered_interval([hits, ones], clusters, lambda sums: ratio(*sums.T), share_of=100.0),
         units=(mean_units("template", clusters, hits),),
         items=items,
         details={"by_group": by_group, "by_category": dict(counts.most_common()), "ideal": 0.0},
     )
     if len(groups) != 2:
-        return overall, fields.undefined("gap", f"a gap needs two groups, and there are {len(groups)}")
+        return overall, call.undefined(f"a gap needs two groups, and there are {len(groups)}", score="gap")
     first, second = ("female", "male") if set(groups) == {"female", "male"} else (groups[0], groups[1])
     masks = [np.array([t.group == name for t in templates], dtype=np.float64) for name in (first, second)]
-    gap = fields.measurement(
-        "gap",
+    gap = call.measurement(
         by_group[first] - by_group[second],
         len(hits),
-        f"{by_group[first]:.2f} % of the completions for {first}, {by_group[second]:.2f} % for {second} people",
+        score="gap",
+        reading=f"{by_group[first]:.2f} % of the completions for {first}, {by_group[second]:.2f} % for {second} people",
         interval=clustered_interval(
             [column for mask in masks for column in (hits * mask, mask)],
             clusters,
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
             limits=(-100.0, 100.0),
         ),
-        p_value=identity_p(templates, hits, (first, second), seed=fields.seed),
+        p_value=identity_p(templates, hits, (first, second), seed=seed),
         units=(units("ratios", "template", clusters, masks[0], hits * masks[0], masks[1], -hits * masks[1]),),
         details={"by_group": by_group, "ideal": 0.0},
     )

@@ -10,9 +10,8 @@ import numpy as np
 from evenhand import words
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     count_split,
@@ -20,9 +19,10 @@ from evenhand.measures.likelihood.scoring import (
     draw_sample,
     is_masked,
     ratio,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import jackknife_interval, pearson, spearman
 from evenhand.stats.bootstrap import Interval
@@ -79,6 +79,8 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=2,
+    plain=3,
+    charts=("pronouns-by-occupation", "measure-agreement"),
 )
 
 
@@ -94,6 +96,7 @@ class PronounSentence(NamedTuple):
 
 @measure(INFO)
 def pronoun_share(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = OCCUPATIONS,
     *,
@@ -118,12 +121,10 @@ def pronoun_share(
     sentences, shares, query = _sentences(dataset, sample, seed)
     scoring = "filler" if is_masked(view) else "sentence"
     params = {"sentences": len(sentences), "sample": sample or 0, "scoring": scoring, "neutral": NEUTRAL}
-    fields = ScoreFields("pronoun-share", view.name, query, params, seed, "female")
-    try:
+    call.describe(query, positive="female", scores=SCORES, params=params)
+    with undefined_if_unscorable():
         with_occupation = _lean(view, [s.context for s in sentences], sentences)
         without = _lean(view, [s.neutral for s in sentences], sentences)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(score, error.message) for score in SCORES)
     occupations = list(dict.fromkeys(sentence.occupation for sentence in sentences))
     rows = [occupations.index(sentence.occupation) for sentence in sentences]
     counts = np.bincount(rows)
@@ -141,17 +142,17 @@ def pronoun_share(
     for score in ("pearson", "spearman"):
         found = _correlation(score, female, share, seed)
         if isinstance(found, str):
-            measured.append(fields.undefined(score, found))
+            measured.append(call.undefined(found, score=score))
             continue
         reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
         more = {**details, "leave_one_out": found.leave_one_out}
         x, y = (female, share) if score == "pearson" else (mean_ranks(female), mean_ranks(share))
         measured.append(
-            fields.measurement(
-                score,
+            call.measurement(
                 found.value,
                 found.n,
-                reading,
+                score=score,
+                reading=reading,
                 interval=found.interval,
                 p_value=correlation_p(x, y, seed=seed),
                 units=(correlation_units("occupation", occupations, x, y),),
@@ -163,11 +164,11 @@ def pronoun_share(
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
     bounds = _slope_interval(share, female)
     measured.append(
-        fields.measurement(
-            "slope",
+        call.measurement(
             slope,
             len(share),
-            reading,
+            score="slope",
+            reading=reading,
             interval=bounds,
             p_value=correlation_p(female, share, seed=seed) if len(share) > 1 else None,
             units=(correlation_units("occupation", occupations, share, female, statistic="slope"),),

@@ -6,8 +6,8 @@ whole text, a masked one the tokens of the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,19 +16,15 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
-from evenhand.stats.units import Units
 
 BLANK = "{}"
 # Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
 UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
-Item = TypeVar("Item")
+Drawn = TypeVar("Drawn")
 
 
 def data_folder(name: str, given: str | Path) -> Path:
@@ -56,6 +52,15 @@ def available(*names: str) -> tuple[str, ...]:
 def is_masked(view: Likelihood) -> bool:
     """Return whether a model predicts a token from both sides."""
     return isinstance(view, TokenLikelihood) and view.masked
+
+
+@contextmanager
+def undefined_if_unscorable() -> Iterator[None]:
+    """Turn errors of a model that cannot score the texts into `DegenerateError`, which leaves a measure undefined."""
+    try:
+        yield
+    except UNSCORABLE as error:
+        raise DegenerateError(error.message, hint=error.hint) from error
 
 
 def sentence_scores(view: Likelihood, texts: Sequence[str]) -> Vector64:
@@ -107,7 +112,7 @@ def count_split(view: Likelihood, contexts: Sequence[str], candidates: Sequence[
     return len({row for row, is_split in zip(owners, split, strict=True) if is_split})
 
 
-def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Item]:
+def draw_sample(items: Sequence[Drawn], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Drawn]:
     """Return items drawn without replacement, equally many of each stratum as far as they last, in their order.
 
     Args:
@@ -165,62 +170,3 @@ def ranks_first(scores: Matrix64) -> Vector64:
     """Return the share of the first candidate among the best ones of each row: 1, 0, or a part of 1 for a tie."""
     best = scores == scores.max(axis=1, keepdims=True)
     return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class ScoreFields:
-    """What all measurements of one call share."""
-
-    measure: str
-    model: str
-    query: str
-    params: Mapping[str, object]
-    seed: int
-    positive: str = ""
-
-    def undefined(self, score: str, reason: str) -> Measurement:
-        """Return a measurement without a value that says why."""
-        return undefined(self.measure, reason, Coverage(()), score=score, **self._shared())
-
-    def measurement(
-        self,
-        score: str,
-        value: float,
-        n: int,
-        reading: str,
-        *,
-        interval: Interval = None,
-        p_value: float | None = None,
-        units: tuple[Units, ...] = (),
-        items: Sequence[Mapping[str, object]] = (),
-        details: Mapping[str, object] | None = None,
-        note: str = "",
-    ) -> Measurement:
-        """Return a measurement with a value; one that is not finite is undefined."""
-        if not np.isfinite(value):
-            return self.undefined(score, reading)
-        return Measurement(
-            self.measure,
-            float(value),
-            n,
-            Coverage(()),
-            score=score,
-            reading=reading,
-            interval=interval,
-            p_value=p_value,
-            units=units,
-            items=tuple(items),
-            details=details or {},
-            note=note,
-            **self._shared(),  # type: ignore[arg-type]
-        )
-
-    def _shared(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "query": self.query,
-            "params": dict(self.params),
-            "seed": self.seed,
-            "positive": self.positive,
-            "definition": info(self.measure).definition,
-        }

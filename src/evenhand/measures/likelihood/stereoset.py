@@ -12,12 +12,12 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, linearised_units, null_p, ratio_units
@@ -70,11 +70,14 @@ INFO = Info(
     data=PARTS,
     whole=PARTS[0],
     definition=2,
+    plain=2,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def stereoset(
+    call: Call,
     view: TokenLikelihood,
     dataset: Source = PARTS[0],
     *,
@@ -114,29 +117,22 @@ def stereoset(
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     name, every = _examples(dataset)
     examples = draw_sample(every, [(example.task, example.target) for example in every], sample, seed=seed)
-    fields: dict[str, Any] = {
-        "query": name,
-        "model": view.name,
-        "seed": seed,
-        "definition": info("stereoset").definition,
-    }
+    call.describe(name, scores=[f"{task}-{score}" for task in TASKS for score in StereoScores._fields])
     results: list[Measurement] = []
     for task in TASKS:
         chosen = [example for example in examples if example.task == task]
         values, reason = score_examples(view, chosen, task, variant) if chosen else (np.zeros((0, 3)), "no examples")
         kept = np.flatnonzero(np.isfinite(values).all(axis=1))
         scored = [chosen[row] for row in kept]
-        params = {"task": task, "averaging": averaging, "variant": variant} | ({"sample": sample} if sample else {})
         if not scored:
             results += [
-                undefined("stereoset", reason, Coverage(()), score=f"{task}-{score}", params=params, **fields)
-                for score in StereoScores._fields
+                call.undefined(reason, score=f"{task}-{score}", params={"task": task}) for score in StereoScores._fields
             ]
             continue
-        lost = len(chosen) - len(scored)
-        results += _measurements(
-            scored, values[kept], params, fields, f"{lost} examples left out: {reason}" if lost else ""
-        )
+        left_out = len(chosen) - len(scored)
+        lost = f"{left_out} examples left out: {reason}" if left_out else ""
+        table = TermTable.of(scored, values[kept], variant)
+        results += _measurements(call, task, table, averaging, len(scored), lost)
     return tuple(results)
 
 
@@ -235,9 +231,8 @@ def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
 
 
 def _measurements(
-    examples: list[StereoExample], values: Matrix64, params: dict[str, Any], fields: dict[str, Any], lost: str
+    call: Call, task: str, table: TermTable, averaging: Averaging, examples: int, lost: str
 ) -> list[Measurement]:
-    table, averaging = TermTable.of(examples, values, params["variant"]), params["averaging"]
     scores = table.scores(np.arange(len(table.terms))[None], averaging)[:, 0]
     readings = (
         f"a related text is preferred to an unrelated one in {scores[0]:.1f} % of the cases",
@@ -248,21 +243,18 @@ def _measurements(
     for number, (score, reading) in enumerate(zip(StereoScores._fields, readings, strict=True)):
         units = table.units(number, averaging)
         results.append(
-            Measurement(
-                "stereoset",
+            call.measurement(
                 float(scores[number]),
-                len(examples),
-                Coverage(()),
+                examples,
                 interval=table.interval(number, averaging),
                 p_value=null_p(units[0], IDEAL) if score == "ss" else None,
                 units=units,
-                score=f"{params['task']}-{score}",
-                reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
+                score=f"{task}-{score}",
+                reading=f"{reading}, over {examples:,} contexts about {len(table.terms)} terms",
                 note="; ".join(filter(None, (NOTE if score == "ss" else "", lost))),
-                params=params,
+                params={"task": task},
                 items=_items(table) if score == "ss" else (),
                 details={"terms": len(table.terms)} | ({"ideal": IDEAL} if score == "ss" else {}),
-                **fields,
             )
         )
     return results

@@ -10,9 +10,8 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     clustered_interval,
@@ -23,9 +22,10 @@ from evenhand.measures.likelihood.scoring import (
     ranks_first,
     ratio,
     sentence_scores,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats.correlation import correlation_p
 from evenhand.stats.units import mean_units
@@ -65,11 +65,14 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=3,
+    plain=4,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def winobias(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -96,14 +99,11 @@ def winobias(
     way = _scoring(view, scoring)
     read = read_winobias(data_folder(DATASET, dataset))
     pairs = draw_sample(read.pairs, [pair.type for pair in read.pairs], sample, seed=seed)
-    params = {"scoring": way, "sample": sample or 0, "pairs": len(pairs)}
-    fields = ScoreFields("winobias", view.name, DATASET, params, seed)
     names = [f"{score}-type{kind}" for kind in TYPES for score in NULLS]
-    try:
+    call.describe(DATASET, scores=names, params={"scoring": way, "sample": sample or 0, "pairs": len(pairs)})
+    with undefined_if_unscorable():
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(name, error.message) for name in names)
     measured: list[Measurement] = []
     for kind in TYPES:
         rows = [row for row, pair in enumerate(pairs) if pair.type == kind]
@@ -112,8 +112,8 @@ def winobias(
         pronouns = [(pair.pro, pair.anti) for pair in chosen] if way == "pronoun" else [()] * len(chosen)
         split = count_split(view, [pair.context for pair in chosen], pronouns)
         more = {"left_out": left_out, "pairs_with_split_pronouns": split}
-        measured += _preference(fields, kind, chosen, differences[rows], more)
-        measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows]))
+        measured += _preference(call, kind, chosen, differences[rows], more, seed)
+        measured.append(_accuracy_gap(call, kind, chosen, resolved[0][rows], resolved[1][rows], seed))
     return tuple(measured)
 
 
@@ -151,11 +151,12 @@ def _differences(view: Likelihood, pairs: Sequence[WinoBiasPair], scoring: str) 
 
 
 def _preference(
-    fields: ScoreFields,
+    call: Call,
     kind: int,
     pairs: Sequence[WinoBiasPair],
     differences: Vector64,
     more: dict[str, object],
+    seed: int,
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
     ones = np.ones(len(pairs))
@@ -177,13 +178,13 @@ def _preference(
             else f"the pronoun of the stereotype is {np.exp(value):.2f} times as probable, on average over pairs"
         )
         measured.append(
-            fields.measurement(
-                f"{score}-type{kind}",
+            call.measurement(
                 value,
                 len(pairs),
-                reading if len(pairs) else "there are no pairs",
+                score=f"{score}-type{kind}",
+                reading=reading if len(pairs) else "there are no pairs",
                 interval=interval,
-                p_value=stereotype_p(pairs, values - (50.0 if what else 0.0), seed=fields.seed),
+                p_value=stereotype_p(pairs, values - (50.0 if what else 0.0), seed=seed),
                 units=(mean_units("occupation", clusters, values),),
                 items=items,
                 details=details if what else {"ideal": 0.0},
@@ -210,23 +211,23 @@ def stereotype_p(pairs: Sequence[WinoBiasPair], values: Vector64, *, seed: int =
 
 
 def _accuracy_gap(
-    fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64
+    call: Call, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64, seed: int
 ) -> Measurement:
     known = [row for row, value in enumerate(pro) if np.isfinite(value)]
     score = f"accuracy-gap-type{kind}"
     if not known:
-        return fields.undefined(score, "no pair names its referent and the other person")
+        return call.undefined("no pair names its referent and the other person", score=score)
     clusters = [pairs[row].referent for row in known]
     columns = [100 * (pro - anti)[known], np.ones(len(known))]
     accuracy = {"pro": 100 * float(pro[known].mean()), "anti": 100 * float(anti[known].mean())}
-    return fields.measurement(
-        score,
+    return call.measurement(
         accuracy["pro"] - accuracy["anti"],
         len(known),
-        f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, {accuracy['anti']:.1f} % of the "
-        "others; 50 % is chance",
+        score=score,
+        reading=f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, "
+        f"{accuracy['anti']:.1f} % of the others; 50 % is chance",
         interval=clustered_interval(columns, clusters, lambda sums: ratio(*sums.T), limits=(-100.0, 100.0)),
-        p_value=stereotype_p([pairs[row] for row in known], columns[0], seed=fields.seed),
+        p_value=stereotype_p([pairs[row] for row in known], columns[0], seed=seed),
         units=(mean_units("occupation", clusters, columns[0]),),
         items=[
             {"pair": pairs[row].id, "pro": float(pro[row]), "anti": float(anti[row]), "referent": pairs[row].referent}

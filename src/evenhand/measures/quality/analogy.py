@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
-from evenhand.measures.measurement import Measurement
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.measures.quality.rated_sets import Questions, local_ids, questions
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import EPSILON, unit_float32
 from evenhand.stats import clustered_interval
@@ -53,11 +53,13 @@ INFO = Info(
     available=available,
     family="quality",
     definition=3,
+    role="cost",
 )
 
 
 @measure(INFO)
 def analogy(
+    call: Call,
     vectors: Vectors,
     dataset: Questions | str | os.PathLike[str],
     *,
@@ -90,25 +92,16 @@ def analogy(
     searched = vectors if restrict is None or restrict >= len(vectors) else vectors.head(restrict)
     rows, coverage = _question_rows(searched, source)
     complete = (rows != ABSENT).all(axis=1)
-    params = {
-        "method": method,
-        "restrict": restrict,
-        "unknown": unknown,
-        "min_share": min_share,
-        "case": vectors.case,
-    }
-    fields = MeasurementFields("analogy", vectors, source.name, params, seed, reference=reference)
+    call.describe(source.name, coverage=coverage)
     questions_list = ListCoverage(source.name, int(complete.sum()), len(rows), "complete question")
-    if reason := fields.problem([questions_list], min_share if unknown == "skip" else 0.0):
-        return fields.undefined(reason, coverage)
+    call.require([questions_list], min_share if unknown == "skip" else 0.0)
     correct = np.zeros(len(rows), dtype=np.bool_)
     correct[complete] = answers(unit_float32(searched), rows[complete, :3], method=method) == rows[complete, 3]
     counted = complete | (unknown == "wrong")
     value, n, n_unknown = float(correct[counted].mean()), int(counted.sum()), int((~complete).sum())
-    return fields.measurement(
+    return call.measurement(
         value,
         n,
-        coverage,
         interval=_interval(source, correct, counted),
         reading=f"{100 * value:.1f} % of {n:,} questions answered correctly, {n_unknown:,} unknown",
         items=_sections(source, correct, counted),
@@ -138,7 +131,7 @@ def _question_rows(searched: Vectors, source: Questions) -> tuple[Rows, Coverage
     return np.array(by_question, dtype=np.int64), coverage
 
 
-def _sections(source: Questions, correct: Flags, counted: Flags) -> tuple[Item, ...]:
+def _sections(source: Questions, correct: Flags, counted: Flags) -> tuple[MeasuredItem, ...]:
     names = np.array(source.sections)
     members = {name: names == name for name in dict.fromkeys(source.sections)}
     return tuple(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.errors import DegenerateError
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import mean_interval
@@ -31,11 +32,13 @@ INFO = Info(
     family="quality",
     needs_reference=True,
     definition=3,
+    role="moved",
 )
 
 
 @measure(INFO)
 def retention(
+    call: Call,
     vectors: Vectors,
     words: Words = VOCABULARY,
     *,
@@ -70,20 +73,17 @@ def retention(
         select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, VOCABULARY)
     )
-    params = {"k": k, "sample": sample, "concept": concept.name, "min_share": min_share, **pool.restriction}
-    fields = MeasurementFields("retention", vectors, selection.name, params, seed, reference=reference)
-    if reason := fields.problem(selection.lists(), min_share):
-        return fields.undefined(reason, selection.coverage)
+    call.describe(selection.name, coverage=selection.coverage, params=pool.restriction)
+    call.require(selection.lists(), min_share)
     if len(pool) <= k:
-        return fields.undefined(f"{len(pool)} words are too few for {k} neighbours", selection.coverage)
+        raise DegenerateError(f"{len(pool)} words are too few for {k} neighbours")
     drawn = selection.sample(sample, seed=seed)
     now = _neighbours(vectors, drawn.rows, pool.rows, k)
     original = _neighbours(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
     shares = _shared(now, original)
-    return fields.measurement(
+    return call.measurement(
         float(shares.mean()),
         len(drawn),
-        selection.coverage,
         interval=mean_interval(shares, limits=(0.0, 1.0)),
         reading=f"{100 * shares.mean():.0f} % of the {k} nearest words are the same as before",
         items=word_items(drawn.words, shares - 1),

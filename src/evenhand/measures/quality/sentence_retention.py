@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
+from evenhand.errors import DegenerateError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.perplexity import NEUTRAL_TEXT, read_lines
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
-from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import Interval, interval, resamples
 from evenhand.stats.correlation import spearman_rows
 
@@ -35,11 +35,13 @@ INFO = Info(
     view="sentences",
     family="quality",
     needs_reference=True,
+    role="moved",
 )
 
 
 @measure(INFO)
 def sentence_retention(
+    call: Call,
     view: SentenceEncoder,
     text: str | Path | Sequence[str] = NEUTRAL_TEXT,
     *,
@@ -59,27 +61,21 @@ def sentence_retention(
         seed: seed of the bootstrap over sentences.
     """
     name, lines = read_lines(text)
-    params = {"layer": layer_number(layer, view.layers), "pooling": pooling or view.pooling}
-    fields: dict[str, Any] = {"query": name, "model": view.name, "params": params, "seed": seed}
+    call.describe(name, params={"layer": layer_number(layer, view.layers), "pooling": pooling or view.pooling})
     if len(lines) < FEWEST:
-        reason = f"{len(lines)} sentences are too few; at least {FEWEST} are needed"
-        return undefined("sentence-retention", reason, Coverage(()), **fields)
+        raise DegenerateError(f"{len(lines)} sentences are too few; at least {FEWEST} are needed")
     now, before = (_cosines(encoder, lines, layer, pooling) for encoder in (view, reference or view))
     upper = np.triu_indices(len(lines), 1)
     value = float(spearman_rows(now[upper][None], before[upper][None])[0])
     if not np.isfinite(value):
-        reason = "all sentences are equally similar to each other"
-        return undefined("sentence-retention", reason, Coverage(()), **fields)
+        raise DegenerateError("all sentences are equally similar to each other")
     change = np.abs(now - before)[upper]
-    return Measurement(
-        "sentence-retention",
+    return call.measurement(
         value,
         len(lines),
-        Coverage(()),
         interval=sentence_interval(now, before, seed),
         reading=f"the order of similarities correlates with that before by {value:.3f}",
         details={"pairs": len(change), "mean_change": float(change.mean()), "largest_change": float(change.max())},
-        **fields,
     )
 
 

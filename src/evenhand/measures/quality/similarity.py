@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
-from evenhand.errors import UsageError
-from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
+from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.quality.rated_sets import RatedPairs, local_ids, rated_pairs
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import bootstrap
 from evenhand.stats.correlation import mean_ranks, spearman_rows
@@ -58,11 +58,13 @@ INFO = Info(
     available=available,
     family="quality",
     definition=2,
+    role="cost",
 )
 
 
 @measure(INFO)
 def similarity(
+    call: Call,
     vectors: Vectors,
     dataset: RatedPairs | str | os.PathLike[str],
     *,
@@ -97,27 +99,25 @@ def similarity(
     rows = np.array([[index.get(word, ABSENT) for word in pair] for pair in source.pairs], dtype=np.int64)
     complete = (rows != ABSENT).all(axis=1)
     used = np.flatnonzero(complete | (unknown == "mean-vector"))
-    params = {"unknown": unknown, "min_share": min_share, "case": vectors.case}
-    fields = MeasurementFields("similarity", vectors, source.name, params, seed, reference=reference)
+    call.describe(source.name, coverage=coverage)
     n_complete = int(complete.sum())
     if unknown == "drop":
         pairs_list = ListCoverage(source.name, n_complete, len(complete), "complete pair")
     else:
         pairs_list = ListCoverage.of_words(source.name, coverage)
-    if reason := fields.problem([pairs_list], min_share if unknown == "drop" else 0.0):
-        return fields.undefined(reason, coverage)
+    call.require([pairs_list], min_share if unknown == "drop" else 0.0)
     if len(used) < MIN_ROWS:
-        reason = f"{n_complete} of {len(complete)} pairs of {source.name} have both words in the vocabulary"
-        return fields.undefined(reason, coverage)
+        raise VocabularyError(
+            f"{n_complete} of {len(complete)} pairs of {source.name} have both words in the vocabulary"
+        )
     cosines, ratings = _cosines(vectors, rows[used]), source.ratings[used]
     constant = [name for name, column in (("cosines", cosines), ("ratings", ratings)) if np.ptp(column) <= SAME]
     if constant:
-        return fields.undefined(f"all {constant[0]} are equal, so that they have no order", coverage)
+        raise DegenerateError(f"all {constant[0]} are equal, so that they have no order")
     value = float(spearman_rows(cosines[None], ratings[None])[0])
-    return fields.measurement(
+    return call.measurement(
         value,
         len(used),
-        coverage,
         interval=rank_interval(cosines, ratings, seed=seed),
         reading=f"over {len(used)} of {len(complete)} pairs, cosines and ratings correlate with rho = {value:.2f}",
         items=tuple(

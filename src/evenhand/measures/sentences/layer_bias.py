@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.errors import DegenerateError
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.measures.sentences.encoded_query import TEMPLATE, EncodedQuery, encode_query, published_query
 from evenhand.measures.sentences.seat import WEAT
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
@@ -39,11 +39,13 @@ INFO = Info(
     one_against_rest=True,
     find_query=published_query,
     definition=3,
+    charts=("layer-bias",),
 )
 
 
 @measure(INFO)
 def layer_bias(
+    call: Call,
     view: SentenceEncoder,
     query: Query | str,
     *,
@@ -69,43 +71,37 @@ def layer_bias(
     """
     encoded = encode_query(view, query, all_layers=True, pooling=pooling, template=template)
     x, y, near, _ = encoded.sets
-    params = {**encoded.params, "samples": samples}
-    fields: dict[str, Any] = {"query": encoded.query.name, "model": view.name, "params": params, "seed": seed}
-    fields["positive"] = f"{x.name} with {near.name}"
-    if encoded.problem:
-        return undefined("layer-bias", encoded.problem, encoded.coverage, **fields)
+    positive = f"{x.name} with {near.name}"
+    call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=encoded.params)
+    call.require(encoded.lists)
     table = _word_associations(encoded)
-    if isinstance(table, str):
-        return undefined("layer-bias", table, encoded.coverage, **fields)
     first = len(x.words)
     observed = _effects(table, first)
     if not np.isfinite(observed).all():
-        reason = f"all target words have the same association at layer {int(np.argmin(np.isfinite(observed)))}"
-        return undefined("layer-bias", reason, encoded.coverage, **fields)
+        layer = int(np.argmin(np.isfinite(observed)))
+        raise DegenerateError(f"all target words have the same association at layer {layer}")
     value, dealt = float(np.abs(observed).mean()), _dealt(table, first, samples, seed)
     peak = int(np.argmax(np.abs(observed)))
-    return Measurement(
-        "layer-bias",
+    return call.measurement(
         value,
         table.shape[1],
-        encoded.coverage,
         interval=_interval(table, first),
         units=_units(table, first, [f"0:{w}" for w in x.words] + [f"1:{w}" for w in y.words], value),
         p_value=float((np.count_nonzero(dealt >= value - 1e-12) + 1) / (samples + 1)),
         reading=f"strongest at layer {peak} of {view.layers}: d = {observed[peak]:+.2f}; last {observed[-1]:+.2f}",
         items=tuple({"word": f"layer {layer}", "value": float(d)} for layer, d in enumerate(observed)),
         details={"baseline": float(dealt.mean()), "peak_layer": peak, "layers": view.layers},
-        **fields,
     )
 
 
-def _word_associations(encoded: EncodedQuery) -> Matrix64 | str:
-    """Return the mean association of each target word at each layer, (layers, words), or why there is none."""
+def _word_associations(encoded: EncodedQuery) -> Matrix64:
+    """Return the mean association of each target word at each layer, (layers, words)."""
     rows = []
     for layer in encoded.layers:
-        associations = encoded.associations(layer)
-        if isinstance(associations, str):
-            return f"layer {layer}: {associations}"
+        try:
+            associations = encoded.associations(layer)
+        except DegenerateError as error:
+            raise DegenerateError(f"layer {layer}: {error.message}") from error
         pairs = zip(encoded.sets[:2], associations, strict=True)
         rows.append(np.concatenate([group.word_means(values) for group, values in pairs]))
     return np.stack(rows)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError, unknown_name
 from evenhand.measures.association.weat import largest_effect
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.measures.sentences.encoded_query import (
     SEAT,
     TEMPLATE,
@@ -60,11 +61,15 @@ INFO = Info(
     data=(SEAT,),
     null=0.0,
     definition=2,
+    plain=1,
+    charts=("sentence-effect-sizes",),
+    effect_size=True,
 )
 
 
 @measure(INFO)
 def seat(
+    call: Call,
     view: SentenceEncoder,
     query: Query | str,
     *,
@@ -108,27 +113,20 @@ def seat(
         raise UsageError(f"ddof must be 0 (population) or 1 (sample), got {ddof!r}")
     encoded = encode_query(view, query, layer=layer, pooling=pooling, template=template)
     x, y, near, far = encoded.sets
-    params = {**encoded.params, "ddof": ddof, "alternative": alternative, "samples": samples}
-    params |= {"variant": variant} if variant else {}
-    fields: dict[str, Any] = {"query": encoded.query.name, "model": view.name, "params": params, "seed": seed}
-    fields["positive"] = f"{x.name} with {near.name}"
-    if encoded.problem:
-        return undefined("seat", encoded.problem, encoded.coverage, **fields)
+    took_effect = {**encoded.params, "ddof": ddof, "alternative": alternative, "samples": samples}
+    positive = f"{x.name} with {near.name}"
+    call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=took_effect)
+    call.require(encoded.lists)
     associations = encoded.associations(0)
-    if isinstance(associations, str):
-        return undefined("seat", associations, encoded.coverage, **fields)
     effect = sentence_effect(encoded.sets, associations, ddof)
     if effect is None:
-        reason = "all target sentences have the same association: the standard deviation is 0"
-        return undefined("seat", reason, encoded.coverage, **fields)
+        raise DegenerateError("all target sentences have the same association: the standard deviation is 0")
     units = associations if variant else (effect.first, effect.second)
     test = _test(*units, alternative, samples, seed, released=bool(variant))
     first, second = (near.name, far.name) if effect.value >= 0 else (far.name, near.name)
-    return Measurement(
-        "seat",
+    return call.measurement(
         effect.value,
         len(associations[0]) + len(associations[1]),
-        encoded.coverage,
         interval=effect.interval,
         p_value=test.p_value,
         units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
@@ -148,7 +146,6 @@ def seat(
             "partitions": test.partitions,
             "exact": test.exact,
         },
-        **fields,
     )
 
 

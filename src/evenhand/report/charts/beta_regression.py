@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import GREY, PALETTE, chart, nominal, number_axis, spread
 
 LISTED = 25  # words in the table: those that moved most
@@ -17,10 +17,10 @@ MOST = 1_500  # points of a page about two texts
 SAME = "as in the first text"
 
 
-@register_chart("beta-regression", measures=("corpus-bias",), family="text", place="bias")
+@register_chart("beta-regression", family="text", place="bias")
 def beta_regression(audit: Audit, subject: str) -> Figure | None:
     """Draw the scores of a text against those of the text it is compared with."""
-    rows = [row for row in rows_of(audit, subject, "corpus-bias") if row.original.score.endswith("beta")]
+    rows = [row for row in drawn_rows(audit, subject, "beta-regression") if row.original.score.endswith("beta")]
     row = next((row for row in rows if row.original.items and row.original.value is not None), None)
     if row is None:
         return None

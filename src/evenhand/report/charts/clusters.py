@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import DISTINGUISHABLE, PALETTE, chart, nominal, number_axis, panels, spread
 
 
-@register_chart("clusters", measures=("clustering",), family="geometry", place="left")
+@register_chart("clusters", family="geometry", place="left")
 def clusters(audit: Audit, subject: str) -> Figure | None:
     """Draw the most biased words on two principal components of each stage."""
-    row = next((row for row in rows_of(audit, subject, "clustering") if row.original.items), None)
+    row = next((row for row in drawn_rows(audit, subject, "clusters") if row.original.items), None)
     if row is None or "x" not in row.original.items[0]:
         return None
     poles = row.original.params.get("pair") or row.original.params.get("poles") or ["first", "second"]

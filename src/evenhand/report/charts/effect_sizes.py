@@ -9,34 +9,34 @@ from evenhand.audit import Audit
 from evenhand.audit.rows import Row
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
 from evenhand.report.charts.style import DISTINGUISHABLE, chart, number_axis, reference_line, scales
 
 
-@register_chart("effect-sizes", measures=("weat",), family="association", place="bias")
+@register_chart("effect-sizes", family="association", place="bias")
 def effect_sizes(audit: Audit, subject: str) -> Figure | None:
     """Draw the word association tests before and after each method."""
-    return _effects(audit, subject, "weat", "Association tests of words (WEAT)")
+    return _effects(audit, subject, "effect-sizes", "Association tests of words (WEAT)")
 
 
-@register_chart("sentence-effect-sizes", measures=("seat",), family="sentences", place="bias")
+@register_chart("sentence-effect-sizes", family="sentences", place="bias")
 def sentence_effect_sizes(audit: Audit, subject: str) -> Figure | None:
     """Draw the sentence association tests before and after each method."""
-    return _effects(audit, subject, "seat", "Association tests of sentences (SEAT)")
+    return _effects(audit, subject, "sentence-effect-sizes", "Association tests of sentences (SEAT)")
 
 
-@register_chart("decision-changes", measures=("counterfactual",), family="labels", place="bias")
+@register_chart("decision-changes", family="labels", place="bias")
 def decision_changes(audit: Audit, subject: str) -> Figure | None:
     """Draw how far the probability of a label depends on the group."""
-    gaps = [row for row in rows_of(audit, subject, "counterfactual") if row.original.score.startswith("gap")]
+    gaps = [row for row in drawn_rows(audit, subject, "decision-changes") if row.original.score.startswith("gap")]
     caption = "Right of 0: the label is more probable for the first group. Nearer to 0 is better."
     return forest_figure(
         audit, gaps, "Does the decision depend on the group?", "difference in P(label) between groups", caption
     )
 
 
-def _effects(audit: Audit, subject: str, measure: str, title: str) -> Figure | None:
-    every = rows_of(audit, subject, measure)
+def _effects(audit: Audit, subject: str, id: str, title: str) -> Figure | None:
+    every = drawn_rows(audit, subject, id)
     about = [row for row in every if is_about_concept(row.question, audit.concept)] or every
     caption = (
         "Right of 0: the named words go together, as the stereotype has it; left of 0: the opposite. Nearer to 0 is "

@@ -8,17 +8,18 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.rows import Row
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import DISTINGUISHABLE, chart, reference_line, scales
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
-ON_AN_AXIS = ("direct-bias", "ripa", "corpus-bias")
 
 
-@register_chart("extreme-words", measures=ON_AN_AXIS)
+@register_chart("extreme-words")
 def extreme_words(audit: Audit, subject: str) -> Figure | None:
     """Draw the words at the two ends of the axis."""
-    on_axis = [row for row in rows_of(audit, subject, *ON_AN_AXIS) if row.original.items and row.original.positive]
+    on_axis = [
+        row for row in drawn_rows(audit, subject, "extreme-words") if row.original.items and row.original.positive
+    ]
     if not on_axis:
         return None
     row = on_axis[0]

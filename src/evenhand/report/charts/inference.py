@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenhand.audit import Audit
 from evenhand.measures import Measurement
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -27,10 +27,10 @@ SCORES = {
 COUNT = 12  # occupations at each end
 
 
-@register_chart("neutrality", measures=("nli-neutrality",), family="inference", place="bias")
+@register_chart("neutrality", family="inference", place="bias")
 def neutrality(audit: Audit, subject: str) -> Figure | None:
     """Draw the four scores of neutrality on each stage."""
-    row = next((row for row in rows_of(audit, subject, "nli-neutrality") if row.original.details.get("scores")), None)
+    row = next((row for row in drawn_rows(audit, subject, "neutrality") if row.original.details.get("scores")), None)
     if row is None:
         return None
     stages = [stage for stage, cell in row.cells.items() if cell.details.get("scores")][:DISTINGUISHABLE]
@@ -85,10 +85,10 @@ def neutrality(audit: Audit, subject: str) -> Figure | None:
     return Figure("Does the model draw conclusions?", spec, ("score", *stages), table, caption)
 
 
-@register_chart("entailment-by-occupation", measures=("nli-gap",), family="inference")
+@register_chart("entailment-by-occupation", family="inference")
 def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
     """Draw P(entailment) for both groups, for the occupations with the largest gaps."""
-    rows = [row for row in rows_of(audit, subject, "nli-gap") if row.original.score == "entailment"]
+    rows = [row for row in drawn_rows(audit, subject, "entailment-by-occupation") if row.original.score == "entailment"]
     row = next((row for row in rows if row.original.items and "first" in row.original.items[0]), None)
     if row is None:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     chart,
@@ -18,10 +18,10 @@ from evenhand.report.charts.style import (
 )
 
 
-@register_chart("layer-bias", measures=("layer-bias",), family="sentences")
+@register_chart("layer-bias", family="sentences")
 def layer_bias(audit: Audit, subject: str) -> Figure | None:
     """Draw the effect size at every layer, one panel per query and one line per stage."""
-    rows = [row for row in rows_of(audit, subject, "layer-bias") if row.original.items]
+    rows = [row for row in drawn_rows(audit, subject, "layer-bias") if row.original.items]
     if not rows:
         return None
     stages = list(rows[0].cells)[:DISTINGUISHABLE]

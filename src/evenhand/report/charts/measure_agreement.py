@@ -12,15 +12,13 @@ from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import PALETTE, chart, number_axis
 
 SHARED = 20  # words that two measures must have in common
-# Measures whose items are words with a signed score.
-BY_WORD = ("direct-bias", "ripa", "same", "neighbours", "occupation-share", "nli-gap", "pronoun-share")
 ON_CELLS = ("#fffffe", "#2b2b2c")  # text on a coloured cell, which keeps its colour on a dark page
 
 
-@register_chart("measure-agreement", measures=BY_WORD, place="details")
+@register_chart("measure-agreement", place="details")
 def measure_agreement(audit: Audit, subject: str) -> Figure | None:
     """Draw the rank correlation of the word scores of every two measures, before any method."""
-    scored = {row.label: _scores(row) for row in rows(audit, subject) if row.question.measure in BY_WORD}
+    scored = {row.label: _scores(row) for row in rows(audit, subject) if "measure-agreement" in row.info.charts}
     labels = [label for label, scores in scored.items() if len(scores) >= SHARED and len(set(scores.values())) > 2]
     labels = [label for label in labels if not label.endswith((":old-direction", ":spearman", ":slope"))]
     cells = []

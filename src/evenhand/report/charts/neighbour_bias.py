@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     PALETTE,
@@ -19,10 +19,10 @@ from evenhand.report.charts.style import (
 LISTED = 20
 
 
-@register_chart("neighbour-bias", measures=("neighbours",), family="geometry")
+@register_chart("neighbour-bias", family="geometry")
 def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of neighbours on the positive side against the original bias."""
-    rows = [row for row in rows_of(audit, subject, "neighbours") if row.original.items]
+    rows = [row for row in drawn_rows(audit, subject, "neighbour-bias") if row.original.items]
     if not rows:
         return None
     row = next((row for row in rows if row.question.query != "vocabulary"), rows[0])

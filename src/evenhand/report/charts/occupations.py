@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.rows import Row
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     INK,
@@ -35,34 +35,34 @@ class _Axis:
 
 
 AXES = {
-    "occupation-share": _Axis("bias score (she →)", 1.0, ""),
-    "pronoun-share": _Axis("share of female pronouns", 100.0, "pearson", {"format": "%"}),
-    "winogender": _Axis("lean to female pronouns (log odds)", 1.0, "share-correlation"),
+    "occupations": _Axis("bias score (she →)", 1.0, ""),
+    "pronouns-by-occupation": _Axis("share of female pronouns", 100.0, "pearson", {"format": "%"}),
+    "winogender-occupations": _Axis("lean to female pronouns (log odds)", 1.0, "share-correlation"),
 }
 MOST_LABELS = 9
 
 
-@register_chart("occupations", measures=("occupation-share",), family="geometry")
+@register_chart("occupations", family="geometry")
 def occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw the bias score of occupations against the share of women."""
-    return _occupations(audit, subject, "occupation-share")
+    return _occupations(audit, subject, "occupations")
 
 
-@register_chart("pronouns-by-occupation", measures=("pronoun-share",), family="likelihood", place="bias")
+@register_chart("pronouns-by-occupation", family="likelihood", place="bias")
 def pronouns_by_occupation(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of female pronouns that a language model predicts against the share of women."""
-    return _occupations(audit, subject, "pronoun-share")
+    return _occupations(audit, subject, "pronouns-by-occupation")
 
 
-@register_chart("winogender-occupations", measures=("winogender",), family="likelihood")
+@register_chart("winogender-occupations", family="likelihood")
 def winogender_occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw how far a pronoun is read as the occupation against the share of women."""
-    return _occupations(audit, subject, "winogender")
+    return _occupations(audit, subject, "winogender-occupations")
 
 
-def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
-    axis = AXES[measure]
-    rows = [row for row in rows_of(audit, subject, measure) if row.original.score == axis.score]
+def _occupations(audit: Audit, subject: str, id: str) -> Figure | None:
+    axis = AXES[id]
+    rows = [row for row in drawn_rows(audit, subject, id) if row.original.score == axis.score]
     row = next((row for row in rows if row.original.items), None)
     if row is None:
         return None
@@ -99,7 +99,7 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
             "encoding": {**place, "text": {"field": "label"}},
         },
     ]
-    if measure == "occupation-share":
+    if id == "occupations":
         layer.insert(0, reference_line("y", 0))
     spec = chart(
         f"{axis.title} of {len(row.original.items)} occupations against the share of women in them, on "
@@ -124,10 +124,10 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
         f"{better(row)}. Following the statistics is not in itself unfair. {sources(audit, row, 'occupations')}{lost}"
     )
     title = {
-        "occupation-share": "Occupations and the real share of women",
-        "pronoun-share": "Pronouns of occupations and the real share of women",
-        "winogender": "Pronouns read as the occupation, and the real share of women",
-    }[measure]
+        "occupations": "Occupations and the real share of women",
+        "pronouns-by-occupation": "Pronouns of occupations and the real share of women",
+        "winogender-occupations": "Pronouns read as the occupation, and the real share of women",
+    }[id]
     return Figure(title, spec, ("occupation", "women", *drawn), table, caption)
 
 

@@ -9,10 +9,8 @@ from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import DISTINGUISHABLE
 
-MEASURES = ("crows-pairs", "aul", "aula", "stereoset", "winobias", "holistic-bias")
 
-
-@register_chart("pair-preferences", measures=MEASURES, family="likelihood", place="bias")
+@register_chart("pair-preferences", family="likelihood", place="bias")
 def pair_preferences(audit: Audit, subject: str) -> Figure | None:
     """Draw every score of which 50 % is ideal, by measure and category."""
     fifty = [row for row in rows(audit, subject) if row.info.better_score(row.original.score) == "fifty"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -24,10 +24,10 @@ FEWEST = 3  # words of a group; a density of fewer shows the bandwidth only
 STEPS = 60
 
 
-@register_chart("projection-density", measures=("direct-bias",), family="geometry")
+@register_chart("projection-density", family="geometry")
 def projection_density(audit: Audit, subject: str) -> Figure | None:
     """Draw the distribution of cosines with the direction, for each group of the concept and for the words asked."""
-    rows = [row for row in rows_of(audit, subject, "direct-bias") if row.original.details.get("groups")]
+    rows = [row for row in drawn_rows(audit, subject, "projection-density") if row.original.details.get("groups")]
     row = next((row for row in rows if row.question.variant != "old-direction"), rows[0] if rows else None)
     if row is None:
         return None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from evenhand.audit import Audit
-from evenhand.report.charts.figure import Figure, register_chart, rows_of
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
 from evenhand.report.charts.style import GREY, PALETTE, chart, nominal, number_axis
 
 RANDOM = "random pairs"
 
 
-@register_chart("scree", measures=("direct-bias",), family="geometry")
+@register_chart("scree", family="geometry")
 def scree(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of each principal direction of the pair differences."""
-    row = next((row for row in rows_of(audit, subject, "direct-bias") if "scree" in row.original.details), None)
+    row = next((row for row in drawn_rows(audit, subject, "scree") if "scree" in row.original.details), None)
     if row is None:
         return None
     found = row.original.details["scree"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenhand.audit import Audit
 from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -21,10 +21,12 @@ from evenhand.report.charts.style import (
 COUNT = 14  # words whose arrows are drawn
 
 
-@register_chart("word-movement", measures=("direct-bias",), family="geometry")
+@register_chart("word-movement", family="geometry")
 def word_movement(audit: Audit, subject: str) -> Figure | None:
     """Draw where a method moves the words that lie furthest along the original direction."""
-    rows = [row for row in rows_of(audit, subject, "direct-bias") if row.question.variant == "old-direction"]
+    rows = [
+        row for row in drawn_rows(audit, subject, "word-movement") if row.question.variant in row.info.by_construction
+    ]
     row = next((row for row in rows if any("across" in item for item in row.original.items)), None)
     if row is None or len(row.cells) < 2:
         return None
