@@ -43,7 +43,7 @@ def cost_note(results: Sequence[Result]) -> str:
     rated = [result for result in changed if _is_rated(result.question.info)]
     if not rated:
         known = [id for id in measures.ids() if _is_rated(measures.info(id))]
-        return f"cost not measured: no {' or '.join(known)} was measured; measure {known[-1]} too"
+        return f"cost not measured: no {' or '.join(reversed(known))} was measured; measure {known[-1]} too"
     if any(result.measurement.status == "ok" for result in rated):
         return ""
     reasons = dict.fromkeys(result.measurement.reason for result in rated)
@@ -81,8 +81,8 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
 def _is_bias(question: Question, concept: str) -> bool:
     """Return whether a method should lower the value: not that of a control, nor one that it lowers by construction."""
     info = question.info
-    lowered = question.variant in info.by_construction
-    return info.in_tradeoff and not lowered and is_about_concept(question, concept)
+    is_control = info.takes == "query" and not is_about_concept(question, concept)
+    return info.in_tradeoff and question.variant not in info.by_construction and not is_control
 
 
 def is_about_concept(question: Question, concept: str) -> bool:

@@ -48,7 +48,7 @@ INFO = Info(
     query_concepts=FORMS,
     scores={"difference": "lower", "lean": "zero", "imbalance": "lower"},
     null={"lean": 0.0},
-    definition=2,
+    definition=3,
 )
 
 

@@ -160,6 +160,7 @@ def _strength(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles) -> 
         value,
         len(pairs),
         score="strength",
+        params={"score": "strength"},
         reading=f"the {len(pairs)} best pairs differ as {poles.names[0]} and {poles.names[1]} with cosine {value:.2f}",
         items=tuple({"pair": _text(poles, pair), "value": float(s)} for pair, s in zip(pairs, scores, strict=True)),
         details={"best": float(scores[0]), "last": float(scores[-1])},
@@ -169,7 +170,8 @@ def _strength(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles) -> 
 def _neutral_share(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles, concept: Concept) -> Measurement:
     """Return the share of pairs of which at least one word is not specific to the concept."""
     if not len(concept.specific):
-        return call.undefined(f"concept {concept.name!r} has no list of specific words", score="neutral-share")
+        reason = f"concept {concept.name!r} has no list of specific words"
+        return call.undefined(reason, score="neutral-share", params={"score": "neutral-share"})
     specific = frozenset(Restriction().excluded(concept))
     neutral = [not (x in specific and y in specific) for x, y in pairs]
     value = sum(neutral) / len(neutral)
@@ -177,6 +179,7 @@ def _neutral_share(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles
         value,
         len(pairs),
         score="neutral-share",
+        params={"score": "neutral-share"},
         reading=f"{sum(neutral)} of {len(neutral)} analogies have a word that is not specific to {concept.name}",
         items=tuple(
             {"pair": _text(poles, pair), "value": float(flag), "score": float(score)}
