@@ -12,6 +12,7 @@ UNREGISTERED = (
     "evenhand.measures.group_tables:one_against_rest",
     "evenhand.measures.group_tables:pairwise",
     "evenhand.measures.measurement:Measurement",
+    "evenhand.measures.numbers",
     "evenhand.measures.registry:Info",
     "evenhand.measures.registry:get",
     "evenhand.measures.registry:ids",

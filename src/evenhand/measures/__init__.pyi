@@ -1,5 +1,6 @@
 # Written by scripts/package_stubs.py from the registry; do not edit.
 
+from evenhand.measures import numbers as numbers
 from evenhand.measures.association.bat import bat as bat
 from evenhand.measures.association.ect import ect as ect
 from evenhand.measures.association.generalised_weat import generalised_weat as generalised_weat
