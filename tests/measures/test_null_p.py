@@ -16,22 +16,17 @@ from scipy.special import ndtri
 
 from evenhand import measures
 from evenhand.measures.call import Call
-from evenhand.measures.contrasts import against_others, contrasts, group_word_p
-from evenhand.measures.likelihood.honest import identity_p
-from evenhand.measures.likelihood.stereoset import TermTable
-from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, pair_measurements
-from evenhand.measures.likelihood.winobias import stereotype_p
-from evenhand.measures.likelihood.winogender import majority_p
+from evenhand.measures.groups import against_others, contrasts, group_word_p
+from evenhand.measures.likelihood.honest import HonestTemplate, identity_p
+from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence, TermTable
+from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, StereotypePair, pair_measurements
+from evenhand.measures.likelihood.winobias import WinoBiasPair, stereotype_p
+from evenhand.measures.likelihood.winogender import WinogenderSentence, majority_p
 from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats.permutation import relabelling_p
 from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Template
-from evenhand.words.sentence_sets.crows_pairs import StereotypePair
-from evenhand.words.sentence_sets.honest import HonestTemplate
-from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
-from evenhand.words.sentence_sets.winobias import WinoBiasPair
-from evenhand.words.sentence_sets.winogender import WinogenderSentence
 
 DRAWS = 300
 MOST = 0.05 + 3 * np.sqrt(0.05 * 0.95 / DRAWS)  # three standard errors above the level

@@ -27,7 +27,7 @@ from evenhand.errors import (
     UsageError,
     WorkerError,
 )
-from evenhand.measures.group_tables import measure_groups, needs_table
+from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.lm.kept_texts import keeping_texts

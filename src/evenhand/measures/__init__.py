@@ -6,11 +6,11 @@
 from evenhand.registry import lazy_attribute, stub_names
 
 UNREGISTERED = (
-    "evenhand.measures.geometry.analogy_generation:generate_analogies",
-    "evenhand.measures.group_tables:GroupRow",
-    "evenhand.measures.group_tables:GroupTable",
-    "evenhand.measures.group_tables:one_against_rest",
-    "evenhand.measures.group_tables:pairwise",
+    "evenhand.measures.geometry.analogies:generate_analogies",
+    "evenhand.measures.groups:GroupRow",
+    "evenhand.measures.groups:GroupTable",
+    "evenhand.measures.groups:one_against_rest",
+    "evenhand.measures.groups:pairwise",
     "evenhand.measures.measurement:Measurement",
     "evenhand.measures.numbers",
     "evenhand.measures.registry:Info",

@@ -17,7 +17,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.two_way import InteractionTest, interaction_test
+from evenhand.stats.permutation import InteractionTest, interaction_test
 from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query
 from evenhand.words.intersection import FEWEST, SIGN, cell_name

@@ -13,7 +13,7 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import ListCoverage
 from evenhand.measures.measurement import MeasuredItem
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subspaces.lookup import SAME_WORD
+from evenhand.subspaces.differences import SAME_WORD
 from evenhand.words import Query, WordSet
 from evenhand.words import query as find_query
 

@@ -19,7 +19,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.stats.units import mean_units
-from evenhand.subspaces.lookup import SAME_WORD, differences
+from evenhand.subspaces.differences import SAME_WORD, differences
 from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
 
 INFO = Info(

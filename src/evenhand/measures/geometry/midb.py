@@ -8,8 +8,16 @@ from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, EvenhandError
 from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
-from evenhand.measures.geometry.bias_score import REST, Direction, concept_poles, direction_source
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.geometry.biased_words import (
+    REST,
+    VOCABULARY,
+    Direction,
+    Restriction,
+    Words,
+    concept_poles,
+    direction_source,
+    select_words,
+)
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors

@@ -9,9 +9,17 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import MIN_SHARE, Call, measure, word_interval
-from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
-from evenhand.measures.geometry.graph import neighbour_graph
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.measures.geometry.biased_words import (
+    VOCABULARY,
+    Pair,
+    Restriction,
+    Score,
+    Words,
+    bias_scores,
+    concept_poles,
+    select_words,
+)
+from evenhand.measures.geometry.proximity_bias import neighbour_graph
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
-from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
+from evenhand.measures.geometry.biased_words import Pair, Score, bias_scores, concept_poles
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from evenhand.registry import lazy_attribute
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference.result import ProbeResult
-    from evenhand.measures.inference.run_probe import probe
+    from evenhand.measures.inference.run_probe import ProbeResult, probe
     from evenhand.measures.inference.scores import (
         Gap,
         GroupScores,
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from evenhand.subjects.embedded_nli import embedded, projected
 
 _MODULES = {
-    "result": ("ProbeResult",),
-    "run_probe": ("probe",),
+    "run_probe": ("ProbeResult", "probe"),
     "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
     "seeds": ("ProbeComparison", "SeedsResult", "Spread", "compare", "over_seeds", "probe_seeds"),
 }

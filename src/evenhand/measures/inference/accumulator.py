@@ -13,8 +13,7 @@ from scipy.special import stdtrit
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64
 from evenhand.engines import Engine, LocalEngine
-from evenhand.measures.inference.pair_statistics import Columns, Tables
-from evenhand.measures.inference.resampling import make_resamples
+from evenhand.measures.inference.pair_statistics import Columns, Tables, make_resamples
 from evenhand.models.nli import LABELS, Grid, NLIModel
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import RecordedModel, predict_grids, predict_points

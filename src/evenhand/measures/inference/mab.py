@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.inference.ensemble_probe import InferenceView, ask_ensemble, probe_details
+from evenhand.measures.inference.nli_measures import InferenceView, ask_ensemble, probe_details
 from evenhand.measures.inference.seeds import SeedsResult
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info

@@ -15,7 +15,7 @@ from evenhand.engines import Engine
 from evenhand.errors import UsageError
 from evenhand.frames import frame
 from evenhand.measures.inference.accumulator import Progress
-from evenhand.measures.inference.result import ProbeResult, ends, html_table, rich_table, summary_line
+from evenhand.measures.inference.run_probe import ProbeResult, ends, html_table, rich_table, summary_line
 from evenhand.measures.inference.run_probe import probe as run_probe
 from evenhand.measures.inference.scores import JSON, Interval
 from evenhand.models.nli import NLIModel

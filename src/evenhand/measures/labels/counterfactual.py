@@ -14,7 +14,7 @@ from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
-from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of

@@ -36,7 +36,7 @@ LEVEL = 0.05
 SHUFFLES = 200
 FEWEST = 20  # names of a group, below which hardly any fill can be significant
 
-INFO = Info(
+DISCO_INFO = Info(
     id="disco",
     title="Discovery of Correlations",
     takes="dataset",
@@ -64,7 +64,7 @@ INFO = Info(
 )
 
 
-@measure(INFO)
+@measure(DISCO_INFO)
 def disco(
     call: Call,
     view: Likelihood,

@@ -28,7 +28,7 @@ PLEASANTNESS = ("{target} is {attribute}.", "{target} are {attribute}.")
 INTERESTS = ("{target} likes {attribute}.", "{target} like {attribute}.", "{target} is interested in {attribute}.")
 LEAST = 2  # attribute words in a set, without which there is no spread
 
-INFO = Info(
+LOG_PROBABILITY_INFO = Info(
     id="log-probability",
     title="Log-probability bias score",
     takes="query",
@@ -58,7 +58,7 @@ INFO = Info(
 )
 
 
-@measure(INFO)
+@measure(LOG_PROBABILITY_INFO)
 def log_probability(
     call: Call,
     view: Likelihood,

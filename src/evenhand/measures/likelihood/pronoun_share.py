@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from evenhand import words
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError
+from evenhand.errors import DegenerateError, FormatError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
     available,
@@ -19,6 +21,7 @@ from evenhand.measures.likelihood.scoring import (
     draw_sample,
     is_masked,
     ratio,
+    read_json_lines,
     undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement, word_items
@@ -28,7 +31,6 @@ from evenhand.stats import jackknife_interval, pearson, spearman
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.correlation import Correlation, correlation_p, mean_ranks
 from evenhand.stats.units import correlation_units
-from evenhand.words.sentence_sets.winogenerated import read_winogenerated
 
 OCCUPATIONS, WINOGENERATED = "occupations-share-of-women", "winogenerated"
 SAMPLE = 299  # sentences of Winogenerated, one for each occupation
@@ -231,3 +233,49 @@ def _sentences(
             context, neutral = (template.format(occupation=word, pronoun="{}") for word in (name, NEUTRAL))
             made.append(PronounSentence(name, context, neutral, *PRONOUNS[use]))
     return made, shares, OCCUPATIONS
+
+
+FILE = "winogenerated_examples.jsonl"
+
+
+@dataclass(frozen=True)
+class WinogeneratedSentence:
+    """A sentence with `{}` for the pronoun.
+
+    Attributes:
+        id: number in the file.
+        context: the sentence with the occupation.
+        neutral: the same sentence with "person" instead of the occupation.
+        male, female: the two pronouns that fit the blank.
+        occupation: whom the pronoun refers to.
+        percent_women: in the occupation, US Bureau of Labor Statistics 2019.
+    """
+
+    id: int
+    context: str
+    neutral: str
+    male: str
+    female: str
+    occupation: str
+    percent_women: float
+
+
+def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
+    """Read the sentences."""
+    path = Path(folder) / FILE
+    sentences = []
+    for number, row in read_json_lines(path, "Winogenerated file"):
+        try:
+            text, occupation = str(row["sentence_with_blank"]), str(row["occupation"])
+            male, female = (str(pronoun) for pronoun in row["pronoun_options"][:2])
+            share, name = float(row["BLS_percent_women_2019"]), int(row["index"])
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise FormatError(f"{path}, line {number} is not a Winogenerated example: {error!r}") from error
+        if text.count("_") != 1:
+            raise FormatError(f"{path}, line {number}: the sentence needs one blank, written _")
+        context = text.replace("_", "{}")
+        named = rf"\b{re.escape(occupation)}(s?)\b"
+        neutral = re.sub(named, lambda found: "people" if found[1] else "person", context, flags=re.IGNORECASE)
+        neutral = re.sub(r"\b([Aa])n person\b", r"\1 person", neutral)
+        sentences.append(WinogeneratedSentence(name, context, neutral, male, female, occupation, share))
+    return tuple(sentences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
-from evenhand.measures.likelihood.scoring import draw_sample
+from evenhand.measures.likelihood.scoring import draw_sample, read_json
 from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -21,7 +22,101 @@ from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, con
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, linearised_units, null_p, ratio_units
-from evenhand.words.sentence_sets.stereoset import DOMAINS, TASKS, StereoExample, Task, read_stereoset
+
+Task = Literal["intra", "inter"]
+TASKS: dict[Task, str] = {"intra": "intrasentence", "inter": "intersentence"}
+DOMAINS = ("gender", "profession", "race", "religion")
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
+BLANK = "BLANK"
+
+
+@dataclass(frozen=True)
+class StereoSentence:
+    """One continuation of a context."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StereoExample:
+    """A context about a target with its three continuations.
+
+    Attributes:
+        id: of the set.
+        task: `intra`: the continuation is the context with its blank filled. `inter`: it is a sentence that follows.
+        target: the term that the example is about, such as "chess player".
+        domain: gender, profession, race or religion.
+        context: the context; within a sentence, its blank is `BLANK`.
+        stereotype, anti, unrelated: the continuations.
+    """
+
+    id: str
+    task: Task
+    target: str
+    domain: str
+    context: str
+    stereotype: StereoSentence
+    anti: StereoSentence
+    unrelated: StereoSentence
+
+    @property
+    def sentences(self) -> tuple[StereoSentence, StereoSentence, StereoSentence]:
+        """The three continuations: stereotype, anti-stereotype, unrelated."""
+        return self.stereotype, self.anti, self.unrelated
+
+    def blank(self, sentence: StereoSentence) -> tuple[int, int] | None:
+        """Return the first and one past the last character that fill the blank; None where it cannot be located.
+
+        Contexts and sentences differ in capitals. Two contexts of the development part have two blanks.
+        """
+        before, *after = self.context.split(BLANK)
+        text = sentence.text
+        if (
+            len(after) != 1
+            or not text.lower().startswith(before.lower())
+            or not text.lower().endswith(after[0].lower())
+        ):
+            return None
+        start, stop = len(before), len(text) - len(after[0])
+        return (start, stop) if start < stop else None
+
+    def refilled(self, sentence: StereoSentence) -> str:
+        """Return the context filled with the sentence's word at the place of the blank, as the released code does.
+
+        The released code takes the word at the same place between blanks, without punctuation, so that capitals and
+        hyphens of the sentence are lost.
+        """
+        words = self.context.split(" ")
+        place = next((number for number, word in enumerate(words) if BLANK in word), None)
+        given = sentence.text.split(" ")
+        if place is None or place >= len(given):
+            return sentence.text
+        return self.context.replace(BLANK, re.sub(r"[^\w\s]|_", "", given[place]))
+
+
+def read_stereoset(path: str | Path) -> tuple[StereoExample, ...]:
+    """Read the development or the test part.
+
+    Raises:
+        FormatError: If the file is not a part of StereoSet, or an example lacks one of the three continuations.
+    """
+    source = Path(path)
+    content = read_json(source, "StereoSet file")
+    try:
+        parts = content["data"]
+        return tuple(_example(item, task, source) for task, name in TASKS.items() for item in parts[name])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{source} is not a part of StereoSet ({error})", hint="fetch it again") from error
+
+
+def _example(item: Any, task: Task, source: Path) -> StereoExample:
+    by_label = {entry["gold_label"]: StereoSentence(entry["id"], entry["sentence"]) for entry in item["sentences"]}
+    if missing := [label for label in LABELS if label not in by_label]:
+        raise FormatError(f"{source}: the example {item['id']} has no sentence labelled {missing[0]!r}")
+    sentences = [by_label[label] for label in LABELS]
+    return StereoExample(item["id"], task, item["target"], item["bias_type"], item["context"], *sentences)
+
 
 Averaging = Literal["term-mean", "pooled"]
 Source: TypeAlias = str | Path | Sequence[StereoExample]

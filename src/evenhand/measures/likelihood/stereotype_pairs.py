@@ -13,13 +13,71 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
 from evenhand.measures.call import Call
-from evenhand.measures.likelihood.scoring import draw_sample
+from evenhand.measures.likelihood.scoring import draw_sample, read_table
 from evenhand.measures.measurement import Measurement
 from evenhand.stats import share_interval
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words.sentence_sets.crows_pairs import CATEGORIES, StereotypePair, read_crows_pairs
+
+Direction = Literal["stereo", "antistereo"]
+CATEGORIES = (
+    "gender",
+    "race-color",
+    "religion",
+    "age",
+    "nationality",
+    "socioeconomic",
+    "sexual-orientation",
+    "disability",
+    "physical-appearance",
+)
+COLUMNS = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
+
+
+@dataclass(frozen=True)
+class StereotypePair:
+    """Two sentences that differ in whom they are about.
+
+    Attributes:
+        id: the row of the file, or a name.
+        more: the sentence that stereotypes more, in both directions.
+        less: the other sentence.
+        category: what the pair is about, such as gender.
+        direction: `stereo` where the pair was written to express a stereotype about a disadvantaged group,
+            `antistereo` where it was written to violate one.
+    """
+
+    id: str
+    more: str
+    less: str
+    category: str = ""
+    direction: Direction = "stereo"
+
+
+def read_crows_pairs(path: str | Path) -> tuple[StereotypePair, ...]:
+    """Read a file with the columns of CrowS-Pairs; other columns are ignored.
+
+    Raises:
+        FormatError: If a column is missing, or a row has an empty sentence or an unknown direction.
+    """
+    source = Path(path)
+    rows = read_table(source, "CrowS-Pairs file", COLUMNS)
+    return tuple(_pair(row, number, source) for number, row in enumerate(rows))
+
+
+def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
+    more, less, direction, category = (row[column].strip() for column in COLUMNS)
+    if not more or not less:
+        raise FormatError(f"{source}, row {number}: a sentence is empty")
+    if direction == "antistereo":
+        return StereotypePair(str(number), more, less, category, "antistereo")
+    if direction != "stereo":
+        raise FormatError(
+            f"{source}, row {number}: stereo_antistereo is {direction!r}", hint="use stereo or antistereo"
+        )
+    return StereotypePair(str(number), more, less, category, "stereo")
+
 
 Variant = Literal["corrected", "released"]
 VARIANTS: tuple[Variant, ...] = ("corrected", "released")

@@ -14,7 +14,7 @@ from evenhand import data
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number

@@ -15,7 +15,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.contrasts import Contrast, contrasts
+from evenhand.measures.groups import Contrast, contrasts
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.stats import clustered_interval
