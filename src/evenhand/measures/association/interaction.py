@@ -73,7 +73,7 @@ def interaction(
         vectors: the vectors to measure.
         query: target sets that are named as the cells of a table ("female x old"), and two attribute sets.
             `words.concept_query("gender x race/pleasant-unpleasant", words.concept("gender x race"))` builds one.
-        samples: permutations of the test (see `stats.two_way.interaction_test`).
+        samples: permutations of the test (see `stats.permutation.interaction_test`).
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
         seed: seed of the permutations.
