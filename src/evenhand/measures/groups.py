@@ -74,8 +74,8 @@ class GroupTable:
     asked: str
 
     def __repr__(self) -> str:
-        found = f"{len(self.significant)} of {len(self.rows)} differ (Holm, {LEVEL:.0%})"
-        return f"GroupTable({self.measure!r}, {self.asked!r}, {self.how}: {found})"
+        different = f"{len(self.significant)} of {len(self.rows)} differ (Holm, {LEVEL:.0%})"
+        return f"GroupTable({self.measure!r}, {self.asked!r}, {self.how}: {different})"
 
     @property
     def significant(self) -> tuple[GroupRow, ...]:
@@ -173,16 +173,16 @@ def _table(
 ) -> GroupTable:
     function = get(measure)
     info = function.info
-    about = as_concept(concept) if concept else None
+    compared = as_concept(concept) if concept else None
     if info.takes == "query":
-        query = concept_query(asked, about) if isinstance(asked, str) and about else find_query(asked)  # type: ignore[arg-type]
+        query = concept_query(asked, compared) if isinstance(asked, str) and compared else find_query(asked)  # type: ignore[arg-type]
         if info.arity[0] not in (None, 2):
             raise UsageError(f"{measure} does not compare two groups", hint="choose another measure")
         groups = tuple(group.name for group in query.targets)
         name = query.name
     elif "concept" in inspect.signature(function).parameters:
-        about = about or as_concept("gender")
-        groups, name = tuple(about.groups), about.name
+        compared = compared or as_concept("gender")
+        groups, name = tuple(compared.groups), compared.name
     else:
         raise UsageError(f"{measure} takes neither target sets nor a concept, so it has no groups to compare")
     if len(groups) < 2:
@@ -191,7 +191,7 @@ def _table(
     for first, others in _comparisons(groups, how):
         second = others[0] if how == "pairwise" else REST
         argument = _restricted_query(query, first, others, second) if info.takes == "query" else asked
-        extra = {} if info.takes == "query" else {"concept": about.restricted(first, others, second)}  # type: ignore[union-attr]
+        extra = {} if info.takes == "query" else {"concept": compared.restricted(first, others, second)}  # type: ignore[union-attr]
         measured = as_measurements(function(view, argument, **extra, **options))
         results += [(first, second, measurement) for measurement in measured]
     return GroupTable(measure, how, groups, adjust_rows(results), name)
@@ -240,10 +240,10 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.found)),
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.missing)),
     )
-    fields: dict[str, Any] = {"query": example.query, "score": score, "model": example.model, "seed": example.seed}
-    fields |= {"params": {**example.params, "correction": "holm"}, "definition": info.definition}
+    shared: dict[str, Any] = {"query": example.query, "score": score, "model": example.model, "seed": example.seed}
+    shared |= {"params": {**example.params, "correction": "holm"}, "definition": info.definition}
     if not defined:
-        return undefined(table.measure, example.reason, coverage, **fields)
+        return undefined(table.measure, example.reason, coverage, **shared)
     better = info.better_score(example.score)
     furthest = max(defined, key=lambda row: _distance(better, row.measurement))
     value = furthest.measurement.value
@@ -269,7 +269,7 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
             "how": table.how,
             "undefined": {row.name: row.measurement.reason for row in rows if row.measurement.value is None},
         },
-        **fields,
+        **shared,
     )
 
 

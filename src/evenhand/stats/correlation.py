@@ -16,6 +16,7 @@ from evenhand.stats import bootstrap
 from evenhand.stats.bootstrap import LEVEL
 from evenhand.stats.means import jackknife_interval
 
+CorrelationName = Literal["pearson", "spearman"]
 EXACT_UP_TO = 7
 CELLS_AT_ONCE = 4 << 20
 FLAT = 1e-12  # a spread below this share of the largest value is rounding error
@@ -25,7 +26,7 @@ FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 class Correlation:
     """A correlation, its bootstrap interval, and its range when one point is left out."""
 
-    kind: Literal["pearson", "spearman"]
+    kind: CorrelationName
     value: float
     interval: bootstrap.Interval
     leave_one_out: tuple[float, float] | None
@@ -116,9 +117,7 @@ def _centred(values: Matrix64) -> Matrix64:
     return np.where(flat, 0.0, away)
 
 
-def _correlation(
-    kind: Literal["pearson", "spearman"], first: Vector64, second: Vector64, bounds: bootstrap.Interval
-) -> Correlation:
+def _correlation(kind: CorrelationName, first: Vector64, second: Vector64, bounds: bootstrap.Interval) -> Correlation:
     rows_of = pearson_rows if kind == "pearson" else spearman_rows
     value = float(rows_of(first[None], second[None])[0])
     if not np.isfinite(value):

@@ -48,8 +48,8 @@ def group_means(
         k: number of directions; all by default, and never more than the number of groups less one.
         normalise: scale the vectors to unit length first.
     """
-    found = {name: v.locate(listed)[1] for name, listed in groups.items()}
-    missing = [name for name, coverage in found.items() if not coverage.found]
+    coverages = {name: v.locate(listed)[1] for name, listed in groups.items()}
+    missing = [name for name, coverage in coverages.items() if not coverage.found]
     kept = {name: listed for name, listed in groups.items() if name not in missing}
     if len(kept) < 2:
         raise VocabularyError(
@@ -69,7 +69,7 @@ def group_means(
         raise DegenerateError("group-means: all groups have the same mean", hint="give groups of different words")
     most = min(len(kept) - 1, int(np.linalg.matrix_rank(centred, rtol=SAME_WORD)))
     params = {"normalise": normalise, "n": [len(group) for group in rows], "groups": list(kept), "left_out": missing}
-    coverage = sum(found.values(), Coverage(()))
+    coverage = sum(coverages.values(), Coverage(()))
     return principal(
         centred, k=most if k is None else min(k, most), how="group-means", params=params, coverage=coverage
     )

@@ -14,7 +14,7 @@ from evenhand.errors import FormatError, UnknownNameError, UsageError
 from evenhand.measures.inference import error, gender_gap, over_seeds, probe
 from evenhand.measures.inference import scores as computed
 from evenhand.measures.inference.accumulator import Accumulator, effective_size
-from evenhand.measures.inference.pair_statistics import Columns, PhraseWeights
+from evenhand.measures.inference.pair_statistics import PairColumns, PhraseWeights
 from evenhand.measures.inference.scores import MIN_CONTROL_ACCURACY, control_warning, gap_test
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
@@ -183,7 +183,7 @@ def test_always_neutral_is_perfect_and_the_controls_tell():
 
 
 def accumulate(asked, table, *, draws=0, thresholds=(0.5, 0.7), seed=0):
-    found = Accumulator(asked, Columns(thresholds), draws=draws, seed=seed)
+    found = Accumulator(asked, PairColumns(thresholds), draws=draws, seed=seed)
     found.add_grid(Grid(np.arange(asked.shape[0]), table))
     return found
 
@@ -212,7 +212,7 @@ def test_what_holds_on_any_answers(table, tau):
 def test_the_order_of_pairs_makes_no_difference(table, order, cut):
     asked = small()
     whole = accumulate(asked, table)
-    parts = Accumulator(asked, Columns(), draws=0, seed=0)
+    parts = Accumulator(asked, PairColumns(), draws=0, seed=0)
     for some in (order[:cut], order[cut:]):
         points = Points(*np.unravel_index(np.array(some, dtype=int), asked.shape))
         parts.add_points(points, table.reshape(-1, 3)[some])
@@ -259,11 +259,11 @@ def test_resamples_are_weighted_means_however_the_answers_come(members, premises
         assert whole.resamples is None  # draws that are all alike would look like certainty
         assert computed.neutrality(whole).net_neutral.interval is None
         return
-    pieces = Accumulator(asked, Columns(), draws=40, seed=0)
+    pieces = Accumulator(asked, PairColumns(), draws=40, seed=0)
     for start in range(0, phrases, 7):
         some = np.arange(start, min(start + 7, phrases))[::-1]
         pieces.add_grid(Grid(some, table[some]))
-    points = Accumulator(asked, Columns(), draws=40, seed=0)
+    points = Accumulator(asked, PairColumns(), draws=40, seed=0)
     points.add_points(asked.points(0, asked.n_pairs), table.reshape(-1, 3))
     expected = brute(whole.resamples, table)
     for found in (whole, pieces, points):
@@ -376,7 +376,7 @@ def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
     runs = 300
     for seed in range(runs):
         sample = stratified(asked, size, seed=seed)
-        found = Accumulator(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, PairColumns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
         scores = computed.neutrality(found)
         pairs = (
@@ -400,7 +400,7 @@ def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
     true, hits, runs = float(high.mean()), 0, 200
     for seed in range(runs):
         sample = stratified(asked, 30, seed=seed)
-        found = Accumulator(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, PairColumns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
         low, top = computed.neutrality(found).threshold[0.7].sampling
         assert 0 <= low < top <= 1
@@ -428,7 +428,7 @@ def test_the_clustered_interval_of_a_sample_covers_too():
     value = computed.neutrality(accumulate(asked, table)).net_neutral.value
     for seed in range(20):
         sample = stratified(asked, 900, seed=seed)
-        found = Accumulator(asked, Columns(), draws=200, seed=seed)
+        found = Accumulator(asked, PairColumns(), draws=200, seed=seed)
         found.add_sample(sample, table[tuple(sample.points)])
         low, high = computed.neutrality(found).net_neutral.interval
         assert low < value < high
@@ -499,7 +499,7 @@ def test_spread_over_seeds():
 
 def test_memory_does_not_grow_with_the_pairs():
     asked, table = crossed()
-    found = Accumulator(asked, Columns(), draws=20, seed=0)
+    found = Accumulator(asked, PairColumns(), draws=20, seed=0)
     before = found.tables.words.nbytes + found.resamples.sums.nbytes
     for _ in range(3):
         found.add_grid(Grid(np.arange(30), table))

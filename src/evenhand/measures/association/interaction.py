@@ -93,17 +93,17 @@ def interaction(
     located.require_distinct_means()
     a, b = (unit_rows(group.rows) for group in located.attributes)
     scores = {group.name: association(unit_rows(group.rows), a, b) for group in located.targets}
-    found = layout.test(scores, samples=samples, seed=seed)
-    result = found.summary(first, located.attributes[0].name, located.attributes[1].name)
+    tested = layout.test(scores, samples=samples, seed=seed)
+    result = tested.summary(first, located.attributes[0].name, located.attributes[1].name)
     return call.measurement(
         result.value,
         sum(map(len, scores.values())),
         interval=result.interval,
-        p_value=found.test.p_value,
+        p_value=tested.test.p_value,
         reading=result.reading,
-        units=found.units(first, {group.name: group.words for group in located.targets}, result.value),
-        items=found.items(),
-        details={**found.details(), **located.details()},
+        units=tested.units(first, {group.name: group.words for group in located.targets}, result.value),
+        items=tested.items(),
+        details={**tested.details(), **located.details()},
     )
 
 

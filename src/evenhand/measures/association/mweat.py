@@ -101,9 +101,9 @@ def mweat(
     asked = find_pairs(forms) if isinstance(forms, str | Pairs) else Pairs("forms", forms, ("feminine", "masculine"))
     language = concept.language if concept.language != "en" else ""
     _, coverage = vectors.locate((word for pair in asked for word in pair), language=language)
-    found = set(coverage.found)
-    used = [pair for pair in asked if found.issuperset(pair)]
-    lost = [list(pair) for pair in asked if not found.issuperset(pair)]
+    known = set(coverage.found)
+    used = [pair for pair in asked if known.issuperset(pair)]
+    lost = [list(pair) for pair in asked if not known.issuperset(pair)]
     groups = [vectors.locate(words, language=language) for words in _sides(concept)]
     call.describe(asked.name, coverage=coverage, scores=("difference", "lean", "imbalance"))
     sides = zip((concept.positive, "others"), groups, strict=True)

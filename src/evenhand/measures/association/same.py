@@ -18,7 +18,7 @@ from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
-Combine = Literal["length", "sum", "released"]
+SameCombination = Literal["length", "sum", "released"]
 RANK_RTOL = 1e-6  # single precision: a component shorter than this share of its difference is rounding
 INFO = Info(
     id="same",
@@ -45,7 +45,7 @@ def same(
     words: WordSet | str | Iterable[str],
     *,
     concept: Concept | str = "gender",
-    combine: Combine = "length",
+    combine: SameCombination = "length",
     min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
@@ -73,7 +73,7 @@ def same(
 
     What it does not tell you: with more than two groups, which one a word is nearest to; see `by_group`.
     """
-    if combine not in get_args(Combine):
+    if combine not in get_args(SameCombination):
         raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
     wordset, concept = as_wordset(words), as_concept(concept)
     names = [concept.positive, *(name for name in concept.groups if name != concept.positive)]
@@ -113,7 +113,7 @@ def components(means: Matrix64) -> Matrix64:
     return np.stack(basis)
 
 
-def _scores(words: Matrix64, parts: Matrix64, combine: Combine) -> Vector64:
+def _scores(words: Matrix64, parts: Matrix64, combine: SameCombination) -> Vector64:
     sizes = np.abs(words @ unit_rows(parts).T)
     if combine == "length":
         return np.asarray(np.sqrt((sizes**2).sum(axis=1)))

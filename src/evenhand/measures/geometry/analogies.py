@@ -15,11 +15,11 @@ from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.geometry.biased_words import (
     NOTHING,
     VOCABULARY,
-    Direction,
-    Pair,
+    DirectionSource,
+    ListedWords,
+    PolePair,
     Poles,
     Restriction,
-    Words,
     concept_poles,
     direction_source,
     select_words,
@@ -103,13 +103,13 @@ def generate_analogies(
 def analogy_generation(
     call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     k: int = K,
     delta: float = 1.0,
     score: AnalogyScore | None = None,
-    direction: Direction = "own",
-    pair: Pair | None = None,
+    direction: DirectionSource = "own",
+    pair: PolePair | None = None,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
@@ -170,7 +170,7 @@ def analogy_generation(
     return {"strength": strength, "neutral-share": neutral}[score] if score else (strength, neutral)
 
 
-def _strength(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles) -> Measurement:
+def _strength(call: Call, pairs: list[PolePair], scores: Vector64, poles: Poles) -> Measurement:
     value = float(scores.mean())
     return call.measurement(
         value,
@@ -183,7 +183,7 @@ def _strength(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles) -> 
     )
 
 
-def _neutral_share(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles, concept: Concept) -> Measurement:
+def _neutral_share(call: Call, pairs: list[PolePair], scores: Vector64, poles: Poles, concept: Concept) -> Measurement:
     """Return the share of pairs of which at least one word is not specific to the concept."""
     if not len(concept.specific):
         reason = f"concept {concept.name!r} has no list of specific words"
@@ -205,7 +205,7 @@ def _neutral_share(call: Call, pairs: list[Pair], scores: Vector64, poles: Poles
     )
 
 
-def _text(poles: Poles, pair: Pair) -> str:
+def _text(poles: Poles, pair: PolePair) -> str:
     return f"{poles.names[0]} : {pair[0]} :: {poles.names[1]} : {pair[1]}"
 
 
@@ -294,8 +294,8 @@ def sembias(
     vectors: Vectors,
     table: Table | str | Path = "sembias",
     *,
-    direction: Direction = "own",
-    pair: Pair | None = None,
+    direction: DirectionSource = "own",
+    pair: PolePair | None = None,
     undecided: float = UNDECIDED,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",

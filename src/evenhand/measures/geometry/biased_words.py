@@ -18,10 +18,10 @@ from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, WordSet, as_wordset, wordset
 
-Score = Literal["cosine", "projection"]
-Direction = Literal["own", "original"]
-How = Literal["pairs", "pair"]
-Pair = tuple[str, str]
+BiasScore = Literal["cosine", "projection"]
+DirectionSource = Literal["own", "original"]
+DirectionFrom = Literal["pairs", "pair"]
+PolePair = tuple[str, str]
 REST = "rest"
 
 
@@ -30,7 +30,7 @@ class Poles:
     """The two ends that a bias score compares: two words, or the positive group against all other groups."""
 
     concept: str
-    names: Pair
+    names: PolePair
     positive: tuple[str, ...]
     negative: tuple[str, ...]
 
@@ -87,7 +87,7 @@ def concept_poles(concept: Concept, pair: Sequence[str] | None = None) -> Poles:
     return Poles(concept.name, names, tuple(concept.groups[concept.positive]), rest)
 
 
-def bias_scores(vectors: Vectors, rows: Rows, poles: Poles, *, score: Score = "cosine") -> Vector64:
+def bias_scores(vectors: Vectors, rows: Rows, poles: Poles, *, score: BiasScore = "cosine") -> Vector64:
     """Return the bias score of each row; above 0 is towards the positive pole.
 
     Args:
@@ -102,7 +102,7 @@ def bias_scores(vectors: Vectors, rows: Rows, poles: Poles, *, score: Score = "c
         DegenerateError: the two poles have the same vector.
         VocabularyError: a word of the pair is missing.
     """
-    if score not in get_args(Score):
+    if score not in get_args(BiasScore):
         raise UsageError(f"unknown bias score {score!r}", hint="use cosine or projection")
     # With unit words, basis * strength is a - b itself, so that one product gives the difference of the two cosines.
     axis = poles.axis(vectors, normalise=score == "cosine")
@@ -123,13 +123,13 @@ def most_biased(scores: Vector64, per_side: int) -> tuple[Rows, Rows]:
     return np.argsort(-scores, kind="stable")[:n], np.argsort(scores, kind="stable")[:n]
 
 
-def concept_direction(vectors: Vectors, concept: Concept, *, how: How = "pairs") -> Subspace:
+def concept_direction(vectors: Vectors, concept: Concept, *, how: DirectionFrom = "pairs") -> Subspace:
     """Return the direction of a concept: by default Bolukbasi's g, the first principal direction of its pairs.
 
     Words have unit length. `how="pair"` takes the one published pair instead. A concept without pairs gets the
     direction of its own recipe, or that between the means of its positive group and of the rest.
     """
-    if how not in get_args(How):
+    if how not in get_args(DirectionFrom):
         raise UsageError(f"unknown way to learn the direction {how!r}", hint="use pairs or pair")
     if how == "pair":
         poles = concept_poles(concept)
@@ -143,16 +143,16 @@ def concept_direction(vectors: Vectors, concept: Concept, *, how: How = "pairs")
     return subspaces.learn(vectors, concept)
 
 
-def direction_lists(vectors: Vectors, concept: Concept, *, how: How = "pairs") -> tuple[ListCoverage, ...]:
+def direction_lists(vectors: Vectors, concept: Concept, *, how: DirectionFrom = "pairs") -> tuple[ListCoverage, ...]:
     """Return the coverage of the words that `concept_direction` learns from."""
     if how == "pair" or not len(concept.pairs):
         return concept_poles(concept).lists(vectors)
     return (ListCoverage.of_pairs(vectors, concept.pairs),)
 
 
-def direction_source(vectors: Vectors, reference: Vectors | None, direction: Direction) -> Vectors:
+def direction_source(vectors: Vectors, reference: Vectors | None, direction: DirectionSource) -> Vectors:
     """Return the vectors that a direction is learned on: the measured ones, or those before mitigation."""
-    if direction not in get_args(Direction):
+    if direction not in get_args(DirectionSource):
         raise UsageError(f"unknown direction {direction!r}", hint="use own or original")
     if direction == "own" or reference is None:
         return vectors
@@ -177,7 +177,7 @@ GENDER_SPECIFIC = "bolukbasi2016-gender-specific"
 BOTH_GENDER_SPECIFIC = "dawkins2021-gender-specific"  # the list above together with that of Zhao et al.
 NOTHING = ""  # as `exclude`: leave no word out
 FEWEST = 2  # words a side: one word has no cluster and leaves nothing to test a classifier on
-Words = WordSet | str | Iterable[str]
+ListedWords = WordSet | str | Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class WordSelection:
 
 def select_words(
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     concept: Concept,
     restriction: Restriction | None = None,
@@ -344,7 +344,7 @@ class BiasedWords:
 
 
 def select_most_biased(
-    selection: WordSelection, reference: Vectors, poles: Poles, *, score: Score, per_side: int
+    selection: WordSelection, reference: Vectors, poles: Poles, *, score: BiasScore, per_side: int
 ) -> BiasedWords:
     """Return the n words nearest to each pole, by their bias score in the reference."""
     scores = bias_scores(reference, selection.reference_rows, poles, score=score)

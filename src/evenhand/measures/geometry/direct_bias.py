@@ -11,10 +11,10 @@ from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
 from evenhand.errors import UsageError
 from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.geometry.biased_words import (
-    Direction,
-    How,
+    DirectionFrom,
+    DirectionSource,
+    ListedWords,
     Restriction,
-    Words,
     WordSelection,
     concept_direction,
     describe_direction,
@@ -61,12 +61,12 @@ NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts a
 def direct_bias(
     call: Call,
     vectors: Vectors,
-    words: Words,
+    words: ListedWords,
     *,
     subspace: Subspace | None = None,
     concept: Concept | str = "gender",
-    how: How = "pairs",
-    direction: Direction = "own",
+    how: DirectionFrom = "pairs",
+    direction: DirectionSource = "own",
     c: float = 1.0,
     min_share: float = MIN_SHARE,
     restriction: Restriction | None = None,
@@ -131,12 +131,12 @@ def direct_bias(
 
 def _group_cosines(vectors: Vectors, concept: Concept, axis: Subspace) -> dict[str, list[float]]:
     """Return cos(w, g) of the words and names of each group, for a picture."""
-    found: dict[str, list[float]] = {}
+    by_group: dict[str, list[float]] = {}
     for name, words in concept.groups.items():
         rows, _ = vectors.locate([*words, *concept.names.get(name, ())])
         cosines = axis.coordinates(unit_rows(vectors.matrix[rows]))[:, 0] if len(rows) else np.zeros(0)
-        found[name] = np.round(cosines, 4).tolist()
-    return found
+        by_group[name] = np.round(cosines, 4).tolist()
+    return by_group
 
 
 def _across(selection: WordSelection, vectors: Vectors, source: Vectors, axis: Subspace) -> list[float]:
@@ -190,8 +190,8 @@ def indirect_bias(
     *,
     subspace: Subspace | None = None,
     concept: Concept | str = "gender",
-    how: How = "pairs",
-    direction: Direction = "own",
+    how: DirectionFrom = "pairs",
+    direction: DirectionSource = "own",
     smallest: float = SMALLEST,
     min_share: float = MIN_SHARE,
     reference: Vectors | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import MIN_SHARE, Call, measure, word_interval
 from evenhand.measures.geometry.biased_words import (
     VOCABULARY,
-    Pair,
+    BiasScore,
+    ListedWords,
+    PolePair,
     Restriction,
-    Score,
-    Words,
     bias_scores,
     concept_poles,
     select_words,
@@ -24,7 +24,14 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.correlation import correlation_p, mean_ranks, pearson_interval, pearson_rows, spearman_rows
+from evenhand.stats.correlation import (
+    CorrelationName,
+    correlation_p,
+    mean_ranks,
+    pearson_interval,
+    pearson_rows,
+    spearman_rows,
+)
 from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, as_concept
 
@@ -51,7 +58,6 @@ INFO = Info(
     plain=5,
     charts=("neighbour-bias", "measure-agreement"),
 )
-Statistic = Literal["pearson", "spearman"]
 PAIRINGS = 1_999  # random ones, for the p-value
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
 
@@ -60,14 +66,14 @@ CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
 def neighbours(
     call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     k: int = 100,
     sample: int | None = 2_000,
-    pool: Words = VOCABULARY,
-    statistic: Statistic = "pearson",
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    pool: ListedWords = VOCABULARY,
+    statistic: CorrelationName = "pearson",
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
@@ -98,7 +104,7 @@ def neighbours(
 
     What it does not tell you: how strong the bias is. See `evenhand show neighbours`.
     """
-    if statistic not in get_args(Statistic):
+    if statistic not in get_args(CorrelationName):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
     concept, original = as_concept(concept), reference or vectors
     poles = concept_poles(concept, pair)

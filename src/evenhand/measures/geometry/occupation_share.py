@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
-from evenhand.measures.geometry.biased_words import Pair, Score, bias_scores, concept_poles
+from evenhand.measures.geometry.biased_words import BiasScore, PolePair, bias_scores, concept_poles
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import pearson, spearman
-from evenhand.stats.correlation import correlation_p, mean_ranks
+from evenhand.stats.correlation import CorrelationName, correlation_p, mean_ranks
 from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, WordSet, as_concept
 from evenhand.words import wordset as find_wordset
@@ -39,7 +39,6 @@ INFO = Info(
     plain=2,
     charts=("occupations", "measure-agreement"),
 )
-Statistic = Literal["pearson", "spearman"]
 
 
 @measure(INFO)
@@ -49,9 +48,9 @@ def occupation_share(
     words: WordSet | str = "occupations-share-of-women",
     *,
     column: str | None = None,
-    statistic: Statistic = "pearson",
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    statistic: CorrelationName = "pearson",
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     reference: Vectors | None = None,
@@ -78,7 +77,7 @@ def occupation_share(
 
     What it does not tell you: whether following the statistics is fair. See `evenhand show occupation-share`.
     """
-    if statistic not in get_args(Statistic):
+    if statistic not in get_args(CorrelationName):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
     wordset, concept = find_wordset(words), as_concept(concept)
     numbers, poles = _numbers(wordset, column), concept_poles(concept, pair)

@@ -16,10 +16,10 @@ from evenhand.measures.call import MIN_SHARE, Call, measure, word_interval
 from evenhand.measures.geometry.biased_words import (
     VOCABULARY,
     BiasedWords,
-    Pair,
+    BiasScore,
+    ListedWords,
+    PolePair,
     Restriction,
-    Score,
-    Words,
     concept_poles,
     select_most_biased,
     select_words,
@@ -32,10 +32,10 @@ from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, mean_units, null_p, ratio_units
 from evenhand.words import Concept, as_concept
 
-Labels = Rows  # one number for each word: its side, or its cluster
+SideLabels = Rows  # one number for each word: its side, or its cluster
 
 
-def tables(labels: Labels, clusters: Labels) -> Matrix64:
+def tables(labels: SideLabels, clusters: SideLabels) -> Matrix64:
     """Return the counts (..., 2, 2) of label x cluster along the last axis of both."""
     cells = 2 * labels + clusters
     counts = np.stack([(cells == cell).sum(axis=-1) for cell in range(4)], axis=-1)
@@ -95,12 +95,12 @@ FUNCTIONS = {"accuracy": accuracy, "v-measure": v_measure}
 def clustering(
     call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     per_side: int = 500,
     value: Agreement = "accuracy",
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     normalise: bool = False,
     runs: int = 5,
     starts: int = 10,
@@ -287,7 +287,7 @@ RECOVERABILITY_INFO = Info(
 def recoverability(
     call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     classifier: str = "logistic",
     classifiers: Iterable[str] = tuple(SETTINGS),
@@ -295,8 +295,8 @@ def recoverability(
     per_side: int = 2_500,
     train: float = 0.2,
     repeats: int = 3,
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     normalise: bool = False,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         GroupScores,
         MarkedBias,
         Neutrality,
-        Score,
+        ProbeScore,
         Triple,
         error,
         gender_gap,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "run_probe": ("ProbeResult", "probe"),
-    "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
+    "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "ProbeScore", "Triple"),
     "seeds": ("ProbeComparison", "SeedsResult", "Spread", "compare", "over_seeds", "probe_seeds"),
 }
 _PUBLIC = {name: f".{module}:{name}" for module, names in _MODULES.items() for name in names} | {
@@ -40,7 +40,7 @@ __all__ = [
     "Neutrality",
     "ProbeComparison",
     "ProbeResult",
-    "Score",
+    "ProbeScore",
     "SeedsResult",
     "Spread",
     "Triple",

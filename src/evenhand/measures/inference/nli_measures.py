@@ -44,9 +44,9 @@ def probe_details(answers: SeedsResult) -> dict[str, Any]:
     return details | {"interval_over": list(answers.interval_over)} | alarm
 
 
-def neutral_units(found: SeedsResult) -> tuple[Units, ...]:
+def neutral_units(answers: SeedsResult) -> tuple[Units, ...]:
     """Return the fillers of each side that has enough of them to be resampled, with the probability of neutral."""
-    asked, (sums, counts) = found.first.asked, _seed_means(found)
+    asked, (sums, counts) = answers.first.asked, _seed_means(answers)
     columns = np.stack([counts, sums[..., NEUTRAL]], axis=-1)
     sides: tuple[Side, ...] = ("premise", "hypothesis")
     return tuple(
@@ -56,10 +56,10 @@ def neutral_units(found: SeedsResult) -> tuple[Units, ...]:
     )
 
 
-def gap_units(found: SeedsResult, label: int, groups: tuple[str, str]) -> tuple[Units, ...]:
+def gap_units(answers: SeedsResult, label: int, groups: tuple[str, str]) -> tuple[Units, ...]:
     """Return the fillers of each side that has enough of them, with the probability of the label for both groups."""
-    asked = found.first.asked
-    columns = _group_columns(found, label, groups)
+    asked = answers.first.asked
+    columns = _group_columns(answers, label, groups)
     grouped: Side = "premise" if asked.grouped == "premise" else "hypothesis"
     other: Side = "hypothesis" if asked.grouped == "premise" else "premise"
     members = [index for name in groups for index in asked.groups[name]]
@@ -72,7 +72,7 @@ def gap_units(found: SeedsResult, label: int, groups: tuple[str, str]) -> tuple[
     return tuple(every)
 
 
-def gap_p(found: SeedsResult, label: int, groups: tuple[str, str]) -> float | None:
+def gap_p(answers: SeedsResult, label: int, groups: tuple[str, str]) -> float | None:
     """Return the p-value of a gap: over the words of the groups, and over the fillers of the other side.
 
     All pairs share the few words of the two groups, so a gap that stands for the groups must be large beside the
@@ -81,13 +81,13 @@ def gap_p(found: SeedsResult, label: int, groups: tuple[str, str]) -> float | No
     their gaps change signs at random. The larger p-value counts. None for a single word in a group, and where the probe
     fixes no contrast, so the groups were chosen for their difference.
     """
-    if any(result.gap is None or result.gap.chosen for result in found.results):
+    if any(result.gap is None or result.gap.chosen for result in answers.results):
         return None
-    columns = _group_columns(found, label, groups)
+    columns = _group_columns(answers, label, groups)
     by_word = columns.sum(axis=0)
     means = []
     for place, name in enumerate(groups):
-        counts, sums = by_word[list(found.first.asked.groups[name]), 2 * place : 2 * place + 2].T
+        counts, sums = by_word[list(answers.first.asked.groups[name]), 2 * place : 2 * place + 2].T
         means.append(sums[counts > 0] / counts[counts > 0])
     if min(map(len, means)) < 2:
         return None
@@ -111,15 +111,15 @@ def _student_p(first: Vector64, second: Vector64) -> float:
     return float(2 * stdtr(freedom, -difference / error))
 
 
-def _seed_means(found: SeedsResult) -> tuple[NDArray[np.float64], Matrix64]:
+def _seed_means(answers: SeedsResult) -> tuple[NDArray[np.float64], Matrix64]:
     """Return sums (premises, hypotheses, columns) and counts of pairs, as means over the seeds."""
-    tables = [result.tables for result in found.results]
+    tables = [result.tables for result in answers.results]
     return np.mean([table.words for table in tables], axis=0), np.mean([table.word_counts for table in tables], axis=0)
 
 
-def _group_columns(found: SeedsResult, label: int, groups: tuple[str, str]) -> NDArray[np.float64]:
+def _group_columns(answers: SeedsResult, label: int, groups: tuple[str, str]) -> NDArray[np.float64]:
     """Return (other fillers, grouped fillers, 4): count and sum of the first group, count and -sum of the second."""
-    asked, (sums, counts) = found.first.asked, _seed_means(found)
+    asked, (sums, counts) = answers.first.asked, _seed_means(answers)
     table = np.stack([counts, sums[..., label]], axis=-1)
     if asked.grouped == "premise":
         table = table.swapaxes(0, 1)
@@ -235,16 +235,16 @@ def nli_neutrality(
     )
 
 
-def _reading(found: SeedsResult) -> str:
-    values = found.scores["net_neutral"].values
+def _reading(answers: SeedsResult) -> str:
+    values = answers.scores["net_neutral"].values
     share = f"neutral is given {np.mean(values):.0%} of the probability, {min(values):.0%} to {max(values):.0%} by seed"
-    right = ", ".join(f"{accuracy:.0%} of {name}" for name, accuracy in found.controls.items())
+    right = ", ".join(f"{accuracy:.0%} of {name}" for name, accuracy in answers.controls.items())
     return f"{share}; right on {right}" if right else share
 
 
-def _items(found: SeedsResult) -> tuple[dict[str, Any], ...]:
+def _items(answers: SeedsResult) -> tuple[dict[str, Any], ...]:
     """Mean probability of neutral for each premise word."""
-    tables = [{row["word"]: row["neutral"] for row in r.by_word if row["slot"] == "premise"} for r in found.results]
+    tables = [{row["word"]: row["neutral"] for row in r.by_word if row["slot"] == "premise"} for r in answers.results]
     shared = [word for word in tables[0] if all(word in table for table in tables)]
     return tuple({"word": word, "value": float(np.mean([table[word] for table in tables]))} for word in shared)
 
@@ -327,11 +327,11 @@ def _gap(call: Call, answers: SeedsResult, label: GapLabel) -> Measurement:
     )
 
 
-def _nli_gap_items(found: SeedsResult, label: int, first: str, second: str) -> tuple[dict[str, Any], ...]:
+def _nli_gap_items(answers: SeedsResult, label: int, first: str, second: str) -> tuple[dict[str, Any], ...]:
     """The gap of each filler of the side without groups, and P(label) of both groups, where the sample has pairs."""
-    asked = found.first.asked
+    asked = answers.first.asked
     words = [filler.word for filler in asked.side("hypothesis" if asked.grouped == "premise" else "premise")]
-    means = np.mean([_means(result.tables, asked, label, first, second) for result in found.results], axis=0)
+    means = np.mean([_means(result.tables, asked, label, first, second) for result in answers.results], axis=0)
     return tuple(
         {"word": word, "value": float(one - other), "first": round(float(one), 4), "second": round(float(other), 4)}
         for word, (one, other) in zip(words, means, strict=True)

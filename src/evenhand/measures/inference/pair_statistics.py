@@ -27,7 +27,7 @@ def threshold_name(tau: float) -> str:
 
 
 @dataclass(frozen=True)
-class Columns:
+class PairColumns:
     """The statistics computed for each pair, one per column, in a fixed order."""
 
     thresholds: tuple[float, ...] = (0.5, 0.7)

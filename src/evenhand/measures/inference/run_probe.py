@@ -16,8 +16,8 @@ from evenhand.engines import Engine, open_engine
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError, unknown_name
 from evenhand.frames import frame
 from evenhand.measures.inference import scores
-from evenhand.measures.inference.accumulator import Accumulator, Progress, evaluate_all, evaluate_sample
-from evenhand.measures.inference.pair_statistics import SAYS, Columns, Tables, divided, threshold_name
+from evenhand.measures.inference.accumulator import Accumulator, PairProgress, evaluate_all, evaluate_sample
+from evenhand.measures.inference.pair_statistics import SAYS, PairColumns, Tables, divided, threshold_name
 from evenhand.measures.inference.scores import (
     JSON,
     Gap,
@@ -25,9 +25,9 @@ from evenhand.measures.inference.scores import (
     Interval,
     MarkedBias,
     Neutrality,
-    Score,
+    ProbeScore,
+    ScoreUnit,
     Triple,
-    Unit,
     control_warning,
 )
 from evenhand.models.nli import LABELS, NLIModel
@@ -77,7 +77,7 @@ class ProbeResult:
     interval_over: tuple[str, ...]
     params: Mapping[str, object]
     seed: int
-    columns: Columns
+    columns: PairColumns
     tables: Tables
     extremes: Mapping[str, tuple[tuple[int, float], ...]]
     drawn: Mapping[str, Vector64] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ProbeResult:
         return {name: score.value for name, score in self.headline_scores.items()}
 
     @property
-    def headline_scores(self) -> dict[str, Score]:
+    def headline_scores(self) -> dict[str, ProbeScore]:
         """The headline scores with their uncertainties."""
         whole = self.neutrality
         scores = {"net_neutral": whole.net_neutral, "fraction_neutral": whole.fraction_neutral}
@@ -164,7 +164,9 @@ class ProbeResult:
             if count
         ]
 
-    def top(self, label: LabelName = "entailment", k: int = LISTED, *, unit: Unit = "sentence") -> tuple[JSON, ...]:
+    def top(
+        self, label: LabelName = "entailment", k: int = LISTED, *, unit: ScoreUnit = "sentence"
+    ) -> tuple[JSON, ...]:
         """Return the k pairs with the highest probability of a label.
 
         Args:
@@ -250,7 +252,7 @@ def score_label(name: str) -> str:
     return NAMES.get(name, name.replace("_", " "))
 
 
-def score_rows(scores: Mapping[str, Score]) -> list[JSON]:
+def score_rows(scores: Mapping[str, ProbeScore]) -> list[JSON]:
     """Return one row per score: name, value and the ends of both intervals."""
     return [
         {"score": name, "value": score.value, **ends("", score.interval), **ends("sampling_", score.sampling)}
@@ -323,7 +325,7 @@ def probe(
     draws: int = RESAMPLES,
     force: bool = False,
     engine: str | Engine = "local",
-    progress: Progress | None = None,
+    progress: PairProgress | None = None,
 ) -> ProbeResult:
     """Evaluate a model on the pairs of a probe and score its answers.
 
@@ -351,7 +353,7 @@ def probe(
     model = require_model(model)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
-    columns = Columns(tuple(thresholds))
+    columns = PairColumns(tuple(thresholds))
     known, coverage = restrict_to_vocabulary(find_probe(probe), model, force=force)
     with open_engine(engine) as workers:
         sums = _evaluate(
@@ -456,13 +458,13 @@ def slot_words(probe: Probe) -> dict[str, tuple[str, ...]]:
 def _evaluate(
     model: NLIModel | RecordedModel,
     probe: Probe,
-    columns: Columns,
+    columns: PairColumns,
     *,
     sample: int | None,
     draws: int,
     seed: int,
     engine: Engine,
-    progress: Progress | None = None,
+    progress: PairProgress | None = None,
 ) -> Accumulator:
     sums = Accumulator(probe, columns, draws=draws, seed=seed)
     if sample is None:
@@ -486,7 +488,7 @@ def _controls(
             warnings.warn(f"control skipped: {error.message}", EvenhandWarning, stacklevel=4)
             continue
         sample = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
-        sums = _evaluate(model, control, Columns(()), sample=sample, draws=0, seed=seed, engine=engine)
+        sums = _evaluate(model, control, PairColumns(()), sample=sample, draws=0, seed=seed, engine=engine)
         accuracies[name] = accuracy(sums)
     return accuracies
 

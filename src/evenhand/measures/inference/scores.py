@@ -19,7 +19,7 @@ from evenhand.stats import PermutationTest, interval, permutation_test
 from evenhand.stats.permutation import EXACT_UP_TO, Ties
 
 Interval: TypeAlias = tuple[float, float] | None
-Unit = Literal["sentence", "word_pair"]
+ScoreUnit = Literal["sentence", "word_pair"]
 JSON: TypeAlias = dict[str, object]
 
 # A model that guesses among three labels is right on 1/3 of the control pairs, a model of the language on nearly all.
@@ -55,7 +55,7 @@ class Triple:
 
 
 @dataclass(frozen=True)
-class Score:
+class ProbeScore:
     """A number with its two uncertainties.
 
     Attributes:
@@ -91,10 +91,10 @@ class Neutrality:
     scores 1: check the controls.
     """
 
-    net_neutral: Score
-    fraction_neutral: Score
-    threshold: Mapping[float, Score]
-    unit: Unit
+    net_neutral: ProbeScore
+    fraction_neutral: ProbeScore
+    threshold: Mapping[float, ProbeScore]
+    unit: ScoreUnit
     n: int
 
     def to_dict(self) -> JSON:
@@ -114,9 +114,9 @@ class GroupScores:
 
     name: str
     words: int
-    entailment: Score
-    neutral: Score
-    contradiction: Score
+    entailment: ProbeScore
+    neutral: ProbeScore
+    contradiction: ProbeScore
 
     @property
     def triple(self) -> Triple:
@@ -145,9 +145,9 @@ class Gap:
 
     first: str
     second: str
-    entailment: Score
-    neutral: Score
-    contradiction: Score
+    entailment: ProbeScore
+    neutral: ProbeScore
+    contradiction: ProbeScore
     p_value: float | None = None
     chosen: bool = False
 
@@ -177,9 +177,9 @@ class MarkedBias:
 
     first: str
     second: str
-    distance: Score
-    error: Score
-    sentence_error: Score
+    distance: ProbeScore
+    error: ProbeScore
+    sentence_error: ProbeScore
     p_value: float | None
     partitions: int
     exact: bool
@@ -191,7 +191,7 @@ class MarkedBias:
 
 
 def _by_label(record: GroupScores | Gap) -> JSON:
-    scores: tuple[Score, ...] = (record.entailment, record.neutral, record.contradiction)
+    scores: tuple[ProbeScore, ...] = (record.entailment, record.neutral, record.contradiction)
     return {label: score.to_dict() for label, score in zip(LABELS, scores, strict=True)}
 
 
@@ -272,9 +272,9 @@ def neutrality(sums: Accumulator) -> Neutrality:
     draws = sums.resamples.means() if sums.resamples else None
     bounds = sums.sample.bounds() if sums.sample else None
 
-    def score(name: str) -> Score:
+    def score(name: str) -> ProbeScore:
         column = columns.index(name)
-        return Score(float(means[column]), _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
+        return ProbeScore(float(means[column]), _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
 
     scores = Neutrality(
         score("neutral"),
@@ -294,9 +294,9 @@ def word_pair_neutrality(sums: Accumulator) -> Neutrality:
     values = columns.compute(triples).mean(axis=0)
     return _require_consistent(
         Neutrality(
-            Score(float(values[columns.index("neutral")])),
-            Score(float(values[columns.index("says_neutral")])),
-            {tau: Score(float(values[columns.index(threshold_name(tau))])) for tau in columns.thresholds},
+            ProbeScore(float(values[columns.index("neutral")])),
+            ProbeScore(float(values[columns.index("says_neutral")])),
+            {tau: ProbeScore(float(values[columns.index(threshold_name(tau))])) for tau in columns.thresholds},
             "word_pair",
             len(triples),
         )
@@ -433,10 +433,10 @@ def _group_half_width(sums: Accumulator, members: tuple[int, ...]) -> Vector64 |
     return sums.sample.half_width(rows) if len(rows) else None
 
 
-def _scores(values: Vector64, draws: Matrix64 | None, bounds: Matrix64 | None) -> list[Score]:
+def _scores(values: Vector64, draws: Matrix64 | None, bounds: Matrix64 | None) -> list[ProbeScore]:
     """Return one score per value; draws and bounds may have further columns."""
     return [
-        Score(value, _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
+        ProbeScore(value, _bootstrap_interval(draws, column), _sampling_interval(bounds, column))
         for column, value in enumerate(values.tolist())
     ]
 

@@ -57,7 +57,7 @@ INFO = Info(
 
 
 @dataclass(frozen=True)
-class Case:
+class CounterfactualCase:
     """One text in a version for each group.
 
     Attributes:
@@ -79,7 +79,7 @@ class CaseSet:
 
     name: str
     groups: tuple[str, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[CounterfactualCase, ...]
     without_group: int = 0
     left_out: tuple[str, ...] = ()
 
@@ -274,11 +274,11 @@ def template_cases(template: Template, concept: Concept) -> CaseSet:
     people = persons(concept)
     numbers = tuple(range(len(people.groups)))
 
-    def cases() -> Iterator[Case]:
+    def cases() -> Iterator[CounterfactualCase]:
         for row in people.rows:
             versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
             for frame, sentences in zip(person_sentences(template, "someone"), versions, strict=True):
-                yield Case(frame, " / ".join(row), sentences, numbers)
+                yield CounterfactualCase(frame, " / ".join(row), sentences, numbers)
 
     return CaseSet(template.name, people.groups, tuple(cases()), left_out=people.left_out)
 
@@ -296,5 +296,5 @@ def swapped_cases(name: str, texts: Sequence[str], concept: Concept) -> CaseSet:
             without += 1
             continue
         numbers = [groups.index(group) if group else -1 for group, _ in ((versions.group, ""), *versions.others)]
-        cases.append(Case(text, "", (text, *(other for _, other in versions.others)), tuple(numbers)))
+        cases.append(CounterfactualCase(text, "", (text, *(other for _, other in versions.others)), tuple(numbers)))
     return CaseSet(name, groups, tuple(cases), without)

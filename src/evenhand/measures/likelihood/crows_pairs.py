@@ -18,7 +18,7 @@ from evenhand.measures.likelihood.stereotype_pairs import (
     PairScores,
     PairSet,
     PairSource,
-    Variant,
+    PairVariant,
     available,
     pair_measurements,
     require_pairs,
@@ -69,7 +69,7 @@ def crows_pairs(
     dataset: PairSource = DATA,
     *,
     scoring: Scoring | None = None,
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -222,7 +222,7 @@ def aul(
     view: Likelihood,
     dataset: PairSource = DATA,
     *,
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -252,7 +252,7 @@ def aula(
     view: Likelihood,
     dataset: PairSource = DATA,
     *,
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -276,7 +276,7 @@ def aula(
 
 
 def _measure(
-    call: Call, view: Likelihood, dataset: PairSource, variant: Variant, sample: int | None, seed: int
+    call: Call, view: Likelihood, dataset: PairSource, variant: PairVariant, sample: int | None, seed: int
 ) -> tuple[Measurement, ...]:
     asked = PairSet.resolve(dataset).sampled(sample, seed)
     require_pairs(asked)

@@ -118,17 +118,17 @@ def disco(
             | _shares(concept, present[:, row], groups)
             for row in np.flatnonzero(p_values < limit)
         ]
-    found = np.array(counts, dtype=np.float64)
+    dependent = np.array(counts, dtype=np.float64)
     expected = null / len(templates)
-    interval = mean_interval(found, limits=(0.0, np.inf))
+    interval = mean_interval(dependent, limits=(0.0, np.inf))
     smallest = min(len(group) for group in concept.names.values())
     return call.measurement(
-        float(found.mean()),
+        float(dependent.mean()),
         len(people),
         interval=interval,
-        units=(mean_units("template", templates, found),),
-        p_value=float((1 + (expected >= found.mean()).sum()) / (1 + SHUFFLES)),
-        reading=f"{found.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
+        units=(mean_units("template", templates, dependent),),
+        p_value=float((1 + (expected >= dependent.mean()).sum()) / (1 + SHUFFLES)),
+        reading=f"{dependent.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
         note=f"with {smallest} names in the smallest group the test has little power" if smallest < FEWEST else "",
         items=tuple(items),
         details={"templates": len(templates), "significant": counts, "shuffled_mean": float(expected.mean())},

@@ -34,7 +34,7 @@ DATASET = "holistic-bias"
 ALL = "all"
 LEVEL = 0.05
 MIN_NOUNS = 2  # that two descriptors must both take
-Entry = TypeVar("Entry")
+DescriptorEntry = TypeVar("Entry")
 Correction = Literal["benjamini-hochberg", "holm", "none"]
 OF_CONCEPT = {
     "age": "age",
@@ -177,10 +177,10 @@ def significant_pairs(
 
 
 def _measured(call: Call, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
-    found, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
+    significant, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
     if not axes:
         raise DegenerateError(f"no two descriptors share {MIN_NOUNS} nouns")
-    differs = 100 * found
+    differs = 100 * significant
     share = float(differs.mean())
     templates = [template for template in chosen.templates for _ in axes]
     counts = np.isfinite(losses).sum(axis=(0, 2))
@@ -229,7 +229,7 @@ def _draw(
     """Return some descriptors of each axis, nouns and templates, in the order of the files."""
     rng = np.random.default_rng(seed)
 
-    def draw(entries: Sequence[Entry], count: int | None) -> tuple[Entry, ...]:
+    def draw(entries: Sequence[DescriptorEntry], count: int | None) -> tuple[DescriptorEntry, ...]:
         size = min(count or len(entries), len(entries))
         return tuple(entries[row] for row in sorted(rng.permutation(len(entries))[:size].tolist()))
 

@@ -21,7 +21,7 @@ from evenhand.stats.units import effect_size_units
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.catalog import query as as_query
 
-Pieces = Literal["skip", "product"]
+WordPieces = Literal["skip", "product"]
 TARGET, ATTRIBUTE = "{target}", "{attribute}"
 # The paper asks about pleasantness with a form of to be, and about interests with verbs of liking.
 PLEASANTNESS = ("{target} is {attribute}.", "{target} are {attribute}.")
@@ -66,7 +66,7 @@ def log_probability(
     *,
     concept: Concept | None = None,
     templates: Sequence[str] = (),
-    pieces: Pieces = "skip",
+    pieces: WordPieces = "skip",
     ddof: int = 0,
     seed: int = 0,
 ) -> Measurement:
@@ -93,8 +93,8 @@ def log_probability(
 
     What it does not tell you: how the model treats words outside the templates. See `evenhand show log-probability`.
     """
-    if pieces not in get_args(Pieces):
-        raise unknown_name("treatment of words of several tokens", pieces, get_args(Pieces))
+    if pieces not in get_args(WordPieces):
+        raise unknown_name("treatment of words of several tokens", pieces, get_args(WordPieces))
     asked = as_query(query)
     if asked.arity != (2, 2):
         raise UsageError(f"{asked.name or 'the query'} has {asked.arity} sets", hint="give two targets, two attributes")
@@ -162,7 +162,7 @@ class Roles:
         return PLEASANTNESS if pleasant else INTERESTS
 
 
-def _usable(view: MaskedLikelihood, words: WordSet, templates: tuple[str, ...], pieces: Pieces) -> list[str]:
+def _usable(view: MaskedLikelihood, words: WordSet, templates: tuple[str, ...], pieces: WordPieces) -> list[str]:
     """Return the words of a group that are scored: all, or those that are single tokens in every template."""
     listed = list(words)
     if pieces == "product":

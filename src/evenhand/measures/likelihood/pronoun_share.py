@@ -142,20 +142,20 @@ def pronoun_share(
     }
     measured = []
     for score in ("pearson", "spearman"):
-        found = _correlation(score, female, share, seed)
-        if isinstance(found, str):
-            measured.append(call.undefined(found, score=score))
+        correlation = _correlation(score, female, share, seed)
+        if isinstance(correlation, str):
+            measured.append(call.undefined(correlation, score=score))
             continue
-        reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
-        more = {**details, "leave_one_out": found.leave_one_out}
+        reading = f"P(she) follows the share of women over {correlation.n} occupations with r = {correlation.value:.2f}"
+        more = {**details, "leave_one_out": correlation.leave_one_out}
         x, y = (female, share) if score == "pearson" else (mean_ranks(female), mean_ranks(share))
         measured.append(
             call.measurement(
-                found.value,
-                found.n,
+                correlation.value,
+                correlation.n,
                 score=score,
                 reading=reading,
-                interval=found.interval,
+                interval=correlation.interval,
                 p_value=correlation_p(x, y, seed=seed),
                 units=(correlation_units("occupation", occupations, x, y),),
                 items=items,

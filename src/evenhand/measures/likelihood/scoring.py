@@ -92,12 +92,14 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
     for text in sorted({text for texts in together for text in texts}):
         single[(text,)] = [row for row, texts in enumerate(candidates) if text in texts]
     # Pronouns come in few combinations and occupations in many: take what needs fewer calls of the model.
-    found: dict[tuple[str, str], float] = {}
+    scored: dict[tuple[str, str], float] = {}
     for fillers, places in (together if len(together) <= len(single) else single).items():
         asked = list(dict.fromkeys(contexts[row] for row in places))
         values = view.filler_log_probabilities(asked, list(fillers))
-        found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
-    return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
+        scored |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
+    return np.array(
+        [[scored[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)]
+    )
 
 
 def count_split(view: Likelihood, contexts: Sequence[str], candidates: Sequence[Sequence[str]]) -> int:

@@ -15,7 +15,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import draw_sample, read_json
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
+from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
@@ -177,7 +177,7 @@ def stereoset(
     dataset: Source = PARTS[0],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -244,7 +244,7 @@ def stereoset_scores(
     predictions: Mapping[str, float],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
 ) -> StereoScores:
     """Return the scores of a file of predictions: the score of each sentence by its id."""
     values = np.array([[predictions[sentence.id] for sentence in example.sentences] for example in examples])
@@ -263,7 +263,7 @@ class TermTable:
     stereotypes: Vector64
 
     @classmethod
-    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: Variant) -> TermTable:
+    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: PairVariant) -> TermTable:
         """Count the preferences.
 
         Args:
@@ -383,7 +383,7 @@ def _examples(source: Source) -> tuple[str, list[StereoExample]]:
 
 
 def score_examples(
-    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: Variant = "corrected"
+    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: PairVariant = "corrected"
 ) -> tuple[Matrix64, str]:
     """Return the scores of the three texts of each example, NaN where there are none, and the reason for these."""
     texts = [sentence.text for example in examples for sentence in example.sentences]
@@ -403,7 +403,7 @@ def score_examples(
     return (following.log_probabilities / np.maximum(following.tokens, 1)).reshape(-1, 3), "a text has no tokens"
 
 
-def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: Variant) -> Matrix64:
+def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: PairVariant) -> Matrix64:
     values = np.full((len(examples), 3), np.nan)
     rows, texts, spans = [], [], []
     for row, example in enumerate(examples):

@@ -20,7 +20,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.stats import share_interval
 from evenhand.stats.units import mean_units, null_p
 
-Direction = Literal["stereo", "antistereo"]
+PairDirection = Literal["stereo", "antistereo"]
 CATEGORIES = (
     "gender",
     "race-color",
@@ -52,7 +52,7 @@ class StereotypePair:
     more: str
     less: str
     category: str = ""
-    direction: Direction = "stereo"
+    direction: PairDirection = "stereo"
 
 
 def read_crows_pairs(path: str | Path) -> tuple[StereotypePair, ...]:
@@ -79,8 +79,8 @@ def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
     return StereotypePair(str(number), more, less, category, "stereo")
 
 
-Variant = Literal["corrected", "released"]
-VARIANTS: tuple[Variant, ...] = ("corrected", "released")
+PairVariant = Literal["corrected", "released"]
+VARIANTS: tuple[PairVariant, ...] = ("corrected", "released")
 PairSource: TypeAlias = str | Path | Sequence[StereotypePair]
 
 DATA = "crows-pairs"
@@ -157,13 +157,15 @@ class PairScores:
     """Why pairs have no score."""
 
 
-def preferences(more: Vector64, less: Vector64, variant: Variant = "corrected") -> Vector64:
+def preferences(more: Vector64, less: Vector64, variant: PairVariant = "corrected") -> Vector64:
     """Return 1 where the first score is higher, 0 where it is lower; a tie counts half, or 0 as in released codes."""
     tie = 0.0 if variant == "released" else 0.5
     return np.where(more > less, 1.0, np.where(more < less, 0.0, tie))
 
 
-def pair_measurements(call: Call, asked: PairSet, scores: PairScores, *, variant: Variant) -> tuple[Measurement, ...]:
+def pair_measurements(
+    call: Call, asked: PairSet, scores: PairScores, *, variant: PairVariant
+) -> tuple[Measurement, ...]:
     """Return the share of pairs in percent, overall and, if the pairs have several categories, for each of them."""
     if variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
@@ -181,7 +183,7 @@ class _ScoredPairs:
 
     asked: PairSet
     scores: PairScores
-    variant: Variant
+    variant: PairVariant
 
     def measurement(self, call: Call, category: str, rows: Rows) -> Measurement:
         """Return the share of some of the pairs."""

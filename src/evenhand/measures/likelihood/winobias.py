@@ -230,8 +230,8 @@ def winobias(
 def resolution(view: Likelihood, pairs: Sequence[WinoBiasPair]) -> tuple[Vector64, Vector64]:
     """Return whether the pro and the anti pronoun are resolved rightly: 1, 0, 1/2 for a tie, NaN without referents."""
     rows = [row for row, pair in enumerate(pairs) if pair.referent]
-    found = [np.full(len(pairs), np.nan) for _ in range(2)]
-    for side, values in enumerate(found):
+    resolved = [np.full(len(pairs), np.nan) for _ in range(2)]
+    for side, values in enumerate(resolved):
         contexts = []
         for row in rows:
             pair = pairs[row]
@@ -240,7 +240,7 @@ def resolution(view: Likelihood, pairs: Sequence[WinoBiasPair]) -> tuple[Vector6
         if rows:
             scores = candidate_scores(view, contexts, [(pairs[row].referent, pairs[row].other) for row in rows])
             values[rows] = ranks_first(scores)
-    return found[0], found[1]
+    return resolved[0], resolved[1]
 
 
 def _scoring(view: Likelihood, scoring: str | None) -> str:

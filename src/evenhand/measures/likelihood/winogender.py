@@ -310,17 +310,17 @@ def _share_correlation(
         by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
     lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
     try:
-        found = pearson(lean, np.array(list(shares.values())))
+        correlation = pearson(lean, np.array(list(shares.values())))
     except (DegenerateError, UsageError) as error:
         return call.undefined(error.message, score="share-correlation")
     return call.measurement(
-        found.value,
-        found.n,
+        correlation.value,
+        correlation.n,
         score="share-correlation",
-        reading=f"female pronouns are read as the occupation where women work, with r = {found.value:.2f}",
-        interval=found.interval,
+        reading=f"female pronouns are read as the occupation where women work, with r = {correlation.value:.2f}",
+        interval=correlation.interval,
         p_value=correlation_p(lean, np.array(list(shares.values())), seed=seed),
         units=(correlation_units("occupation", shares, lean, np.array(list(shares.values()))),),
         items=word_items(list(shares), lean, share=list(shares.values())),
-        details={"leave_one_out": found.leave_one_out, "ideal": 0.0},
+        details={"leave_one_out": correlation.leave_one_out, "ideal": 0.0},
     )

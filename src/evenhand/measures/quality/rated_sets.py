@@ -508,6 +508,6 @@ def _best(factors: Scores, indices: Rows, pieces: list[Rows], columns: Rows, met
             join(pair, factors[c], out=row[:width])
         used, rows = scores[: len(piece)], numbers[: len(piece)]
         used[rows[:, None], excluded[piece]] = -np.inf
-        found = used.argmax(axis=1)
-        top[piece], value[piece] = found, used[rows, found]
+        nearest_rows = used.argmax(axis=1)
+        top[piece], value[piece] = nearest_rows, used[rows, nearest_rows]
     return top, value

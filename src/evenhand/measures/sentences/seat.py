@@ -28,7 +28,7 @@ from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest
 from evenhand.stats.units import Units, effect_size_units, linearised_units
 from evenhand.words import Query, Template
 
-Variant = Literal["", "released"]
+SeatVariant = Literal["", "released"]
 WEAT = tuple(f"weat-{number}" for number in (6, 7, 8, 1, 2, 3, 4, 5, 9, 10))
 RELEASED_SAMPLES = 100_000  # of the released code, which is exact up to as many partitions
 BASELINE_DRAWS = 1_000
@@ -82,7 +82,7 @@ def seat(
     ddof: int = 0,
     alternative: Alternative = "two-sided",
     samples: int = 10_000,
-    variant: Variant = "",
+    variant: SeatVariant = "",
     seed: int = 0,
 ) -> Measurement:
     """Measure the effect size over sentences, with a permutation test and an interval over words.

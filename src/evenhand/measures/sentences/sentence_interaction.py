@@ -74,16 +74,16 @@ def sentence_interaction(
     scores = {
         group.name: group.word_means(values) for group, values in zip(encoded.sets[:-2], associations, strict=True)
     }
-    found = layout.test(scores, samples=samples, seed=seed)
-    effect = found.summary(first, near, far)
+    tested = layout.test(scores, samples=samples, seed=seed)
+    effect = tested.summary(first, near, far)
     words = {group.name: group.words for group in encoded.sets[:-2]}
     return call.measurement(
         effect.value,
         sum(map(len, scores.values())),
         interval=effect.interval,
-        p_value=found.test.p_value,
-        units=found.units(first, words, effect.value),
+        p_value=tested.test.p_value,
+        units=tested.units(first, words, effect.value),
         reading=effect.reading,
-        items=found.items(),
-        details=found.details(),
+        items=tested.items(),
+        details=tested.details(),
     )
