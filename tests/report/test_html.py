@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
-from evenhand.audit.rows import rows
+from evenhand.audit.record import rows
 from evenhand.report import charts, numbers
 from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.findings import findings

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
-from evenhand.audit.sizes import check_sizes, limited, seconds_of, with_texts
+from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject

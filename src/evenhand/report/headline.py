@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenhand.audit import Audit, rank
-from evenhand.audit.rows import Row
+from evenhand.audit.record import Row
 from evenhand.audit.significance import is_changeable
 from evenhand.errors import counted
 from evenhand.report import numbers

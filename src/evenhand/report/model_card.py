@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import rows
+from evenhand.audit.record import rows
 from evenhand.report.markdown import COVERAGE, card_lines, finding_lines, plain
 
 # Task ids of the Hub, by the first view that a subject offers of these.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.printable import escape_html
 from evenhand.report import numbers
 

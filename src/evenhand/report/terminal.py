@@ -9,7 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
-from evenhand.audit.rows import Row
+from evenhand.audit.record import Row
 from evenhand.errors import counted
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evenhand.audit import Audit
-from evenhand.audit.store import FILE
+from evenhand.audit.record import FILE
 from evenhand.errors import InputMissingError
 from evenhand.report import charts
 from evenhand.report.charts.figure import Figure

@@ -6,8 +6,8 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.audit import Audit
-from evenhand.audit.ranking import mean_ranks
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
+from evenhand.audit.tradeoff import mean_ranks
 from evenhand.report.charts.figure import Figure, register_chart
 from evenhand.report.charts.style import PALETTE, chart, number_axis
 

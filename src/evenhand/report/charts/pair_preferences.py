@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import rows
+from evenhand.audit.record import rows
 from evenhand.report import numbers
 from evenhand.report.charts.effect_sizes import effect_forest
 from evenhand.report.charts.figure import Figure, register_chart
