@@ -47,6 +47,15 @@ class Question:
         name = self.measure if self.only_query and not self.query.startswith(self.measure) else name
         return ":".join(filter(None, (name, self.variant, score)))
 
+    def asks_about(self, concept: str) -> bool:
+        """Return whether the query asks about a concept; controls without one say nothing about its removal."""
+        asked = self.info.query_concepts.get(self.query)
+        if asked is None and self.info.find_query and (found := self.info.find_query(self.query)):
+            asked = found.concept
+        if asked is None and self.query in words.ids("query"):
+            asked = words.query(self.query).concept
+        return asked is None or asked == concept
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON and TOML, without empty fields."""
         plain: dict[str, Any] = {"measure": self.measure, "query": self.query}

@@ -30,7 +30,6 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.audit.plan import Question
 from evenhand.audit.record import Audit, Row
-from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement, info
 from evenhand.measures.registry import IDEALS, Better
@@ -53,7 +52,7 @@ def role(question: Question, concept: str) -> Role:
     """Return what a row is for in an audit of a concept."""
     if question.info.family == "quality":
         return "moved" if question.measure in MOVED else "quality"
-    if not is_about_concept(question, concept):
+    if not question.asks_about(concept):
         return "control"
     if question.measure in ONLY_LEFT:
         return "left"

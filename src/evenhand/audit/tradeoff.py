@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evenhand import measures, words
+from evenhand import measures
 from evenhand.arrays import Matrix64
-from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
 from evenhand.audit.significance import distance_from_ideal
 from evenhand.errors import UsageError
@@ -73,7 +72,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
         is_cost = question.info.family == "quality"
         if not is_cost and (question.measure not in BIAS or question.variant in SKIPPED_VARIANTS):
             continue
-        if question.measure == "weat" and not is_about_concept(question, audit.concept):
+        if question.measure == "weat" and not question.asks_about(audit.concept):
             continue
         share = _share(cells[ORIGINAL], cells[stage])
         if share is None:
@@ -81,17 +80,6 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
         else:
             (kept if is_cost else left).append(share)
     return Tradeoff(stage, _mean(left), _mean(kept), len(left) + len(kept), tuple(undefined))
-
-
-def is_about_concept(question: Question, concept: str) -> bool:
-    """Return whether a query asks about the concept; controls without one say nothing about its removal."""
-    info = question.info
-    asked = info.query_concepts.get(question.query)
-    if asked is None and info.find_query and (found := info.find_query(question.query)):
-        asked = found.concept
-    if asked is None and question.query in words.ids("query"):
-        asked = words.query(question.query).concept
-    return asked is None or asked == concept
 
 
 def _share(before: Measurement, after: Measurement) -> float | None:

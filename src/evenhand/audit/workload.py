@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenhand import measures
-from evenhand.audit.cells import CellStore
-from evenhand.audit.plan import Plan, Question
 from evenhand.errors import EvenhandError, UsageError, counted, few
 from evenhand.measures.text import counterfactual_text
 from evenhand.subjects import Subject
@@ -19,6 +17,8 @@ from evenhand.subjects.subject import VIEWS
 from evenhand.words import Concept
 
 if TYPE_CHECKING:
+    from evenhand.audit.cells import CellStore
+    from evenhand.audit.plan import Plan, Question
     from evenhand.audit.runner import StageTask
 
 

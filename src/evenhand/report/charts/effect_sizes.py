@@ -7,7 +7,6 @@ from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
-from evenhand.audit.tradeoff import is_about_concept
 from evenhand.report import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of
 from evenhand.report.charts.style import DISTINGUISHABLE, chart, number_axis, reference_line, scales
@@ -37,7 +36,7 @@ def decision_changes(audit: Audit, subject: str) -> Figure | None:
 
 def _effects(audit: Audit, subject: str, measure: str, title: str) -> Figure | None:
     every = rows_of(audit, subject, measure)
-    about = [row for row in every if is_about_concept(row.question, audit.concept)] or every
+    about = [row for row in every if row.question.asks_about(audit.concept)] or every
     caption = (
         "Right of 0: the named words go together, as the stereotype has it; left of 0: the opposite. Nearer to 0 is "
         "better. A bar that crosses the line at 0 may be chance."
