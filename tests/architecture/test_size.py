@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # Lower these numbers when the package shrinks. Raising one needs a decision record.
-MAX_MODULES = 447
+MAX_MODULES = 423
 MAX_IN_FOLDER = 21
 MAX_LINES = 600
 MAX_CODE_LINES = 55_660
