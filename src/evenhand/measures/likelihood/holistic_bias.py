@@ -34,7 +34,7 @@ DATASET = "holistic-bias"
 ALL = "all"
 LEVEL = 0.05
 MIN_NOUNS = 2  # that two descriptors must both take
-DescriptorEntry = TypeVar("Entry")
+DescriptorEntry = TypeVar("DescriptorEntry")
 Correction = Literal["benjamini-hochberg", "holm", "none"]
 OF_CONCEPT = {
     "age": "age",
