@@ -132,6 +132,6 @@ class VectorsForModels:
 
 def _plain(history: Any) -> Any:
     """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
-    from evenhand.models.vectors.history import as_json
+    from evenhand.models.vectors.formats.format import as_json
 
     return json.loads(as_json(list(history)))
