@@ -66,7 +66,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web]"
+	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web,endpoint]"
 	touch $@
 
 clean:

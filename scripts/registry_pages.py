@@ -34,6 +34,7 @@ VIEWS = {
     "labels": "a text classifier",
     "text": "a corpus",
     "generation": "a model that writes text",
+    "chat": "a chat model",
 }
 NEEDS = {"": "", "masked-lm": ", masked only", "causal-lm": ", causal only"}
 FAMILY_TITLES = {
@@ -42,6 +43,7 @@ FAMILY_TITLES = {
     "sentences": "Sentence encoders",
     "inference": "Inference",
     "likelihood": "Language models",
+    "chat": "Answers of chat models",
     "labels": "Classifiers",
     "text": "Text",
     "quality": "Quality: what a mitigation costs",

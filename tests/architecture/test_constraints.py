@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("models", "ray", "gensim", "japanese", "web", "docs", "dev")  # those that `make test` installs
+EXTRAS = ("models", "ray", "gensim", "japanese", "web", "endpoint", "docs", "dev")  # those that `make test` installs
 
 
 def test_every_direct_dependency_of_the_tests_is_pinned_above_its_floor() -> None:

@@ -30,6 +30,7 @@ from evenhand.errors import (
 from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
+from evenhand.models.endpoint.answers import keeping_answers
 from evenhand.models.lm.kept_texts import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress, followed
@@ -39,6 +40,7 @@ from evenhand.words import Concept, Query
 
 WORKER_OVERHEAD = 400 << 20  # bytes that a worker process needs before it holds a subject
 TEXTS = "texts"  # the folder of a run with what its models wrote
+ANSWERS = "answers"  # and with what servers answered
 COPIES = 3  # of the vectors, at most, that a method or a measure holds at once
 CellListener: TypeAlias = Callable[[str, str, Question, Cell], None]
 """Called with subject, stage, question and cell when a cell is finished."""
@@ -256,7 +258,11 @@ def measure_cell(
     question: Question, changed: Subject, task: StageTask, plan: Plan, concept: Concept, *, folder: Path | None
 ) -> Cell:
     """Put one question to the subject of a stage; texts that it writes are kept in the folder of the run."""
-    with collected_warnings() as notes, keeping_texts(folder / TEXTS if folder else None, task.key):
+    with (
+        collected_warnings() as notes,
+        keeping_texts(folder / TEXTS if folder else None, task.key),
+        keeping_answers(folder / ANSWERS if folder else None),
+    ):
         result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
     return Cell(as_measurements(result), tuple(notes))
 

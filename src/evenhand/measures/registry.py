@@ -22,7 +22,7 @@ Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 P = ParamSpec("P")
 R = TypeVar("R", bound=Measured, covariant=True)
 LAST = 1_000
-FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality")
+FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality")
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Info:
     cites: tuple[str, ...]
     queries: tuple[str, ...]
     view: ViewName = "vectors"
-    family: Literal["association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality"] = (
-        "association"
-    )
+    family: Literal[
+        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality"
+    ] = "association"  # fmt: skip
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
     one_against_rest: bool = False

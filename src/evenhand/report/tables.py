@@ -21,6 +21,7 @@ FAMILIES = {
     "sentences": "Sentences: which groups the model's sentence vectors are near to",
     "inference": "Inference: does the model draw conclusions from group words?",
     "likelihood": "Likelihood: what the language model finds probable",
+    "chat": "Chat: what the model answers when it is asked",
     "labels": "Labels: does the decision change with the group?",
     "text": "Text: which words occur with which group",
     "quality": "Quality: what a method costs",
@@ -30,9 +31,10 @@ KINDS = {
     "vectors": "word vectors", "nli": "NLI model", "lm": "language model", "encoder": "text encoder",
     "corpus": "corpus", "elmo": "ELMo model", "text-classifier": "text classifier", "nli-classifier": "NLI model",
     "masked-lm": "masked language model", "causal-lm": "causal language model",
+    "openai": "language model behind a server",
 }  # fmt: skip
 # Views from what a model does to what it is made of.
-OUTPUTS_FIRST = ("labels", "inference", "likelihood", "generation", "text", "sentences", "vectors")
+OUTPUTS_FIRST = ("labels", "inference", "chat", "likelihood", "generation", "text", "sentences", "vectors")
 
 
 def subject_record(audit: Audit, subject: str = "") -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
 
-ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation"]
+ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat"]
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and

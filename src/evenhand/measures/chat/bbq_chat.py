@@ -46,16 +46,17 @@ INFO = Info(
         "the share of probability, or of answers, that is none of the letters."
     ),
     limits=(
-        "Stereotypes attested in the US, in English, in sentences built from templates. A model that follows the letter "
-        "and not the question scores 0, so read the position effect and the accuracy first. Where the server gives no "
-        "log-probabilities, answers are sampled and counted, which is coarser. The set can show bias, never its absence."
+        "Stereotypes attested in the US, in English, in sentences built from templates. A model that follows the "
+        "letter and not the question scores 0, so read the position effect and the accuracy first. Where the server "
+        "gives no log-probabilities, answers are sampled and counted, which is coarser. The set can show bias, never "
+        "its absence."
     ),
     cites=("parrish2022", "blodgett2021"),
     queries=(),
     available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"accuracy-{name}": "higher" for name in CONDITIONS.values()} | {POSITION: "lower", NO_OPTION: "lower"},
-    null={name: 0.0 for name in CONDITIONS.values()},
+    null=dict.fromkeys(CONDITIONS.values(), 0.0),
     view="chat",
     family="chat",
     concepts=tuple(OF_CONCEPT),
@@ -138,7 +139,11 @@ def _position(call: Call, letters: Matrix64, clusters: Sequence[str]) -> Measure
         len(letters),
         score=POSITION,
         reading=f"{likeliest} is chosen most, with {100 * shares.max():.0f} % of the probability; 33 % is no effect",
-        details={"shares": dict(zip(LETTERS, shares.tolist(), strict=True)), "ideal": 0.0, "templates": len(set(clusters))},
+        details={
+            "shares": dict(zip(LETTERS, shares.tolist(), strict=True)),
+            "ideal": 0.0,
+            "templates": len(set(clusters)),
+        },
     )
 
 

@@ -179,10 +179,7 @@ def bbq(
     for value, known in ((orders, get_args(Orders)), (variant, get_args(BBQVariant))):
         if value not in known:
             raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
-    items = read_bbq(data_folder(DATASET, dataset), _categories(category, as_concept(concept)))
-    # A template is drawn with both contexts and polarities before any of them is drawn twice.
-    strata = [(item.cluster, item.condition, item.polarity) for item in items]
-    asked = _whole_templates(items, strata, sample, seed)
+    asked = draw_items(dataset, category, as_concept(concept), sample, seed)
     categories = sorted({item.category for item in asked})
     params = {"categories": categories, "sample": sample or 0, "items": len(asked), "prompt": PROMPT}
     names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]
@@ -195,7 +192,7 @@ def bbq(
         measured
         for length in LENGTHS
         for condition in CONDITIONS
-        for measured in _measured(call, asked, scores[length], condition, length, variant)
+        for measured in bbq_measurements(call, asked, scores[length], condition, f"-{length}", variant)
     )
 
 
@@ -229,6 +226,21 @@ def _categories(category: str, concept: Concept) -> tuple[str, ...]:
     return (category or OF_CONCEPT[concept.name],)
 
 
+def draw_items(dataset: str | Path, category: str, concept: Concept, sample: int | None, seed: int) -> list[BBQItem]:
+    """Return the items that are asked: a template is drawn with both contexts and polarities before any of them twice.
+
+    Args:
+        dataset: the folder of BBQ, or `bbq`.
+        category: a category of BBQ, or `all`; that of the concept if it is empty.
+        concept: decides the category.
+        sample: how many items are drawn; None or 0 for all.
+        seed: seed of the draw.
+    """
+    items = read_bbq(data_folder(DATASET, dataset), _categories(category, concept))
+    strata = [(item.cluster, item.condition, item.polarity) for item in items]
+    return _whole_templates(items, strata, sample, seed)
+
+
 def _whole_templates(
     items: Sequence[BBQItem], strata: Sequence[tuple[str, str, str]], sample: int | None, seed: int
 ) -> list[BBQItem]:
@@ -243,14 +255,24 @@ def _whole_templates(
     return draw_sample([items[row] for row in rows], [strata[row] for row in rows], sample, seed=seed)
 
 
-def _measured(
+def bbq_measurements(
     call: Call,
     items: Sequence[BBQItem],
     scores: Matrix64,
     condition: BBQCondition,
-    length: str,
+    suffix: str,
     variant: BBQVariant,
 ) -> list[Measurement]:
+    """Return bias and accuracy in one kind of context.
+
+    Args:
+        call: the call of the measure.
+        items: all items.
+        scores: what each answer scored, (items, 3); the best one is the model's.
+        condition: the kind of context.
+        suffix: of the names of the scores.
+        variant: see `bbq`.
+    """
     rows = np.array([row for row, item in enumerate(items) if item.condition == condition], dtype=np.int64)
     name, chosen = CONDITIONS[condition], choose(scores[rows])
     asked = [items[row] for row in rows]
@@ -286,7 +308,7 @@ def _measured(
         call.measurement(
             value,
             len(rows),
-            score=f"{name}-{length}",
+            score=f"{name}{suffix}",
             reading=reading,
             interval=clustered_interval(
                 columns, clusters, lambda sums: bias_of_sums(sums, condition), limits=(-100.0, 100.0)
@@ -299,7 +321,7 @@ def _measured(
         call.measurement(
             accuracy,
             len(rows),
-            score=f"accuracy-{name}-{length}",
+            score=f"accuracy-{name}{suffix}",
             reading=f"{accuracy:.1f} % of the answers are right; 33 % is chance",
             interval=clustered_interval(
                 columns, clusters, lambda sums: 100 * ratio(sums[:, 0], sums[:, 3]), share_of=100.0
