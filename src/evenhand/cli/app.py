@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -35,7 +36,7 @@ from evenhand.cli.verbs.report import report
 from evenhand.cli.verbs.reproduce import reproduce
 from evenhand.cli.verbs.serve import serve
 from evenhand.cli.verbs.show import show
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, InputMissingError, shown
 
 INTERRUPTED = 130  # 128 and the number of the signal
 _is_whole_process = False  # whether `main` was called
@@ -95,6 +96,9 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             _discard_stdout()
             raise typer.Exit(0) from None
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                typer.echo(f"error: a name is too long for a file: {shown(str(error.filename))}", err=True)
+                raise typer.Exit(InputMissingError.exit_code) from None
             if error.errno not in OUTPUT_FAILURES:
                 raise
             _discard_stdout()
@@ -180,6 +184,9 @@ def main() -> None:
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` lets a command outlive its terminal
             signal.signal(number, _terminate)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as `>&-` does
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     try:

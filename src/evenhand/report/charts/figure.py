@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import EvenhandError, FormatError, UsageError, unknown_name
 from evenhand.measures.registry import ARROWS
 from evenhand.registry import Registry
 
@@ -92,7 +92,12 @@ def figures(audit: Audit, subject: str, ids: Sequence[str] = ()) -> list[Figure]
         info = chart_info(id)
         if info.measures and measured.isdisjoint(info.measures):
             continue
-        figure = CHARTS.get(id)(audit, subject)
+        try:
+            figure = CHARTS.get(id)(audit, subject)
+        except (ValueError, KeyError, TypeError, IndexError) as error:  # details and items have no types
+            if isinstance(error, EvenhandError):
+                raise
+            raise FormatError(f"the record does not have the items that {id} shows: {error}") from error
         if figure is not None:
             family = figure.family or info.family
             drawn.append(replace(figure, id=id, family=family, place=info.place))
