@@ -286,7 +286,7 @@ def test_the_longest_record_is_adjustable(tmp_path: Path) -> None:
         "line 2: a record or word is longer than 1,000,000",
         max_record=10**6,
     )
-    assert "--max-record" in error.hint
+    assert "`max_record=`" in error.hint
     (tmp_path / "y.txt").write_bytes(b"a 1 2\n" + long + b" 3 4\n")
     assert len(Vectors.load(tmp_path / "y.txt")) == 2
     with pytest.raises(UsageError, match="max_record"):

@@ -71,7 +71,7 @@ def sample_notes(subjects: Sequence[Subject], plan: Plan) -> list[str]:
             samples, tokens = question.options["samples"], question.options["tokens"]
             notes.append(
                 f"{question.label()} reads {samples:,} texts of up to {tokens:,} tokens that the model wrote; the "
-                "paper has 2,000 of 500 (--samples, --tokens)"
+                "paper has 2,000 of 500 (`samples=`, `tokens=`)"
             )
     return notes
 

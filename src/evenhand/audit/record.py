@@ -12,9 +12,8 @@ from typing import Any
 from evenhand.audit.cells import ROW_ONLY
 from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
-from evenhand.errors import UsageError, counted
+from evenhand.errors import UsageError, counted, printable
 from evenhand.measures import Measurement
-from evenhand.printable import printable
 from evenhand.progress import Progress
 from evenhand.registry import Registry
 from evenhand.subjects import Subject, open_subject
@@ -250,7 +249,7 @@ class Audit:
 
     def to_frame(self, library: str = "") -> Any:
         """Return one row per measurement as a polars or pandas data frame."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([_flat(result) for result in self.results], library)
 

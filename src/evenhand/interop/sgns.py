@@ -17,8 +17,8 @@ from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
-from evenhand.folders import replacing_folder
 from evenhand.models.vectors import Vectors
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:

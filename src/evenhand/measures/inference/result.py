@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import UsageError, unknown_name
-from evenhand.frames import frame
+from evenhand.arrays import Matrix64, Vector64, frame
+from evenhand.errors import UsageError, escape_html, escape_markup, unknown_name
 from evenhand.measures.inference.pair_statistics import Columns, Tables, divided, threshold_name
 from evenhand.measures.inference.scores import (
     JSON,
@@ -27,7 +26,6 @@ from evenhand.measures.inference.scores import (
 )
 from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
-from evenhand.printable import escape_html, escape_markup
 from evenhand.words.probes import Probe
 from evenhand.words.probes.fillers import indices_of
 from evenhand.words.wordset import Words

@@ -136,8 +136,7 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
             listing = ", ".join(sorted(missing[slot])[:8])
             raise VocabularyError(
                 f"{probe.name}: {len(missing[slot])} of {len(fillers)} {slot} fillers are out of vocabulary: {listing}",
-                hint="use a model or vectors that contain them"
-                + ("" if share == 1 else ", or pass force=True (--force)"),
+                hint="use a model or vectors that contain them" + ("" if share == 1 else ", or pass `force=True`"),
             )
     left = {slot: [word for word in fillers if word not in missing[slot]] for slot, fillers in slots.items()}
     coverage = Coverage(

@@ -10,13 +10,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from evenhand.errors import EvenhandError, FormatError, UsageError
+from evenhand.errors import EvenhandError, FormatError, UsageError, printable
 from evenhand.files import keep_mode, output_errors, partial_name, remove_partial, replacing, sweep_partials
 from evenhand.models.vectors import history
 from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.formats import format_for_writing, get
 from evenhand.models.vectors.table import Vectors
-from evenhand.printable import printable
 
 MAIN = "main"  # name of the vector file inside a commit folder
 

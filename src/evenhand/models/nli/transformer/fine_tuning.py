@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +26,6 @@ import torch
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, require, unknown_name
 from evenhand.files import write_text
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
@@ -40,7 +38,9 @@ from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedP
 from evenhand.models.nli.transformer.token_ids import Tokenizer, length_limit
 from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
 from evenhand.models.transformer import Transformer
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -302,7 +302,7 @@ def _manifest(
     seconds: float,
 ) -> dict[str, object]:
     return {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": __version__,
         "body": fingerprint["body"],
         "settings": asdict(settings),
         "data": {"train": data[0].about, "dev": data[1].about},

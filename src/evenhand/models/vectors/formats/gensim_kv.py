@@ -38,7 +38,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     if not options.allow_pickle:
         raise UsageError(
             f"{path}: a Python pickle, which can run arbitrary code when it is opened",
-            hint="if you trust the file: allow_pickle=True (command line: --allow-pickle)",
+            hint="if you trust the file: `allow_pickle=True`",
         )
     existing(path, what="vector file")
     saved = require("gensim.utils", extra="gensim").SaveLoad

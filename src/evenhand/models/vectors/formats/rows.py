@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
+from evenhand.files import record_too_long
 from evenhand.models.vectors.formats.format import MAX_RECORD
-from evenhand.record_limit import record_too_long
 
 MAX_DIM = 100_000
 SAMPLED_LINES = 100
@@ -244,7 +244,7 @@ def _word(raw: bytes, layout: Layout, number: int) -> str:
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{position}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
-            hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+            hint='read it with `encoding_errors="replace"`',
         ) from None
     if not word:
         raise FormatError(f"{position}: there is no word before the numbers", hint="remove the row, or add its word")

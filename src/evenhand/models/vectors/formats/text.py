@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from evenhand.errors import FormatError
-from evenhand.files import compression_of, open_bytes, writing
+from evenhand.files import compression_of, open_bytes, record_too_long, writing
 from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats.format import (
     MAX_RECORD,
@@ -33,7 +33,6 @@ from evenhand.models.vectors.formats.rows import (
     split_header,
 )
 from evenhand.models.vectors.table import Vectors
-from evenhand.record_limit import record_too_long
 
 START_BYTES = 1 << 20
 WRITE_ROWS = 20_000
@@ -63,7 +62,7 @@ def _first_lines(stream: IO[bytes], path: Path, max_record: int = MAX_RECORD) ->
     if b"\0" in start:
         raise FormatError(
             f"{path}: binary data where text was expected",
-            hint="name the format: --format word2vec-bin or fasttext-bin, or give the file its usual suffix",
+            hint="name the format, `format='word2vec-bin'` or `format='fasttext-bin'`, or give its usual suffix",
         )
     # A byte order mark is not part of the first word.
     marked = start.startswith(BYTE_ORDER_MARK) and start[3:4] not in (b" ", b"\t")

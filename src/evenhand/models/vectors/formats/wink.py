@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from evenhand.errors import FormatError
-from evenhand.files import open_bytes
+from evenhand.files import open_bytes, record_too_long
 from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
 from evenhand.models.vectors.formats.rows import MAX_DIM, GrowingMatrix, Layout, parse_block
-from evenhand.record_limit import record_too_long
 
 # Possessive quantifiers: no backtracking over a long unterminated string.
 ENTRY = re.compile(rb'\s*+,?\s*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+\[([^\[\]"]*+)\]')
@@ -49,14 +48,14 @@ def _layout(stream: IO[bytes], path: Path, options: ReadOptions) -> tuple[Layout
         chunk = stream.read(blocks.BLOCK_BYTES)
         if not chunk or len(start) > LONGEST_HEAD:
             raise FormatError(
-                f'{path}: the "vectors" object of the wink layout is missing', hint="name another --format"
+                f'{path}: the "vectors" object of the wink layout is missing', hint="name another `format=`"
             )
         start += chunk
     dimensions = DIMENSIONS.search(start, 0, found.start())
     if not dimensions or not 1 <= int(dimensions[1]) <= MAX_DIM:
         raise FormatError(
             f'{path}: the key "dimensions" (1 to {MAX_DIM:,}) is missing before "vectors"',
-            hint="name another --format",
+            hint="name another `format=`",
         )
     return Layout(path, int(dimensions[1]), b",", 0, options.encoding_errors, "entry"), start[found.end() :]
 
