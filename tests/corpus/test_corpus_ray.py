@@ -113,7 +113,7 @@ def test_a_worker_that_dies_does_not_change_the_sums(folder, ray_engine, tmp_pat
 @pytest.mark.xdist_group("ray")
 def test_bad_input_on_a_worker_is_named(folder, ray_engine, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "she ran and he ran"}\n{"body": "x"}\n')
-    with pytest.raises(FormatError, match=r"a\.jsonl, line 2: no field 'text'.*\n.*skip-bad"):
+    with pytest.raises(FormatError, match=r"a\.jsonl, line 2: no field 'text'.*\n.*skip_bad=True"):
         scored(tmp_path, ray_engine)
     paths = [folder, tmp_path]
     b = corpus.bias(paths, GROUPS, engine=ray_engine, skip_bad=True)
