@@ -86,7 +86,7 @@ class PlanOptions:
     def plan(self, subjects: list[Subject], *, seed: int) -> Plan:
         """Return the plan that these options describe."""
         from evenhand.audit import Plan
-        from evenhand.audit.sizes import seconds_of
+        from evenhand.audit.workload import seconds_of
 
         return Plan.default(
             subjects, methods=() if self.no_methods else self.method, site=self.site, only=self.measure or (),

@@ -20,7 +20,7 @@ from evenhand.models.lm.awd_lstm.model_folder import CONFIG, WEIGHTS, WORDS, is_
 from evenhand.models.model_files import JSONObject
 from evenhand.outputs import output_file, require_own_folder, require_run_folder
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import (
+from evenhand.reproduce.bordia2019 import (
     CHECKPOINT,
     SweepCell,
     SweepOutcome,
