@@ -19,10 +19,9 @@ from evenhand.files import write_text
 
 if TYPE_CHECKING:
     from evenhand.models.nli import NLIModel
-    from evenhand.models.nli.evaluation import Accuracy
-    from evenhand.models.nli.labelled_pairs import LabelledPairs
+    from evenhand.models.nli.fine_tuning import FineTunedNLI
+    from evenhand.models.nli.labelled_pairs import Accuracy, LabelledPairs
     from evenhand.models.nli.training import NLITrainingSettings, TrainedNLI
-    from evenhand.models.nli.transformer.fine_tuning import FineTunedNLI
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
@@ -117,7 +116,7 @@ def evaluate(
 ) -> None:
     """Evaluate the accuracy of a model on labelled pairs."""
     from evenhand.mitigations import VectorMap
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
     from evenhand.subjects.nli_models import open_models
 
     data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
@@ -231,7 +230,7 @@ def _train(
 
 def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
     """Save a model, evaluate it on the test pairs, and return its record."""
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
 
     record = {**one.to_dict(), "test": [run(one.model, pairs).to_dict() for pairs in tests]}
     about = {key: record[key] for key in ("seed", "dev_accuracy", "epoch", "data", "words", "settings", "packages")}
@@ -320,9 +319,9 @@ def _run(
     """Train, save and evaluate the model of a seed; return its record."""
     from evenhand.files import require_folder
     from evenhand.mitigations import VectorMap
-    from evenhand.models.nli.evaluation import evaluate
-    from evenhand.models.nli.transformer.fine_tuning import fine_tune as run
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.fine_tuning import fine_tune as run
+    from evenhand.models.nli.labelled_pairs import evaluate
+    from evenhand.models.nli.transformer import TransformerNLI
 
     require_folder(out)
     name = f"seed-{seed}"
