@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import corpus, words
-from evenhand.corpus.cooccurrence.counts import Cooccurrence
+from evenhand.corpus.cooccurrence import Cooccurrence
 from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
 
 WEIGHTS = {"flat": lambda d, k: 1, "harmonic": lambda d, k: 1 / d, "dynamic": lambda d, k: (k - d + 1) / k}

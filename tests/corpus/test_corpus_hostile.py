@@ -15,10 +15,10 @@ import pytest
 import zstandard
 
 from evenhand import corpus
-from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers import Corpus, ReadLog, Texts
+from evenhand.corpus.readers.archives import plain
 from evenhand.corpus.readers.damaged import OUTPUT, recover
-from evenhand.corpus.readers.mediawiki import plain
+from evenhand.corpus.readers.stream import END
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import open_bytes
 

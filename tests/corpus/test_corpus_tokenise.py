@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import corpus
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.tokenise import make_tokeniser
-from evenhand.corpus.counting.vocabulary import ENGLISH, Vocabulary, load_stop_words
+from evenhand.corpus.counting.tokens import ENGLISH, Vocabulary, load_stop_words, make_tokeniser
+from evenhand.corpus.readers.stream import END
 from evenhand.errors import FormatError, InputMissingError, UsageError
 
 

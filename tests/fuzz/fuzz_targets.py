@@ -375,7 +375,7 @@ def _decoding_change(path: Path) -> object:
 
 @target("cooccurrence", "c.safetensors", lambda: [unframed(s) for s in seeds.cooccurrences()], wrap=framed)
 def _cooccurrence(path: Path) -> object:
-    from evenhand.corpus.cooccurrence.counts import Cooccurrence
+    from evenhand.corpus.cooccurrence import Cooccurrence
 
     return Cooccurrence.load(path)
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.corpus import Cooccurrence, genderedness
-from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
-from evenhand.corpus.cooccurrence.genderedness import by_chance
+from evenhand.corpus.genderedness import Constants, by_chance, fit_constants
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval

@@ -24,10 +24,8 @@ from evenhand.words.concept_check import Flaw, check_concept
 from evenhand.words.intersection import Intersection, intersect
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query, SentenceQuery
-from evenhand.words.source import Source
-from evenhand.words.table import Table
 from evenhand.words.template import Template
-from evenhand.words.wordset import Pairs, WordSet
+from evenhand.words.wordset import Pairs, Source, Table, WordSet
 
 __all__ = [
     "KINDS",

@@ -18,10 +18,8 @@ from evenhand.words.document import SUFFIXES, read_document
 from evenhand.words.intersection import intersect, parse_intersection
 from evenhand.words.library import KINDS, Library, load_file
 from evenhand.words.query import Query
-from evenhand.words.source import Source
-from evenhand.words.table import Table
 from evenhand.words.template import Template
-from evenhand.words.wordset import Pairs, WordSet
+from evenhand.words.wordset import Pairs, Source, Table, WordSet
 
 FOLDER = Path(__file__).with_name("data")
 HEADER = re.compile(rf"^\[(source|{'|'.join(KINDS)})\.([\w-]+)\]", re.MULTILINE)

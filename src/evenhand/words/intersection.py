@@ -10,9 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 from evenhand.errors import UsageError
 from evenhand.words.concept import Concept
-from evenhand.words.source import Source
-from evenhand.words.table import Table
-from evenhand.words.wordset import FrozenMap
+from evenhand.words.wordset import FrozenMap, Source, Table
 
 By = Literal["names", "phrases"]
 SIGN = " x "

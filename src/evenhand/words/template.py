@@ -10,8 +10,7 @@ from itertools import product
 
 from evenhand.errors import UsageError
 from evenhand.words.articles import require_rule, with_articles
-from evenhand.words.source import Cited, Source, source_dict
-from evenhand.words.wordset import FrozenMap, Words, WordSet, checked_words
+from evenhand.words.wordset import Cited, FrozenMap, Source, Words, WordSet, checked_words, source_dict
 
 SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

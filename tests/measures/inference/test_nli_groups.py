@@ -8,7 +8,7 @@ import evenhand as eh
 from evenhand.models.nli import LABELS, CallableModel
 from evenhand.words import Template
 from evenhand.words.probes import Probe
-from evenhand.words.probes.fillers import Filler
+from evenhand.words.probes.probe import Filler
 
 ENTAILED = {"a1": 0.5, "a2": 0.7, "b1": 0.2, "b2": 0.2, "c1": 0.1, "c2": 0.3, "d1": 0.9}
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from evenhand.corpus import Comparison, CorpusBias
-    from evenhand.corpus.readers.read_log import BadFile
+    from evenhand.corpus.readers.stream import BadFile
     from evenhand.corpus.result import Order
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from evenhand.columnar import ColumnRequest, ColumnRows, MissingColumnError
-from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.arrow_batches import BATCH, CHUNK, ArrowBatches
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.records import missing_column
+from evenhand.corpus.readers.stream import ReadLog, document
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import FormatError
 from evenhand.files import compression_of

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, Any
 
-from evenhand.corpus.counting.text_stream import document
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import ReadLog, document
 from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, text_lines
 from evenhand.errors import FormatError, counted
 from evenhand.record_limit import TableRows, limited_lines, record_too_long

@@ -10,15 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias, TypedDict, Unpack
 
-from evenhand.corpus.counting.text_stream import END, document
+from evenhand.corpus.readers.archives import read_mediawiki, read_warc
 from evenhand.corpus.readers.columns import read_arrow, read_parquet
 from evenhand.corpus.readers.damaged import UpToDamage
-from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
-from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
 from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
+from evenhand.corpus.readers.stream import END, ReadLog, document, with_skip_hint
 from evenhand.corpus.readers.text import BLOCK, ByteSpan, TextOptions, read_text, span_lines, split_file
-from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
 from evenhand.files import compression_of
 from evenhand.record_limit import MAX_RECORD

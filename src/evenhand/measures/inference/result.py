@@ -29,7 +29,7 @@ from evenhand.models.nli import LABELS
 from evenhand.models.vectors import Coverage
 from evenhand.printable import escape_html, escape_markup
 from evenhand.words.probes import Probe
-from evenhand.words.probes.fillers import indices_of
+from evenhand.words.probes.probe import indices_of
 from evenhand.words.wordset import Words
 
 if TYPE_CHECKING:

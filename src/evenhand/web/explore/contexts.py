@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from evenhand import corpus, words
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.tokenise import WORD
-from evenhand.corpus.options import WINDOW
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.bias import WINDOW
+from evenhand.corpus.counting.tokens import WORD
 from evenhand.corpus.readers.source import Texts, TextSource
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.corpus.result import CorpusBias
 from evenhand.errors import UsageError
 from evenhand.web.fields import FormFields
