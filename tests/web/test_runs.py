@@ -17,8 +17,8 @@ from evenhand.audit.store import signed
 from evenhand.errors import FormatError
 from evenhand.report.findings import findings
 from evenhand.web import PageLimits, create_app
+from evenhand.web.application import WebSite
 from evenhand.web.runs import RunLibrary
-from evenhand.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 

@@ -8,9 +8,9 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from evenhand.web import PageLimits, create_app
-from evenhand.web.guard import RequestGuard, host_name
-from evenhand.web.run_pages import report_policy
-from evenhand.web.site import WebSite
+from evenhand.web.application import WebSite
+from evenhand.web.runs import report_policy
+from evenhand.web.server import RequestGuard, host_name
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 

@@ -10,9 +10,9 @@ from typing import Any
 from evenhand.audit.significance import LEVEL
 from evenhand.corpus.comparison import Comparison
 from evenhand.files import write_text
-from evenhand.report import numbers
+from evenhand.measures import numbers
 from evenhand.report.charts import Figure
-from evenhand.report.charts.beta_regression import MOST, beta_scatter
+from evenhand.report.charts.words import MOST, beta_scatter
 from evenhand.report.html import draw, render
 from evenhand.stats.multiplicity import holm, two_sided_p
 

@@ -16,7 +16,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import VIEWS
 from evenhand.subspaces import Subspace
-from evenhand.web.limits import PageLimits
+from evenhand.web.forms import PageLimits
 from evenhand.web.worker import BoundedCache
 from evenhand.words import Concept
 
@@ -27,7 +27,7 @@ FREQUENT = 20_000  # rows among which they are chosen: rare words are at the end
 DEFAULT_CONCEPT, DEFAULT_METHOD = "gender", "linear"
 
 
-class OfferedSubjects:
+class ServedSubjects:
     """Subjects by an id of the page. A browser names an id; addresses come from the command line only."""
 
     def __init__(self, subjects: Sequence[Subject], limits: PageLimits) -> None:

@@ -17,12 +17,11 @@ from evenhand import subspaces
 from evenhand.models.nli.protocol import LABELS
 from evenhand.subjects import open_subject
 from evenhand.subjects.embedded_nli import embedded
-from evenhand.web import create_app
-from evenhand.web.explore import TOOLS, association, axis, blanks, contexts, inference, neighbours
-from evenhand.web.fields import FormFields
-from evenhand.web.limits import PageLimits
-from evenhand.web.offered import AT_EACH_END, method_choices
-from evenhand.web.site import WebSite
+from evenhand.web import create_app, explore_sentences, explore_vectors
+from evenhand.web.application import WebSite
+from evenhand.web.explore import TOOLS
+from evenhand.web.forms import FormFields, PageLimits
+from evenhand.web.subjects import AT_EACH_END, method_choices
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 
@@ -40,7 +39,7 @@ def test_every_page_shows_its_example(client: TestClient, tool: str) -> None:
 
 
 def test_the_axis_gives_cosines_with_the_direction(site: WebSite, glove: eh.Vectors) -> None:
-    result = axis.answer(site.offered, fields(words="nurse engineer zzzz", method="linear"))
+    result = explore_vectors.axis_answer(site.served, fields(words="nurse engineer zzzz", method="linear"))
     concept = eh.concept("gender")
     assert [line[0] for line in result["table"]] == ["nurse", "engineer"]
     for column, vectors in ((1, glove), (2, eh.mitigations.LinearProjection().fit(glove, concept)(glove))):
@@ -53,16 +52,18 @@ def test_the_axis_gives_cosines_with_the_direction(site: WebSite, glove: eh.Vect
 
 
 def test_the_axis_page_says_how_far_words_spread_and_whether_they_stay_in_place(site: WebSite) -> None:
-    result = axis.answer(site.offered, fields(words=axis.OCCUPATIONS, method="linear"))
+    result = explore_vectors.axis_answer(site.served, fields(words=explore_vectors.OCCUPATIONS, method="linear"))
     before, after = (np.array([line[column] for line in result["table"]]) for column in (1, 2))
     assert result["spread"] == pytest.approx((before.std(), after.std()))
     assert result["agreement"] == pytest.approx(np.corrcoef(before, after)[0, 1])
     assert result["agreement"] > 0.5  # the projection moves no word to the other side
-    assert axis.answer(site.offered, fields(words="nurse engineer", method="linear"))["agreement"] is None
+    assert (
+        explore_vectors.axis_answer(site.served, fields(words="nurse engineer", method="linear"))["agreement"] is None
+    )
 
 
 def test_an_axis_that_cannot_be_learned_again_is_said(client: TestClient, site: WebSite) -> None:
-    result = axis.answer(site.offered, fields(words="nurse engineer", method="span"))
+    result = explore_vectors.axis_answer(site.served, fields(words="nurse engineer", method="span"))
     assert [line[2] for line in result["table"]] == [None, None]
     text = client.get("/explore/axis?words=nurse&method=span").text
     assert "After span the axis cannot be learned again" in text
@@ -70,31 +71,29 @@ def test_an_axis_that_cannot_be_learned_again_is_said(client: TestClient, site: 
     assert client.get("/explore/neighbours?word=nurse&method=span").status_code == 200
 
 
-def test_the_dots_lie_where_the_values_say(site: WebSite) -> None:
-    answer = axis.answer(site.offered, fields(words="nurse engineer", method="none"))
-    plot, (nurse, engineer) = answer["plot"], [line[1] for line in answer["table"]]
-    first, second = plot.dots
-    assert first.after is None
-    assert first.before > plot.zero > second.before
-    assert (first.before - plot.zero) / (second.before - plot.zero) == pytest.approx(nurse / engineer, abs=0.01)
+def test_the_picture_shows_every_word_before_and_after(site: WebSite) -> None:
+    answer = explore_vectors.axis_answer(site.served, fields(words="nurse engineer", method="linear"))
+    svg, description = answer["picture"]
+    assert all(f">{text}<" in svg for text in ("nurse", "engineer", "original", "linear"))
+    assert description == "Position of 2 words between male and female: original, linear"
 
 
 def test_without_words_the_axis_shows_its_ends(site: WebSite) -> None:
-    words = [line[0] for line in axis.answer(site.offered, fields(words="", method="none"))["table"]]
+    words = [line[0] for line in explore_vectors.axis_answer(site.served, fields(words="", method="none"))["table"]]
     assert len(words) == 2 * AT_EACH_END
     assert not {"she", "he", "woman", "man"} & set(words)
 
 
 def test_neighbours_are_those_of_the_vectors(site: WebSite, glove: eh.Vectors) -> None:
-    result = neighbours.answer(site.offered, fields(word="Nurse", method="hard", count="5"))
+    result = explore_vectors.neighbours_answer(site.served, fields(word="Nurse", method="hard", count="5"))
     after = eh.mitigations.get("hard")().fit(glove, "gender", seed=0)(glove)
     assert [line[0] for line in result["before"]] == [word for word, _ in glove.most_similar("nurse", k=5)]
     assert [line[0] for line in result["after"]] == [word for word, _ in after.most_similar("nurse", k=5)]
 
 
 def test_own_sets_give_the_weat_of_the_library(client: TestClient, site: WebSite, glove: eh.Vectors) -> None:
-    example = association.example(site.offered, fields())
-    result = association.answer(site.offered, fields(**{**example, "method": "none"}))
+    example = explore_vectors.association_example(site.served, fields())
+    result = explore_vectors.association_answer(site.served, fields(**{**example, "method": "none"}))
     ((name, measured),) = result["stages"]
     expected = eh.measures.weat(glove, "weat-6")
     assert (name, measured.value, measured.p_value) == ("original", expected.value, expected.p_value)
@@ -113,7 +112,7 @@ def test_sentence_pairs_give_the_probabilities_of_the_models(site: WebSite, glov
     given = fields(
         subject="s0", premise="a/an {} slept.", hypotheses="The man slept.", fillers="engineer, nurse", method="linear"
     )
-    result = inference.answer(site.offered, given)
+    result = explore_sentences.inference_answer(site.served, given)
     rows = dict(result["hypotheses"][0]["rows"])
     for condition, stage in (("original", "original"), ("projected", "linear")):
         models = embedded(condition, vectors=glove, device="numpy")
@@ -166,7 +165,7 @@ def test_methods_that_train_for_minutes_are_not_offered() -> None:
 
 def test_a_word_of_a_text_has_its_score_and_contexts(client: TestClient, site: WebSite) -> None:
     text = "the cook saw her mother and the smith saw his father and the cook sang with her sister and his cook"
-    result = contexts.answer(site.offered, fields(source="pasted", text=text, word="cook"))
+    result = explore_sentences.contexts_answer(site.served, fields(source="pasted", text=text, word="cook"))
     expected = eh.corpus.bias(eh.corpus.Texts([text]), eh.concept("gender"))
     assert result["score"] == expected.scores["cook"]
     assert len(result["contexts"]) == 3
@@ -210,13 +209,15 @@ def test_blanks_are_filled_by_a_language_model(tiny_folder: Callable[..., Path],
     )
     assert ("masked model" in text) == (model == "BertForMaskedLM")
     with pytest.raises(eh.EvenhandError, match="blanks"):
-        blanks.answer(client.app.app.state.site.offered, fields(subject="s0", sentence="none", fillers="she"))
+        explore_sentences.blanks_answer(
+            client.app.app.state.site.served, fields(subject="s0", sentence="none", fillers="she")
+        )
 
 
 def test_a_slow_answer_is_asked_for_again_by_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     may_end = threading.Event()
     app = create_app([open_subject("glove-embedded")], limits=PageLimits(seconds=0.01))
-    monkeypatch.setattr(app.app.state.site.offered, "changed", lambda *_: may_end.wait(30))
+    monkeypatch.setattr(app.app.state.site.served, "changed", lambda *_: may_end.wait(30))
     answer = TestClient(app, base_url="http://localhost").get("/explore/axis?words=nurse")
     may_end.set()
     assert answer.status_code == 503
@@ -229,11 +230,11 @@ def test_a_subject_is_used_by_one_thread_at_a_time(site: WebSite) -> None:
     order: list[str] = []
 
     def use() -> None:
-        with site.offered.in_use("s0"):
+        with site.served.in_use("s0"):
             order.append("second")
 
     thread = threading.Thread(target=use)
-    with site.offered.in_use("s0"):
+    with site.served.in_use("s0"):
         thread.start()
         thread.join(0.05)
         order.append("first")

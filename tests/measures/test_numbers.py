@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.measures import Measurement
+from evenhand.measures import Measurement, numbers
 from evenhand.models.vectors import Coverage
-from evenhand.report import numbers
 
 
 def measurement(value, interval):

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from evenhand.audit import Audit, Limit
 from evenhand.errors import counted
+from evenhand.measures import numbers
 from evenhand.printable import printable
-from evenhand.report import numbers
 from evenhand.report.markdown import plain, table
 
 SIGNS = {"maximum": "<=", "minimum": ">=", "baseline": "vs"}

@@ -6,8 +6,7 @@ pytest.importorskip("starlette", reason="the extra [web] is not installed")
 
 
 from evenhand.errors import UsageError
-from evenhand.web.fields import FormFields
-from evenhand.web.limits import PageLimits
+from evenhand.web.forms import FormFields, PageLimits
 
 SMALL = PageLimits(fields=4, field=50, words=3, word=6, sentence=20)
 

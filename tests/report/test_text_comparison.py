@@ -12,7 +12,7 @@ from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
 from evenhand.measures.text.corpus_bias import comparison_measurements
 from evenhand.report import charts
-from evenhand.report.comparison_page import bias_scatter, comparison_page, text_findings
+from evenhand.report.text_comparison import bias_scatter, comparison_page, text_findings
 
 GROUPS = {"female": ["she"], "male": ["he"]}
 
