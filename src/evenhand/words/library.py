@@ -60,11 +60,16 @@ def build_table(entry: TomlTable, library: Library) -> Table:
 def build_query(entry: TomlTable, library: Library) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
     entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
-    targets, attributes = _sets(entry, "targets", library), _sets(entry, "attributes", library)
+    sets: list[Any] = []
+    for key in ("targets", "attributes"):
+        if isinstance(entry.table.get(key), list):
+            sets.append(tuple(_groups(_numbered(entry, key), key, library).values()))
+        else:
+            sets.append(_groups(entry, key, library))
     with entry.at(""):
         about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
         about |= {"concept": entry.text("concept", ""), "language": entry.text("language", "en")}
-        return Query(entry.text("name", entry.id), targets, attributes, **about)
+        return Query(entry.text("name", entry.id), *sets, **about)
 
 
 def build_template(entry: TomlTable, library: Library) -> Template:
@@ -134,7 +139,7 @@ def _group(entry: TomlTable, key: str, library: Library) -> Words:
     """A set inside a record: a table of its own, one included list (which brings its source), or a plain list."""
     if isinstance(entry.table[key], dict):
         return build_wordset(entry.child(key), library)
-    words = word_list(entry, key, library)
+    words = _collect(entry, key, library.words, checked_words)
     if reference := only_reference(entry.table[key]):
         included = library.words(reference)
         return WordSet(key, words, included.source, note=included.note)
@@ -148,12 +153,9 @@ def _groups(entry: TomlTable, key: str, library: Library) -> dict[str, Words]:
     return groups
 
 
-def _sets(entry: TomlTable, key: str, library: Library) -> Any:
-    """The sets of a query: named in a table, or a list whose sets are called after their place."""
-    if not isinstance(entry.table.get(key), list):
-        return _groups(entry, key, library)
-    numbered = {str(place): item for place, item in enumerate(entry.items(key), start=1)}
-    return tuple(_groups(replace(entry, table={key: numbered}), key, library).values())
+def _numbered(entry: TomlTable, key: str) -> TomlTable:
+    """The entry with a list of sets as a table, in which they are called after their place."""
+    return replace(entry, table={key: {str(place): item for place, item in enumerate(entry.items(key), start=1)}})
 
 
 def _pairs(entry: TomlTable, key: str, library: Library) -> Pairs | tuple[tuple[str, str], ...]:
@@ -170,6 +172,7 @@ def _specific(entry: TomlTable, library: Library) -> Words:
     return _group(entry, "specific", library) if "specific" in entry else ()
 
 
+VERBATIM = "or add verbatim = true to keep the list as published"
 Item = TypeVar("Item", str, tuple[str, str])
 
 
@@ -210,21 +213,16 @@ def _collect(
                 seen.update(new)
                 continue
             (item,) = check([raw[1:] if isinstance(raw, str) and raw.startswith("@") else raw], what="the list")
-            if not verbatim:
-                _check_item(entry, key, item, repeated=item in seen)
+            members = (item,) if isinstance(item, str) else item
+            if not verbatim and entry.keys[0] in ("concept", "query"):  # other lists may hold tokens of a vocabulary
+                require_plain_characters(members, what="the list")
+            if not verbatim and item in seen:
+                raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {VERBATIM}")
+            if not verbatim and members != tuple(map(str.strip, members)):
+                raise entry.error(key, f"{item!r} has surrounding white space", hint=f"remove them, {VERBATIM}")
             items.append(item)
             seen.add(item)
     return tuple(items)
-
-
-def _check_item(entry: TomlTable, key: str, item: str | tuple[str, str], *, repeated: bool) -> None:
-    remedy = "or add verbatim = true to keep the list as published"
-    if entry.keys[0] in ("concept", "query"):  # other lists may hold tokens of a vocabulary, whatever they are
-        require_plain_characters((item,) if isinstance(item, str) else item, what="the list")
-    if repeated:
-        raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {remedy}")
-    if any(word != word.strip() for word in ((item,) if isinstance(item, str) else item)):
-        raise entry.error(key, f"{item!r} has surrounding white space", hint=f"remove them, {remedy}")
 
 
 KINDS = tuple(kind for kind in BUILDERS if kind != "source")
@@ -280,7 +278,7 @@ class Library:
         while parts:
             key, value = parts.pop()
             if isinstance(value, dict):
-                parts += value.items()
+                parts += [(name, item) for name, item in value.items() if isinstance(item, dict | list)]
             elif isinstance(value, list) and key not in WITHOUT_REFERENCES:
                 parts += [(key, item) for item in value if not isinstance(item, str) or reference_in(item)]
             elif reference := reference_in(value):
