@@ -177,16 +177,17 @@ ATTRIBUTES = {"pleasant-unpleasant": "weat-1", "career-family": "weat-6"}
 
 
 def generic_ids(concept: Concept) -> tuple[str, ...]:
-    """Return the ids of the queries that can be built; the attribute sets are English, so other languages have none.
+    """Return the ids of the queries that can be built; the shipped attribute sets are English.
 
     `religion/pleasant-unpleasant` compares all groups, `religion/islam/pleasant-unpleasant` one group with the others;
     the second form exists for more than two groups.
     """
-    if concept.language != "en" or len(concept.groups) < 2:
+    if len(concept.groups) < 2:
         return ()
+    own = [attributes for attributes, id in ATTRIBUTES.items() if query(id).language == concept.language]
     prefixes = [concept.name]
     prefixes += [f"{concept.name}{SEPARATOR}{group}" for group in concept.groups] if len(concept.groups) > 2 else []
-    return tuple(f"{prefix}{SEPARATOR}{attributes}" for prefix in prefixes for attributes in ATTRIBUTES)
+    return tuple(f"{prefix}{SEPARATOR}{attributes}" for prefix in prefixes for attributes in own)
 
 
 def generic_query(id: str, concept: Concept) -> Query:

@@ -11,7 +11,7 @@ from evenhand.models.nli.protocol import LABELS, FixedVocabulary
 from evenhand.web.explore.vector_form import vector_example
 from evenhand.web.fields import FormFields
 from evenhand.web.offered import NO_METHOD, OfferedSubjects, concept_choices, method_choices
-from evenhand.words.articles import with_articles
+from evenhand.words.grammar import with_articles
 
 BLANK = "{}"
 MOST_HYPOTHESES = 4
