@@ -20,7 +20,7 @@ from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, Shard, TextSource, as_source
 from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.engines import Engine, open_engine
-from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError, foreign_errors
 from evenhand.files import existing, writing
 from evenhand.progress import Progress
 
@@ -198,19 +198,15 @@ class Cooccurrence:
     @classmethod
     def load(cls, path: str | Path) -> Cooccurrence:
         """Read counts written by `save`."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
-        try:
+        with foreign_errors(f"{path}: damaged co-occurrence counts", hint="count again"):
             with safe_open(existing(Path(path)), framework="numpy") as file:
                 metadata = dict(file.metadata() or {})
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             if LAYOUT not in metadata:
                 raise FormatError(f"{path}: not a file of co-occurrence counts", hint="`save` writes such files")
             return _from_tensors(cls, tensors, json.loads(metadata[LAYOUT]))
-        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(f"{path}: damaged co-occurrence counts ({error})", hint="count again") from error
 
 
 def cooccurrence(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, shown
+from evenhand.errors import EvenhandWarning, FormatError, foreign_errors, shown
 from evenhand.models.model_files import read_json
 
 MOST_GROWTH = 1000  # characters that one character may become; Unicode's own normal forms make 18 of one
@@ -35,24 +35,10 @@ def encode_one(tokenizer: Any, text: str) -> list[int]:
         return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
 
-@contextlib.contextmanager
-def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
+def tokenizer_errors(tokenizer: Any) -> contextlib.AbstractContextManager[None]:
     """Turn what a tokenizer raises while it reads or writes text into a `FormatError` that names it."""
-    try:
-        yield
-    except EvenhandError:
-        raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
-        where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise FormatError(f"the tokenizer of {where} fails ({reason})", hint=HINT) from error
-
-
-def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a panic of a Rust library."""
-    return type(error).__name__ == "PanicException"
+    where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    return foreign_errors(f"the tokenizer of {where} fails", hint=HINT)
 
 
 def check_files(folder: Path) -> None:

@@ -22,7 +22,7 @@ from evenhand.web.explore_vectors import vector_example
 from evenhand.web.forms import FormFields
 from evenhand.web.subjects import NO_METHOD, ServedSubjects, concept_choices, method_choices
 from evenhand.web.worker import BoundedCache
-from evenhand.words.articles import with_articles
+from evenhand.words.grammar import with_articles
 
 BLANK = "{}"
 MOST_HYPOTHESES = 4

@@ -223,14 +223,27 @@ def checked_words(words: Words, *, what: str) -> tuple[str, ...]:
         )
     if not isinstance(words, Iterable):
         raise UsageError(f"{what} must be a list of words, got {shown(words)}")
-    return tuple(_checked_word(word, what) for word in words)
+    kept = tuple(words)
+    for word in kept:
+        _check_word(word, what)
+    return kept
 
 
 def checked_pairs(pairs: PairList, *, what: str) -> tuple[tuple[str, str], ...]:
     """Return the pairs as tuples; raise `UsageError` for an invalid pair."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise UsageError(f"{what} must be a list of (first, second), got {shown(pairs)}")
-    return tuple(_checked_pair(pair, what) for pair in pairs)
+    kept: list[tuple[str, str]] = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise UsageError(f"{what}: a pair is two words, got {shown(pair)}")
+        first, second = pair
+        _check_word(first, what)
+        _check_word(second, what)
+        if first == second:
+            raise UsageError(f"{what}: both members of a pair are {first!r}", hint="a pair needs two different words")
+        kept.append((first, second))
+    return tuple(kept)
 
 
 def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
@@ -244,23 +257,13 @@ def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
     return numbers
 
 
-def _checked_pair(pair: Sequence[str], what: str) -> tuple[str, str]:
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise UsageError(f"{what}: a pair is two words, got {shown(pair)}")
-    first, second = (_checked_word(word, what) for word in pair)
-    if first == second:
-        raise UsageError(f"{what}: both members of a pair are {first!r}", hint="a pair needs two different words")
-    return first, second
-
-
-def _checked_word(word: object, what: str) -> str:
+def _check_word(word: object, what: str) -> None:
     if not isinstance(word, str):
         raise UsageError(f"{what}: {shown(word)} is not a word", hint="put quotes around words")
     if not word.strip():
         raise UsageError(f"{what}: contains an empty word")
     if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
         raise UsageError(f"{what}: {word!r} contains a lone surrogate", hint="save the list as UTF-8")
-    return word
 
 
 V = TypeVar("V")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evenhand import language as languages
 from evenhand.arrays import Rows
 from evenhand.corpus.readers.stream import END
-from evenhand.errors import FormatError, MissingExtraError, UsageError, require
+from evenhand.errors import FormatError, UsageError, foreign_errors, require
 from evenhand.files import existing
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ OTHER_WHITESPACE = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 FILE = "tokenizer.json"
+REPAIR = "check its files, or use another tokenizer"
 LANGUAGE = "language:"  # before the ISO code of a language
 
 
@@ -169,19 +170,15 @@ def _load_file(path: Path) -> FastTokenizer:
             f"unknown tokenizer {str(path)!r}",
             hint=f"use {', '.join(NAMED)}, {LANGUAGE}CODE, a {FILE} or its folder, or a function",
         )
-    try:
+    with foreign_errors(f"{file}: not a tokenizer file", hint=f"name a {FILE}"):
         tokenizer: FastTokenizer = require("tokenizers", extra="models").Tokenizer.from_file(str(file))
-    except MissingExtraError:
-        raise
-    except Exception as error:  # the package raises nothing narrower
-        raise FormatError(f"{file}: not a tokenizer file ({error})", hint=f"name a {FILE}") from error
     return tokenizer
 
 
 def _split_function(tokenizer: object) -> Split:
     """Return the function that splits text: `tokenize`, `encode(text).tokens`, or the callable itself."""
     if callable(tokenize := getattr(tokenizer, "tokenize", None)):
-        return tokenize  # type: ignore[no-any-return]
+        return partial(_tokenize, tokenize)
     if callable(encode := getattr(tokenizer, "encode", None)):
         return partial(_encode, encode)
     if callable(tokenizer):
@@ -192,8 +189,14 @@ def _split_function(tokenizer: object) -> Split:
     )
 
 
+def _tokenize(tokenize: Split, text: str) -> Iterable[str]:
+    with foreign_errors("the tokenizer fails", hint=REPAIR):
+        return list(tokenize(text))
+
+
 def _encode(encode: Callable[..., Encoding], text: str) -> Iterable[str]:
-    return encode(text, add_special_tokens=False).tokens
+    with foreign_errors("the tokenizer fails", hint=REPAIR):
+        return encode(text, add_special_tokens=False).tokens
 
 
 def _split_whitespace(piece: str) -> pl.Series:

@@ -15,14 +15,14 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.words.articles import Articles, with_articles
+from evenhand.words.grammar import agrees, with_articles
 from evenhand.words.template import SLOT, Template
 from evenhand.words.wordset import Words, checked_words
 
 Determiner = Literal["", "The", "A/An"]
 Casing = Literal["natural", "lower"]
 Stop = Literal["", ".", " ."]
-CHOICES = {"determiner": Determiner, "articles": Articles, "case": Casing, "stop": Stop}
+CHOICES = {"determiner": Determiner, "articles": None, "case": Casing, "stop": Stop}  # any language has its articles
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,17 @@ class Surface:
     """
 
     determiner: Determiner = ""
-    articles: Articles = "phonetic"
+    articles: str = "phonetic"
     case: Casing = "natural"
     stop: Stop = ""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             allowed = get_args(CHOICES[name])
-            if value not in allowed:
+            if name != "articles" and value not in allowed:
                 choices = ", ".join(map(repr, filter(None, allowed)))
                 raise UsageError(f"surface: {name} cannot be {value!r}", hint=f"use one of {choices}")
+        agrees(self.articles)  # raises an error for an unknown rule
 
     def determiner_for(self, original: str) -> str:
         """Return the determiner that replaces that of a template, in the same case; "" stays ""."""

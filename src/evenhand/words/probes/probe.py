@@ -11,13 +11,15 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.words.agreement import GENDERS, agree
-from evenhand.words.articles import FRENCH, with_articles
+from evenhand.words.grammar import agree, agrees, genders_of, with_articles
 from evenhand.words.probes.phrases import Phrases, Surface, drop_fillers, restrict_templates
 from evenhand.words.template import Template
 from evenhand.words.wordset import Cited, Source, Words, digest_of
 
 WORD = "{word}"
+
+
+GENDERS = ("feminine", "masculine", "neuter")
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,10 @@ class Probe(Cited):
             if name not in self.groups:
                 raise unknown_name(f"group of probe {self.name!r}", name, self.groups)
         for filler in (*self.premise, *self.hypothesis) if self.agrees else ():
-            if not filler.gender:
+            if filler.gender not in (genders := genders_of(self.surface.articles)):
                 raise UsageError(
                     f"probe {self.name!r}: {filler.word!r} has no gender, and sentences agree with it",
-                    hint='add gender = "feminine" or gender = "masculine" to its list',
+                    hint="add " + " or ".join(f'gender = "{gender}"' for gender in genders) + " to its list",
                 )
         len(self.phrases)  # raises an error for a template that does not fit
 
@@ -150,7 +152,7 @@ class Probe(Cited):
     @property
     def agrees(self) -> bool:
         """True if sentences agree with the gender of their subject, so that they differ in more than the subject."""
-        return self.surface.articles == FRENCH
+        return agrees(self.surface.articles)
 
     @cached_property
     def phrases(self) -> Phrases:
@@ -225,8 +227,10 @@ class Probe(Cited):
         phrases = self.phrases.all
         pairs = ((phrases[t], f) for t, f in zip(points.phrase.tolist(), fillers.tolist(), strict=True))
         if self.agrees:
-            genders = [filler.gender for filler in self.side(side)]
-            return [agree(x.before + self.subjects(side, x.determiner)[f] + x.after, genders[f]) for x, f in pairs]
+            genders, rule = [filler.gender for filler in self.side(side)], self.surface.articles
+            return [
+                agree(x.before + self.subjects(side, x.determiner)[f] + x.after, genders[f], rule) for x, f in pairs
+            ]
         return [x.before + self.subjects(side, x.determiner)[f] + x.after for x, f in pairs]
 
     def restrict(

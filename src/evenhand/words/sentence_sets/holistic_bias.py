@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenhand.errors import FormatError, unknown_name
-from evenhand.words.articles import article
+from evenhand.words.grammar import article
 from evenhand.words.sentence_sets.reading import read_json
 
 SINGULAR, PLURAL = "{noun_phrase}", "{plural_noun_phrase}"
