@@ -1,6 +1,7 @@
-"""Print the licences in a bill of materials, and fail for one that must be looked at: `python scripts/licences.py BOM.cdx.json`.
+"""Print the licences in a bill of materials: `python scripts/licences.py BOM.cdx.json`.
 
-cyclonedx-py writes the bill (`.ci/release`). A licence that is not on the list below ends the script with an error.
+cyclonedx-py writes the bill (`.ci/release`). A licence that is not on the list below ends the script with an error, so
+it is looked at before a release.
 """
 
 from __future__ import annotations
