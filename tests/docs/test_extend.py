@@ -14,7 +14,16 @@ pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 DEFINITIONS = BLOCKS[::2]  # each is followed by an example of its use
-MODULES = ("centroid_gap", "first_pair", "words_found", "csv", "bag_of_words", "subtitles", "portuguese")
+MODULES = (
+    "centroid_gap",
+    "pronoun_lean",
+    "first_pair",
+    "words_found",
+    "csv",
+    "bag_of_words",
+    "subtitles",
+    "portuguese",
+)
 LANGUAGE, POINTS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 ENTRY_POINTS = tomllib.loads(POINTS)["project"]["entry-points"]
 CHECK = """
@@ -62,6 +71,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     (tmp_path / "pt.toml").write_text(LANGUAGE, encoding="utf-8")
     output = run("\n".join(BLOCKS), tmp_path)
     assert "centroid-gap:weat-6" in output
+    assert "Measurement('pronoun-lean:words', -0.6931 [-0.6931, -0.6931], p = 0.25, n = 3)" in output
     assert "SubtitlesSubject('film.srt', offers text)" in output
     assert "Portuguese A professora está cansada." in output
     assert "Words found" in (tmp_path / "report.html").read_text(encoding="utf-8")
