@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from evenhand.files import compression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 CHUNK = 1 << 20  # bytes read or written at a time
 SLICE = 1 << 24  # bytes of text that become Python objects at a time
@@ -102,8 +101,10 @@ class TextColumn:
             column = self._chosen(table.schema_arrow)
             shares = types.is_dictionary(table.schema_arrow.field(column).type)
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                leaves = [table.schema.column(number).path for number in range(len(table.schema))]
+                chunks = self._chunks(content, leaves.index(column))
                 for number in range(table.num_row_groups):
-                    rows = self._rows_at_once(content, table.metadata.row_group(number), column, shares=shares)
+                    rows = self._rows_at_once(content, chunks, column, number, shares=shares)
                     parts = table.iter_batches(rows, row_groups=[number], columns=[column], use_threads=False)
                     yield from self._limited(part.column(0) for part in parts)
 
@@ -160,19 +161,14 @@ class TextColumn:
             yield ColumnRows(texts, dict.fromkeys(nulls, "null") | dict.fromkeys(long, ""))
             start = stop
 
-    def _rows_at_once(self, content: mmap.mmap, group: pq.RowGroupMetaData, column: str, *, shares: bool) -> int:
+    def _rows_at_once(self, content: mmap.mmap, chunks: Numbers, column: str, number: int, *, shares: bool) -> int:
         """Return how many rows of a row group take no more than a quarter of the limit.
 
         A row takes at most a page: a text of its own, an entry of the dictionary, or a beginning shared with the row
         before. A page has at most the size that its header declares, which pyarrow checks while it decompresses. Rows
         of a column that keeps its dictionary share the entries. pyarrow keeps rows several times, hence a quarter.
         """
-        pages = [
-            page
-            for chunk in map(group.column, range(group.num_columns))
-            if chunk.path_in_schema == column
-            for page in self._pages(content, chunk)
-        ]
+        pages = list(self._pages(content, chunks, number))
         limit = max(self.limit, LEAST)
         if max((page.size for page in pages), default=0) > limit:
             raise FormatError(
@@ -182,22 +178,37 @@ class TextColumn:
         largest = max((page.size for page in pages if not (page.shared and shares)), default=1)
         return max(1, min(ROWS, limit // 4 // max(largest, 1)))
 
-    def _pages(self, content: mmap.mmap, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
-        """Yield the pages of a column chunk, as their headers declare them."""
-        position = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < position:
-            position = chunk.dictionary_page_offset
-        end = min(position + chunk.total_compressed_size, len(content))
+    def _chunks(self, content: mmap.mmap, leaf: int) -> Numbers:
+        """Return the numbers of the footer about a column. pyarrow's own classes abort on some damaged ones."""
+        size, _ = FOOTER.unpack_from(content, len(content) - FOOTER.size)
+        footer = _Thrift(content, len(content) - FOOTER.size - size, leaf)
+        try:
+            footer.struct()
+        except (LookupError, ValueError) as error:
+            raise self.damaged(f"its footer is damaged: {error}") from error
+        return {
+            (path[1], path[5]): number for path, number in footer.numbers.items() if path[2::2] == (COLUMNS, COLUMN)
+        }
+
+    def _pages(self, content: mmap.mmap, chunks: Numbers, number: int) -> Iterator[_Page]:
+        """Yield the pages of a column in a row group, as their headers declare them."""
+        position, stored = chunks.get((number, DATA_PAGES), 0), chunks.get((number, STORED), 0)
+        if 0 < chunks.get((number, DICTIONARY_PAGES), 0) < position:
+            position = chunks[number, DICTIONARY_PAGES]
+        if position <= 0:
+            raise self.damaged("a column begins nowhere")
+        end = min(position + stored, len(content))
         while position < end:
             try:
-                header, position = _thrift_struct(content, position)
-                page = _Page.of(header)
+                header = _Thrift(content, position)
+                header.struct()
+                page = _Page.of(header.numbers)
             except (LookupError, ValueError) as error:
                 raise self.damaged(f"a page header is damaged: {error}") from error
             if page.size < 0 or page.stored < 0:
                 raise self.damaged(f"a page declares {min(page.size, page.stored):,} bytes")
             yield page
-            position += page.stored
+            position = header.position + page.stored
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -255,9 +266,13 @@ def _lengths(column: pa.Array) -> NDArray[np.int64]:
 
 # Parquet: page headers in the compact protocol of Thrift -----------------------------------------------------------
 
-BOOLEANS, INTEGERS, BINARY, STRUCT = (1, 2), (4, 5, 6), 8, 12
-MOST_NESTED = 4  # a page header holds a data page header, which holds statistics
+TRUE_OR_FALSE, BYTE, INTEGERS, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
+MOST_NESTED = 12  # fields and places of lists that lead to a number in a footer
 DICTIONARY_PAGE, INDICES = 2, (2, 8)
+FOOTER = struct.Struct("<I4s")  # its length and the magic bytes, at the end of a file
+ROW_GROUPS, COLUMNS, COLUMN = 4, 1, 3  # fields of the footer, of a row group, and of a column chunk
+STORED, DATA_PAGES, DICTIONARY_PAGES = 7, 9, 11  # fields of the metadata of a column chunk
+Numbers: TypeAlias = dict[tuple[int, ...], int]  # by the fields, and places in lists, that lead there
 
 
 class _Page(NamedTuple):
@@ -274,54 +289,62 @@ class _Page(NamedTuple):
     shared: bool
 
     @classmethod
-    def of(cls, header: dict[tuple[int, ...], int]) -> _Page:
+    def of(cls, header: Numbers) -> _Page:
         """Return the page of a header; the encoding of its values is in the struct of its kind."""
         encoding = header.get((5, 2), header.get((8, 4)))
         return cls(header[2,], header[3,], header[1,] == DICTIONARY_PAGE or encoding in INDICES)
 
 
-def _thrift_struct(
-    content: mmap.mmap, position: int, path: tuple[int, ...] = ()
-) -> tuple[dict[tuple[int, ...], int], int]:
-    """Return the integers of a struct by the numbers of the fields that lead to them, and where the struct ends."""
-    integers: dict[tuple[int, ...], int] = {}
-    last = 0
-    if len(path) > MOST_NESTED:
-        raise ValueError("too deep")
-    while head := content[position]:
-        position += 1
-        kind, step = head & 15, head >> 4
-        if not step:
-            step, position = _thrift_integer(content, position)
-            last = 0
-        last += step
+class _Thrift:
+    """Reads the integers of a struct in the compact protocol of Thrift; `leaf` names the only column that is kept."""
+
+    def __init__(self, content: mmap.mmap, position: int, leaf: int | None = None) -> None:
+        self._content, self.position, self._leaf = content, position, leaf
+        self.numbers: Numbers = {}
+
+    def struct(self, path: tuple[int, ...] = ()) -> None:
+        """Read the fields of a struct."""
+        last = 0
+        if len(path) > MOST_NESTED:
+            raise ValueError("too deep")
+        while head := self._byte():
+            last = last + (head >> 4) if head >> 4 else self._integer()
+            if head & 15 not in TRUE_OR_FALSE:  # whose value is the type itself
+                self._value(head & 15, (*path, last))
+
+    def _value(self, kind: int, path: tuple[int, ...]) -> None:
         if kind in INTEGERS:
-            integers[*path, last], position = _thrift_integer(content, position)
+            number = self._integer()
+            if self._leaf is None or (path[0] == ROW_GROUPS and path[3:4] == (self._leaf,)):
+                self.numbers[path] = number
         elif kind == STRUCT:
-            inner, position = _thrift_struct(content, position, (*path, last))
-            integers |= inner
-        elif kind == BINARY:
-            size, position = _varint(content, position)
-            position += size
-        elif kind not in BOOLEANS:
+            self.struct(path)
+        elif kind in LISTS:
+            head = self._byte()
+            for place in range(self._varint() if head >> 4 == 15 else head >> 4):
+                self._value(head & 15, (*path, place))
+        elif kind in (BYTE, DOUBLE, BINARY, *TRUE_OR_FALSE):
+            size = self._varint() if kind == BINARY else 8 if kind == DOUBLE else 1
+            self.position += size
+        else:
             raise ValueError(f"a field of type {kind}")
-    return integers, position + 1
 
+    def _byte(self) -> int:
+        self.position += 1
+        return self._content[self.position - 1]
 
-def _thrift_integer(content: mmap.mmap, position: int) -> tuple[int, int]:
-    number, position = _varint(content, position)
-    return (number >> 1) ^ -(number & 1), position
+    def _integer(self) -> int:
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)
 
-
-def _varint(content: mmap.mmap, position: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 64, 7):
-        byte = content[position]
-        position += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, position
-    raise ValueError("a number without an end")
+    def _varint(self) -> int:
+        number = 0
+        for shift in range(0, 64, 7):
+            byte = self._byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+        raise ValueError("a number without an end")
 
 
 # Arrow: messages of streams and files, with metadata as FlatBuffers ------------------------------------------------
