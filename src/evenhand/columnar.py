@@ -173,7 +173,7 @@ class TextColumn:
         if max((page.size for page in pages), default=0) > limit:
             raise FormatError(
                 f"{self.name}: a page of column {column!r} expands to more than {limit:,} bytes",
-                hint="write smaller pages, or allow longer records: max_record (--max-record, in MB)",
+                hint="write smaller pages, or allow longer records with `max_record=`",
             )
         largest = max((page.size for page in pages if not (page.shared and shares)), default=1)
         return max(1, min(ROWS, limit // 4 // max(largest, 1)))
@@ -537,7 +537,7 @@ class ArrowBatches:
     def _too_large(self) -> FormatError:
         return FormatError(
             f"{self._name}: a compressed record batch expands to more than {self._limit:,} bytes",
-            hint="write smaller batches, or allow longer records: max_record (--max-record, in MB)",
+            hint="write smaller batches, or allow longer records with `max_record=`",
         )
 
     def _damaged(self, reason: str) -> FormatError:

@@ -13,7 +13,7 @@ from typing import IO
 from evenhand.corpus.readers.stream import ReadLog, document
 from evenhand.corpus.readers.text import BLOCK, TextOptions, decode, invalid_utf8, text_lines
 from evenhand.errors import FormatError, counted, shown
-from evenhand.record_limit import record_too_long
+from evenhand.files import record_too_long
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^<>]*>([^<]+)</namespace>')
 TITLE, TITLE_END = "<title>", "</title>"

@@ -15,7 +15,7 @@ from evenhand.corpus.readers.records import read_arrow, read_csv, read_jsonl, re
 from evenhand.corpus.readers.stream import END, ReadLog, document, with_skip_hint
 from evenhand.corpus.readers.text import ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
-from evenhand.record_limit import MAX_RECORD
+from evenhand.files import MAX_RECORD
 
 Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
 Reader: TypeAlias = Callable[[IO[bytes], str, TextOptions, ReadLog], Iterator[str]]

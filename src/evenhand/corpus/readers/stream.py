@@ -61,7 +61,7 @@ def _split(fragments: Iterable[str], size: int) -> Iterator[str]:
 
 LISTED = 20  # skipped records kept with their reason
 NAMED_FILES = 3
-SKIP_HINT = "skip_bad=True (--skip-bad) to skip and count it"
+SKIP_HINT = "`skip_bad=True` to skip and count it"
 
 
 class BadFile(TypedDict):

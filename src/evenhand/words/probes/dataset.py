@@ -17,7 +17,7 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 from evenhand.files import bare_name, compression_of, output_errors, replacing, writing
-from evenhand.folders import replacing_folder
+from evenhand.outputs import replacing_folder
 from evenhand.words.probes.probe import Points, Probe
 
 ROWS_AT_ONCE = 20_000
