@@ -173,7 +173,7 @@ def _specific(entry: TomlTable, library: Library) -> Words:
 
 
 VERBATIM = "or add verbatim = true to keep the list as published"
-Item = TypeVar("Item", str, tuple[str, str])
+ListItem = TypeVar("ListItem", str, tuple[str, str])
 
 
 def reference_in(item: object) -> str:
@@ -201,11 +201,11 @@ def pair_list(entry: TomlTable, key: str, library: Library) -> tuple[tuple[str, 
 
 
 def _collect(
-    entry: TomlTable, key: str, include: Callable[[str], Iterable[Item]], check: Callable[..., tuple[Item, ...]]
-) -> tuple[Item, ...]:
+    entry: TomlTable, key: str, include: Callable[[str], Iterable[ListItem]], check: Callable[..., tuple[ListItem, ...]]
+) -> tuple[ListItem, ...]:
     verbatim = entry.flag("verbatim")
-    items: list[Item] = []
-    seen: set[Item] = set()
+    items: list[ListItem] = []
+    seen: set[ListItem] = set()
     for raw in entry.items(key):
         with entry.at(key):
             if reference := reference_in(raw):

@@ -71,7 +71,7 @@ def _table(probe: Probe, points: Points) -> PairTable:
     return table
 
 
-By = Literal["word pair", "hypothesis", "probe"]
+StratifiedBy = Literal["word pair", "hypothesis", "probe"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Sample:
 
     points: Points
     stratum: Rows
-    by: By
+    by: StratifiedBy
     per_stratum: int
     stratum_size: int  # pairs of the probe in each stratum
 
@@ -118,13 +118,13 @@ def stratified(probe: Probe, size: int, *, seed: int = 0) -> Sample:
     return Sample(Points(*(part[order] for part in points)), stratum[order], by, each, inside)
 
 
-def _strata(probe: Probe, size: int) -> tuple[By, int]:
+def _strata(probe: Probe, size: int) -> tuple[StratifiedBy, int]:
     _, premises, hypotheses = probe.shape
-    choices: tuple[tuple[By, int], ...] = (("word pair", premises * hypotheses), ("hypothesis", hypotheses))
+    choices: tuple[tuple[StratifiedBy, int], ...] = (("word pair", premises * hypotheses), ("hypothesis", hypotheses))
     return next(((by, count) for by, count in choices if 2 * count <= size), ("probe", 1))
 
 
-def _locate(probe: Probe, by: By, stratum: Rows, inside: Rows) -> Points:
+def _locate(probe: Probe, by: StratifiedBy, stratum: Rows, inside: Rows) -> Points:
     phrases, premises, hypotheses = probe.shape
     if by == "word pair":
         premise, hypothesis = np.unravel_index(stratum, (premises, hypotheses))
