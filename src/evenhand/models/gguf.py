@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import EvenhandError, FormatError, OutputError, few, is_panic, require, shown
+from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
 from evenhand.models.huggingface import LARGEST_SIZE, MOST_LAYERS, MOST_UNSTORED, dtype_option, offline, quiet
-from evenhand.models.tokenizing import settle, tokenizer_errors
+from evenhand.models.tokenizing import is_panic, settle, tokenizer_errors
 from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, is_panic, require
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
 from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
     Kind,
@@ -326,7 +326,7 @@ def _named_errors(folder: Path, what: str) -> Iterator[None]:
             hint="fetch the whole folder of the model",
         ) from error
     except BaseException as error:  # safetensors, tokenizers and the model classes raise errors of many types
-        if not isinstance(error, Exception) and not is_panic(error):
+        if not isinstance(error, Exception) and not tokenizing.is_panic(error):
             raise
         raise FormatError(
             f"transformers cannot load {what} from {str(folder)!r} ({_first_line(error)})",

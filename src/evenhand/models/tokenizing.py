@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandWarning, FormatError, foreign_errors, shown
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, shown
 from evenhand.models.model_files import read_json
 
 Ids = list[int]
@@ -38,10 +38,24 @@ def encode_one(tokenizer: Any, text: str) -> list[int]:
         return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
 
-def tokenizer_errors(tokenizer: Any) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
     """Turn what a tokenizer raises while it reads or writes text into a `FormatError` that names it."""
-    where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-    return foreign_errors(f"the tokenizer of {where} fails", hint=HINT)
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FormatError(f"the tokenizer of {where} fails ({reason})", hint=HINT) from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of a Rust library."""
+    return type(error).__name__ == "PanicException"
 
 
 def check_files(folder: Path) -> None:
