@@ -48,7 +48,7 @@ FORWARD, BACKWARD = 0, 1  # the two directions
 
 @NLI_MODELS.register(KIND)
 class BiLSTM(ModelOverVectors):
-    """Decomposable attention over the states of a bidirectional LSTM, so that word order matters.
+    """Decomposable attention over the states of a bidirectional LSTM, so word order matters.
 
     Let h be the states of both directions. A premise token attends to the hypothesis by softmax(h_p . h_h), without a
     network in between, and vice versa. Compare reads [h; attended], its rows are summed over the tokens, and aggregate
@@ -370,7 +370,7 @@ class PositionStates(NamedTuple):
 class DirectionReader:
     """One direction of the LSTM over the words of a probe.
 
-    The next gates and compare's first layer are both linear in a state. Their matrices are concatenated, so that a
+    The next gates and compare's first layer are both linear in a state. Their matrices are concatenated, so a
     state is multiplied once.
     """
 

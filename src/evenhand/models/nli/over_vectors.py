@@ -134,7 +134,7 @@ class Lookup:
     """Rows of tokens in a table: the vectors, followed by spare rows for out-of-vocabulary words.
 
     An out-of-vocabulary word always gets the same spare row (CRC-32 of its spelling). Published code draws one at
-    random for each occurrence, so that its answers differ between runs.
+    random for each occurrence, so its answers differ between runs.
     """
 
     vectors: Vectors
