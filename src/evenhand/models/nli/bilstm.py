@@ -6,10 +6,8 @@ beginning or end share states (`SentenceEncoding`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,9 +32,6 @@ from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     ModelOverVectors,
     check_array,
-    errors_name,
-    lookup_options,
-    read_model_file,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
@@ -106,17 +101,6 @@ class BiLSTM(ModelOverVectors):
     def file_arrays(self) -> dict[str, Matrix]:
         """Return the weights by their names in the model file."""
         return self.arrays
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu", workers: int | None = None
-    ) -> BiLSTM:
-        """Read a model, over the vectors it was trained on or others of the same dimension."""
-        file = read_model_file(Path(path), kind=KIND)
-        with errors_name(Path(path)):
-            lookup = lookup_options(file.config)
-            name = str(file.config.get("name") or Path(path).stem)
-            return cls(file.arrays, vectors, **lookup, device=device, workers=workers, name=name)
 
     @classmethod
     def from_arrays(

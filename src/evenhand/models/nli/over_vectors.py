@@ -59,6 +59,12 @@ class ModelOverVectors:
         self.lookup = Lookup(vectors, len(oov), lower)
 
     @classmethod
+    def load(cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu") -> ModelOverVectors:
+        """Read a model of this kind, over the vectors it was trained on or others of the same dimension."""
+        file = read_model_file(Path(path), kind=cls.kind)
+        return build(file, vectors, path=Path(path), device=device)
+
+    @classmethod
     def from_arrays(
         cls,
         arrays: Mapping[str, ArrayLike],
