@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from evenhand.arrays import Vector64
+from evenhand.errors import escape_html, escape_markup
 from evenhand.models.vectors import Coverage
-from evenhand.printable import escape_html, escape_markup
 from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
+MeasuredItem: TypeAlias = Mapping[str, object]  # what a measurement records of one word, pair or text
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Measurement:
 
     def to_frame(self) -> Any:
         """Return the items as a data frame, one row per word or pair."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([dict(item) for item in self.items])
 
