@@ -110,7 +110,7 @@ def write(vectors: WordMatrix, path: Path) -> None:
     with writing(vocabulary) as out:
         out.write(raw)
     with writing(path) as out:
-        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so that a
+        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so a
         # full disk would leave half a matrix.
         stream = SimpleNamespace(write=out.write)
         np.lib.format.write_array(stream, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
