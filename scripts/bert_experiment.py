@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from bert_carry import PACKED, join, split, unpack, write_json
 from lm_experiment import share_gpu
+from masked_head import train_masked_lm
 
 import evenhand
 from evenhand import subspaces
@@ -39,7 +40,6 @@ from evenhand.measures.inference import probe
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.input_table import input_table
-from evenhand.models.lm.masked_training import train_masked_lm
 from evenhand.models.nli.evaluation import evaluate
 from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
 from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table

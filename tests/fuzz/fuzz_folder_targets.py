@@ -134,13 +134,6 @@ def _training_text(path: Path) -> object:
     return list(tokens_of(path))
 
 
-@target("texts-sentences", "t.txt", lambda: TEXTS, needs=("torch",))
-def _sentence_corpus(path: Path) -> object:
-    from evenhand.models.encoders.elmo.training_text import SentenceCorpus
-
-    return SentenceCorpus.read(path)
-
-
 @functools.cache
 def _elmo() -> tuple[object, bytes]:
     import h5py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,3 +78,20 @@ def free_cache() -> None:
 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+class Padded(NamedTuple):
+    """Token ids (sequences, longest length), and the length of each sequence."""
+
+    ids: Rows
+    lengths: Rows
+
+
+def pad(sequences: Sequence[np.ndarray]) -> Padded:
+    """Return sequences as one array, each continued with its own last token; a causal model does not look there."""
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+    ids = np.empty((len(sequences), int(lengths.max())), dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence
+        ids[row, len(sequence) :] = sequence[-1]
+    return Padded(ids, lengths)

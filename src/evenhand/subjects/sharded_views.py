@@ -20,7 +20,8 @@ from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.models.classifier import Unit
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.encoders.protocol import unknown_words as find_unknown_words
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts
+from evenhand.models.lm.likelihood import TextScores, TokenScores
+from evenhand.models.tokenizing import check_texts
 from evenhand.subjects.subject import Subject, ViewName
 
 TEXTS_IN_PART = 256

@@ -269,7 +269,7 @@ class DropoutTuning(FineTuning):
 
     def _dropout(self, folder: Path) -> dict[str, float]:
         from evenhand.models.huggingface_folder import read_config
-        from evenhand.models.lm.dropout_rates import ATTENTION, HIDDEN
+        from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)
         kind = "albert" if config.get("model_type") == "albert" else model_kind(folder)

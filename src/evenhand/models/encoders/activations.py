@@ -17,7 +17,7 @@ from evenhand.models.encoders.hooks import SiteReachedError, recorded
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.encoders.sentences import pool
 from evenhand.models.encoders.sites import Site, locate, resolve
-from evenhand.models.lm.token_logits import EncodedText, encode_texts
+from evenhand.models.tokenizing import EncodedText, encode_texts
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 

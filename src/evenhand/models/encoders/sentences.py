@@ -23,9 +23,8 @@ from evenhand.errors import (
 )
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
-from evenhand.models.lm.likelihood import check_texts
 from evenhand.models.model_files import read_json, read_json_value
-from evenhand.models.tokenizing import encode
+from evenhand.models.tokenizing import check_texts, encode
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:

@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError, require
-from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.awd_lstm.settings import check_seed
-from evenhand.models.lm.awd_lstm.word_likelihood import pad
+from evenhand.models.batching import pad, run_in_batches, tokens_at_once
 from evenhand.models.lm.kept_texts import written_once
 from evenhand.models.lm.likelihood import (
     TextScores,
     TokenScores,
     check_scores,
-    check_texts,
+    check_seed,
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
-from evenhand.models.tokenizing import encode_one, tokenizer_errors
+from evenhand.models.lm.token_logits import logits_at, positions_at_once
+from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.models.transformer import Transformer
 from evenhand.progress import tell
 
@@ -205,7 +203,7 @@ class CausalLM:
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
         """Return the tokens of each text; see `TokenLikelihood`."""
-        return [text.unscored() for text in encode_texts(self.tokenizer, texts, special=False)]
+        return [TokenScores.unscored(text) for text in encode_texts(self.tokenizer, texts, special=False)]
 
     def token_log_probabilities(
         self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None

@@ -19,30 +19,28 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from evenhand.arrays import Rows
-from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, require
+from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, few, require
 from evenhand.files import output_errors, partial_name, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
 from evenhand.models.batching import free_cache, is_out_of_memory
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.lm.dropout_rates import with_dropout
-from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.tokenizing import encode
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Tensor = Any  # torch is not typed here
 PRECISIONS = ("float32", "bfloat16")
 # Names of the query and value projections, by architecture; some have one module for query, key and value.
 QUERY_AND_VALUE = (
@@ -56,6 +54,10 @@ QUERY_AND_VALUE = (
     ("query_key_value",),
 )
 TEXTS_AT_ONCE = 1024  # texts tokenised at once
+KEPT, RANDOM = 0.1, 0.1  # shares of the tokens chosen to be predicted that stay, and that become others
+# Names of dropout rates in configurations, by architecture.
+HIDDEN = ("hidden_dropout_prob", "dropout", "mlp_dropout", "embedding_dropout", "resid_pdrop", "embd_pdrop")
+ATTENTION = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 PACKAGES = {"none": ("torch", "transformers", "numpy"), "lora": ("torch", "transformers", "numpy", "peft")}
 RECORD = "training.json"
 
@@ -211,6 +213,56 @@ def continue_training(
     return ContinuedLM(model, tokenizer, tuple(run.history), about)
 
 
+class SpecialIds(NamedTuple):
+    """The special tokens that blocks need, and the size of the vocabulary."""
+
+    first: int
+    last: int
+    mask: int
+    never: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialIds:
+        """Return those of a tokenizer.
+
+        Raises:
+            UsageError: If it has no mask token or no tokens around a text.
+        """
+        ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+        if None in ids:
+            names = [role for role, number in zip(("[CLS]", "[SEP]", "[MASK]"), ids, strict=True) if number is None]
+            raise UsageError(f"the tokenizer has no {few(names)}", hint="use an encoder such as BERT")
+        return cls(*ids, tuple(sorted(set(tokenizer.all_special_ids))), len(tokenizer))
+
+
+def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int, special: SpecialIds) -> Rows:
+    """Return the texts as rows of `block` ids, each between [CLS] and [SEP]; texts are separated by [SEP].
+
+    What does not fill the last row is left out.
+    """
+    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
+
+    tokenize = sentence_tokenizer(tokenizer)
+    parts: list[Rows] = []
+    some: list[str] = []
+
+    def flush() -> None:
+        ids = [number for text in tokenize(some) for number in (*text, special.last)]
+        parts.append(np.array(ids, dtype=np.int32))
+        some.clear()
+
+    for text in texts:
+        some.append(text)
+        if len(some) == TEXTS_AT_ONCE:
+            flush()
+    flush()
+    stream = np.concatenate(parts)
+    inner = block - 2
+    rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
+    return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
+
+
 def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int) -> Rows:
     """Return the texts as rows of `block` ids; the token for the end of a text stands between texts."""
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.bos_token_id
@@ -230,6 +282,53 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     flush()
     stream = np.concatenate(parts)
     return stream[: len(stream) // block * block].reshape(-1, block)
+
+
+class Masked(NamedTuple):
+    """Blocks with masks, the positions that were chosen, and the ids that stood there."""
+
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def mask_blocks(blocks: Tensor, special: SpecialIds, share: float, generator: torch.Generator) -> Masked:
+    """Choose the same number of tokens in every block, never special ones, and hide them."""
+    count = max(1, round(share * (blocks.shape[1] - 2)))
+    draws = torch.rand(blocks.shape, generator=generator, device=blocks.device)
+    draws[torch.isin(blocks, torch.tensor(special.never, device=blocks.device))] = -1.0
+    positions = draws.topk(count, dim=1).indices
+    labels = blocks.gather(1, positions)
+    kind = torch.rand(labels.shape, generator=generator, device=blocks.device)
+    others = torch.randint(special.size, labels.shape, generator=generator, device=blocks.device)
+    shown = torch.where(kind < KEPT, labels, torch.where(kind < KEPT + RANDOM, others, special.mask))
+    return Masked(blocks.scatter(1, positions, shown), positions, labels)
+
+
+def with_dropout(
+    model: PreTrainedModel, hidden: float | None, attention: float | None
+) -> tuple[PretrainedConfig, dict[str, float]]:
+    """Return a configuration with other dropout rates, and all its rates by name.
+
+    Raises:
+        FormatError: If the configuration has no rate of the kind.
+    """
+    config = copy.deepcopy(model.config)
+    for names, rate, what in ((HIDDEN, hidden, "hidden"), (ATTENTION, attention, "attention")):
+        present = [name for name in names if isinstance(getattr(config, name, None), int | float)]
+        if rate is not None and not present:
+            raise FormatError(
+                f"{config.model_type} models have no {what} dropout (none of {', '.join(names)})",
+                hint=f"leave {what} dropout out",
+            )
+        for name in present if rate is not None else ():
+            setattr(config, name, rate)
+    rates = {name: float(getattr(config, name)) for name in (*HIDDEN, *ATTENTION) if _is_rate(config, name)}
+    return config, rates
+
+
+def _is_rate(config: PretrainedConfig, name: str) -> bool:
+    return isinstance(getattr(config, name, None), int | float)
 
 
 class _Training:

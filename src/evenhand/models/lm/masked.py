@@ -12,10 +12,10 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill, warn_windowed
+from evenhand.models.lm.likelihood import TextScores, TokenScores, fill, warn_windowed
 from evenhand.models.lm.next_sentence import NextSentenceHead
-from evenhand.models.lm.token_logits import EncodedText, encode_texts, logits_at, positions_at_once
-from evenhand.models.tokenizing import tokenizer_errors
+from evenhand.models.lm.token_logits import logits_at, positions_at_once
+from evenhand.models.tokenizing import EncodedText, check_texts, encode_texts, tokenizer_errors
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class MaskedLM:
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
         """Return the tokens of each text; see `TokenLikelihood`."""
-        return [text.unscored() for text in self._encode(texts)]
+        return [TokenScores.unscored(text) for text in self._encode(texts)]
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
         """Return the pseudo-log-likelihood of each text; `batch` is the number of masked inputs scored at once."""
@@ -148,7 +148,7 @@ class MaskedLM:
                     f"text {number} has {len(ids):,} tokens, and the model reads {self.transformer.window:,}",
                     hint="split the text, or shorten it",
                 )
-        scores = [text.unscored() for text in encoded]
+        scores = [TokenScores.unscored(text) for text in encoded]
 
         def compute(rows: Rows) -> None:
             chosen = [encoded[row] for row in rows]
@@ -244,7 +244,7 @@ class MaskedLM:
                 self._ask(asked, text, position, hidden=[position])
             chosen.append(wanted)
         logs = self._answer(asked, tokens, most)
-        scores, start = [text.unscored() for text in encoded], 0
+        scores, start = [TokenScores.unscored(text) for text in encoded], 0
         for score, wanted in zip(scores, chosen, strict=True):
             score.log_probabilities[wanted] = logs[start : start + len(wanted)]
             start += len(wanted)

@@ -12,8 +12,7 @@ from evenhand.arrays import Rows, Vector64
 from evenhand.errors import DegenerateError, require
 from evenhand.models.batching import run_in_batches, tokens_at_once
 from evenhand.models.huggingface_folder import read_weight_headers
-from evenhand.models.lm.likelihood import check_texts
-from evenhand.models.tokenizing import encode
+from evenhand.models.tokenizing import check_texts, encode
 from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:

@@ -2,97 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from evenhand.arrays import Rows
 from evenhand.errors import FormatError
-from evenhand.models.lm.likelihood import TokenScores, check_texts, covering
-from evenhand.models.tokenizing import encode
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 LOGITS_AT_ONCE = {"cuda": 1 << 29}  # numbers in the matrix of logits of one batch
 FEW_LOGITS = 1 << 23  # on a CPU, larger matrices cost more in memory traffic than they save in calls
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedText:
-    """A text as token ids.
-
-    Attributes:
-        before, after: the special tokens that the tokenizer puts around a text.
-        ids: the tokens of the text itself.
-        spans: first and one past the last character of each token, without leading white space, (tokens, 2).
-    """
-
-    before: Rows
-    ids: Rows
-    after: Rows
-    spans: Rows
-
-    def covering(self, start: int, stop: int) -> list[int]:
-        """Return the tokens that cover a character from `start` to `stop`, the last excluded."""
-        return covering(self.spans, start, stop)
-
-    def unscored(self) -> TokenScores:
-        """Return the tokens with NaN for their log-probabilities."""
-        return TokenScores(self.ids, self.spans, np.full(len(self.ids), np.nan))
-
-
-def encode_texts(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, special: bool = True
-) -> list[EncodedText]:
-    """Return the tokens of texts with the characters that they cover.
-
-    Args:
-        tokenizer: a tokenizer that knows the characters of its tokens.
-        texts: the texts.
-        special: add the tokenizer's special tokens around each text.
-
-    Raises:
-        FormatError: If the tokenizer does not know the characters of its tokens.
-    """
-    if not len(check_texts(texts)):
-        return []
-    if not tokenizer.is_fast:
-        raise FormatError(
-            f"{type(tokenizer).__name__} does not say which characters a token covers",
-            hint="use a folder with a tokenizer.json",
-        )
-    encoded = encode(
-        tokenizer,
-        list(texts),
-        add_special_tokens=special,
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        verbose=False,
-    )
-    columns = (encoded["input_ids"], encoded["offset_mapping"], encoded["special_tokens_mask"])
-    return [_encoded_text(text, *row) for text, *row in zip(texts, *columns, strict=True)]
-
-
-def _encoded_text(text: str, ids: list[int], spans: list[tuple[int, int]], special: list[int]) -> EncodedText:
-    inner = [position for position, flag in enumerate(special) if not flag]
-    start, stop = (inner[0], inner[-1] + 1) if inner else (len(ids), len(ids))
-    if not inner and len(ids) > 1:  # an empty text between its special tokens
-        start = stop = 1
-    trimmed = []
-    for first, last in spans[start:stop]:
-        while first < last and text[first].isspace():
-            first += 1
-        trimmed.append((first, last))
-    array = np.array(ids, dtype=np.int64)
-    return EncodedText(
-        array[:start], array[start:stop], array[stop:], np.array(trimmed, dtype=np.int64).reshape(len(trimmed), 2)
-    )
 
 
 def logits_at(model: PreTrainedModel, rows: torch.Tensor, columns: torch.Tensor, **inputs: Any) -> Any:

@@ -13,8 +13,8 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError, counte
 from evenhand.models.encoders.elmo.encoder import Elmo, Sentence
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.encoders.sentences import pool
-from evenhand.models.lm.likelihood import check_texts
 from evenhand.models.nli.over_vectors import tokens as split
+from evenhand.models.tokenizing import check_texts
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:

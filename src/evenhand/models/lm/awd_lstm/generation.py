@@ -13,7 +13,7 @@ from evenhand.errors import UsageError
 from evenhand.files import writing
 from evenhand.models.lm.awd_lstm.corpus import EOS, Tokens, TokenVocabulary
 from evenhand.models.lm.awd_lstm.network import AWDLSTM
-from evenhand.models.lm.awd_lstm.settings import check_seed
+from evenhand.models.lm.likelihood import check_seed
 
 STARTS = ("uniform", "eos")
 SAMPLES_AT_ONCE = {"cuda": 2000}  # by device; elsewhere FEW_SAMPLES

@@ -89,9 +89,3 @@ def settings_of(name: str, **changes: float) -> LMSettings:
     if unknown:
         raise unknown_name("setting", min(unknown), (field.name for field in fields(LMSettings)))
     return replace(PRESETS[name], **changes)  # type: ignore[arg-type]  # whole numbers are whole where they must be
-
-
-def check_seed(seed: int) -> None:
-    """Raise an error unless the seed is an integer of at least 0."""
-    if not isinstance(seed, int) or seed < 0:
-        raise UsageError(f"seed must be an integer of at least 0, got {seed!r}")

@@ -18,8 +18,9 @@ from evenhand.errors import DegenerateError
 from evenhand.models.device import PRECISIONS, resolve_precision, torch_device, torch_dtype
 from evenhand.models.lm.awd_lstm.corpus import LMCorpus
 from evenhand.models.lm.awd_lstm.model_folder import Epoch, Manifest, TrainedLM
-from evenhand.models.lm.awd_lstm.settings import LMSettings, check_seed
+from evenhand.models.lm.awd_lstm.settings import LMSettings
 from evenhand.models.lm.awd_lstm.training_state import LossTerm, TrainingState, resume, save_checkpoint
+from evenhand.models.lm.likelihood import check_seed
 
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
 Progress: TypeAlias = "Callable[[int, int, str], None] | None"

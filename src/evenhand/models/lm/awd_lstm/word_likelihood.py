@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, UsageError
+from evenhand.models.batching import pad
 from evenhand.models.lm.awd_lstm.corpus import EOS, Tokens, TokenVocabulary, columns, line_tokens
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
+from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
+from evenhand.models.tokenizing import check_texts
 
 if TYPE_CHECKING:
     import torch
@@ -126,23 +128,6 @@ def batches_by_length(lengths: Sequence[int], batch: int, *, longest: int | None
         fitting = batch if longest is None else min(batch, max(1, longest // lengths[order[start]]))
         yield np.array(order[start : start + fitting], dtype=np.int64)
         start += fitting
-
-
-class Padded(NamedTuple):
-    """Token ids (sequences, longest length), and the length of each sequence."""
-
-    ids: Rows
-    lengths: Rows
-
-
-def pad(sequences: Sequence[np.ndarray]) -> Padded:
-    """Return sequences as one array, each continued with its own last token; a causal model does not look there."""
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    ids = np.empty((len(sequences), int(lengths.max())), dtype=np.int64)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = sequence
-        ids[row, len(sequence) :] = sequence[-1]
-    return Padded(ids, lengths)
 
 
 def token_scores(logits: torch.Tensor, targets: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

@@ -15,13 +15,12 @@ import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
@@ -31,17 +30,15 @@ from evenhand.models.adamw import AdamWSettings, DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
+from evenhand.models.lm.continued_training import Masked, SpecialIds, cut_blocks, mask_blocks
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Tensor = Any  # torch is not typed here
 PRECISIONS = ("float32", "bfloat16")
 HEADS = ("cls", "lm_head")  # where classes of transformers keep the head of a masked model
-TEXTS_AT_ONCE = 1024  # texts tokenised at once
 VALIDATION_SEED = 20_191_015  # the same masks before and after training, and for every seed
-KEPT, RANDOM = 0.1, 0.1  # shares of the chosen tokens
 RECORD, CARD = "training.json", "README.md"
 
 
@@ -188,7 +185,7 @@ def train_masked_lm(
         done = run.train(start, time_limit, progress or (lambda step, total, text: None))
         after = run.score()
     about = {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": version("evenhand"),
         "body": {"name": folder.name, "sha256": _digest(folder)},
         "data": data,
         "blocks": {"training": len(blocks[0]), "validation": len(blocks[1])},
@@ -203,56 +200,6 @@ def train_masked_lm(
         "packages": {package: version(package) for package in ("torch", "transformers", "numpy")},
     }
     return TrainedMaskedLM(name, run.model.cpu().eval(), tokenizer, before, after, tuple(run.history), about)
-
-
-class SpecialIds(NamedTuple):
-    """The special tokens that blocks need, and the size of the vocabulary."""
-
-    first: int
-    last: int
-    mask: int
-    never: tuple[int, ...]
-    size: int
-
-    @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialIds:
-        """Return those of a tokenizer.
-
-        Raises:
-            UsageError: If it has no mask token or no tokens around a text.
-        """
-        ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
-        if None in ids:
-            names = [role for role, number in zip(("[CLS]", "[SEP]", "[MASK]"), ids, strict=True) if number is None]
-            raise UsageError(f"the tokenizer has no {few(names)}", hint="use an encoder such as BERT")
-        return cls(*ids, tuple(sorted(set(tokenizer.all_special_ids))), len(tokenizer))
-
-
-def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int, special: SpecialIds) -> Rows:
-    """Return the texts as rows of `block` ids, each between [CLS] and [SEP]; texts are separated by [SEP].
-
-    What does not fill the last row is left out.
-    """
-    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
-
-    tokenize = sentence_tokenizer(tokenizer)
-    parts: list[Rows] = []
-    some: list[str] = []
-
-    def flush() -> None:
-        ids = [number for text in tokenize(some) for number in (*text, special.last)]
-        parts.append(np.array(ids, dtype=np.int32))
-        some.clear()
-
-    for text in texts:
-        some.append(text)
-        if len(some) == TEXTS_AT_ONCE:
-            flush()
-    flush()
-    stream = np.concatenate(parts)
-    inner = block - 2
-    rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
-    return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
 
 
 def build_masked_lm(folder: Path) -> PreTrainedModel:
@@ -288,27 +235,6 @@ def find_head(model: PreTrainedModel) -> Tensor:
             f"{type(model).__name__} has no head under the names {', '.join(HEADS)}", hint="use BERT, RoBERTa or MPNet"
         )
     return getattr(model, name)
-
-
-class Masked(NamedTuple):
-    """Blocks with masks, the positions that were chosen, and the ids that stood there."""
-
-    ids: Tensor
-    positions: Tensor
-    labels: Tensor
-
-
-def mask_blocks(blocks: Tensor, special: SpecialIds, share: float, generator: torch.Generator) -> Masked:
-    """Choose the same number of tokens in every block, never special ones, and hide them."""
-    count = max(1, round(share * (blocks.shape[1] - 2)))
-    draws = torch.rand(blocks.shape, generator=generator, device=blocks.device)
-    draws[torch.isin(blocks, torch.tensor(special.never, device=blocks.device))] = -1.0
-    positions = draws.topk(count, dim=1).indices
-    labels = blocks.gather(1, positions)
-    kind = torch.rand(labels.shape, generator=generator, device=blocks.device)
-    others = torch.randint(special.size, labels.shape, generator=generator, device=blocks.device)
-    shown = torch.where(kind < KEPT, labels, torch.where(kind < KEPT + RANDOM, others, special.mask))
-    return Masked(blocks.scatter(1, positions, shown), positions, labels)
 
 
 class _MaskedRun:
