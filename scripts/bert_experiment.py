@@ -38,8 +38,9 @@ import evenhand
 from evenhand import subspaces
 from evenhand.measures.inference import probe
 from evenhand.mitigations.maps import SoftProjection
-from evenhand.models.huggingface import load_model, load_tokenizer
-from evenhand.models.input_table import input_table
+from evenhand.models.encoders.input_table import input_table
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.evaluation import evaluate
 from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
 from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table

@@ -28,7 +28,8 @@ from evenhand.files import write_text
 from evenhand.folders import replacing_folder
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.lm.continued_training import Masked, SpecialIds, cut_blocks, mask_blocks
 from evenhand.progress import Progress

@@ -166,7 +166,7 @@ def onnx() -> list[bytes]:
 
 def elmo_options() -> list[bytes]:
     """Return the published options, and small ones."""
-    from evenhand.models.encoders.elmo.options import ElmoOptions
+    from evenhand.models.encoders.elmo.files import ElmoOptions
 
     return [json.dumps(options.to_dict()).encode() for options in (ElmoOptions(), ElmoOptions(8, 4, filters=((1, 2),)))]
 
@@ -341,7 +341,7 @@ def nli_models() -> list[bytes]:
 
 def lm_configs() -> list[bytes]:
     """Return the configuration of a language model."""
-    from evenhand.models.lm.awd_lstm.settings import LMSettings
+    from evenhand.models.lm.awd_lstm.model_folder import LMSettings
 
     config = {"format": 1, "kind": "awd-lstm", "words": 3, "settings": LMSettings().to_dict(), "manifest": {}}
     return [json.dumps(config).encode()]

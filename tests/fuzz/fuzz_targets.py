@@ -223,7 +223,7 @@ def _onnx(path: Path) -> object:
 
 @target("elmo-options", "options.json", seeds.elmo_options, tokens=JSON_TOKENS)
 def _elmo_options(path: Path) -> object:
-    from evenhand.models.encoders.elmo.options import ElmoOptions
+    from evenhand.models.encoders.elmo.files import ElmoOptions
 
     return ElmoOptions.load(path)
 
@@ -399,7 +399,7 @@ def _nli_checkpoint(path: Path) -> object:
     needs=("torch",),
 )
 def _lm_checkpoint(path: Path) -> object:
-    from evenhand.models.lm.awd_lstm.training_state import _read_checkpoint
+    from evenhand.models.lm.awd_lstm.training import _read_checkpoint
 
     return _read_checkpoint(path)
 

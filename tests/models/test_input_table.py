@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from evenhand.errors import FormatError, InputMissingError
-from evenhand.models.input_table import find_table, input_table, read_pieces
+from evenhand.models.encoders.input_table import find_table, input_table, read_pieces
 from evenhand.models.model_files import TensorInfo
 
 PIECES = ["[PAD]", "[UNK]", "[unused0]", "she", "he", "nurse", "##s", "doctor"]
@@ -58,7 +58,7 @@ def test_every_piece(tmp_path: Path) -> None:
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     model_folder(tmp_path)
     code = (
-        "import sys; from evenhand.models.input_table import input_table; print(len(input_table(sys.argv[1])));"
+        "import sys; from evenhand.models.encoders.input_table import input_table; print(len(input_table(sys.argv[1])));"
         "print({'torch', 'transformers', 'tokenizers'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)

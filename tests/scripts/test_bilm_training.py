@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
-from evenhand.models.encoders.elmo.options import character_ids  # noqa: E402
+from evenhand.models.encoders.elmo.files import character_ids  # noqa: E402
 from tiny_elmo import TINY  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenhand.errors import FormatError, UsageError  # noqa: E402
-from evenhand.models.huggingface import load_model, load_tokenizer  # noqa: E402
+from evenhand.models.encoders.transformer import load_model  # noqa: E402
+from evenhand.models.huggingface import load_tokenizer  # noqa: E402
 from evenhand.models.huggingface_folder import model_kind  # noqa: E402
 from evenhand.models.lm.continued_training import SpecialIds, cut_blocks, mask_blocks  # noqa: E402
 

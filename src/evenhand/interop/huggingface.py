@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, VocabularyError, require
-from evenhand.models.huggingface import load_model
-from evenhand.models.input_table import input_table, select_words
+from evenhand.models.encoders.input_table import input_table
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.tokenizing import select_words
 from evenhand.models.vectors import Case, Vectors
 
 if TYPE_CHECKING:

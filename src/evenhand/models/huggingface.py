@@ -70,13 +70,13 @@ class LoadedModel(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
-def load_model(
+def read_model(
     source: str | os.PathLike[str], kind: Kind | None = None, *, precision: str = "float32", device: str = "cpu"
 ) -> LoadedModel:
-    """Load the model of a folder.
+    """Read the model of a folder, without the maps that `evenhand debias --hook` saved beside its weights.
 
     A pooler without stored weights, as in an encoder that was saved as a language model, is removed rather than filled
-    with random numbers. Maps that were saved beside the weights are applied by hooks.
+    with random numbers. `encoders.transformer.load_model` applies the maps as well.
 
     Args:
         source: a folder, or a Hub id in the local cache.
@@ -89,7 +89,6 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
-    from evenhand.models.encoders.stored_maps import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -118,7 +117,7 @@ def load_model(
         )
     notes = _check_loaded(folder, kind, model, info)
     model.to(device).eval()
-    return LoadedModel(model, (*notes, *restore_maps(model, folder)), _unused(tensors, model, info))
+    return LoadedModel(model, notes, _unused(tensors, model, info))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from evenhand.errors import EvenhandWarning
-from evenhand.models.classifier import Classifier, TextClassifier
-from evenhand.models.encoders.protocol import SentenceEncoder
+from evenhand.models.encoders.classifier import Classifier, TextClassifier
+from evenhand.models.encoders.prepared_folder import prepared
+from evenhand.models.encoders.sentences import SentenceEncoder
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
-from evenhand.models.prepared_folder import prepared
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import TransformerSubject, resolve
@@ -53,8 +53,7 @@ class EncoderSubject(TransformerSubject):
 
     def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
         if name == "likelihood":
-            from evenhand.models.lm.masked import MaskedLM
-            from evenhand.models.lm.next_sentence import NextSentenceHead
+            from evenhand.models.lm.masked import MaskedLM, NextSentenceHead
 
             return MaskedLM(self.transformer, next_sentence=NextSentenceHead.load(self.folder, self.transformer))
         if name == "labels":
@@ -62,7 +61,7 @@ class EncoderSubject(TransformerSubject):
         return self._sentences() if name == "sentences" else self._input_table()
 
     def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 

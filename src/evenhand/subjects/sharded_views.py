@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Matrix64, Vector64
 from evenhand.engines import Engine, KeptFunction
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
-from evenhand.models.classifier import Unit
-from evenhand.models.encoders.protocol import Pooling
-from evenhand.models.encoders.protocol import unknown_words as find_unknown_words
+from evenhand.models.encoders.classifier import Unit
+from evenhand.models.encoders.sentences import Pooling
+from evenhand.models.encoders.sentences import unknown_words as find_unknown_words
 from evenhand.models.lm.likelihood import TextScores, TokenScores
 from evenhand.models.tokenizing import check_texts
 from evenhand.subjects.subject import Subject, ViewName

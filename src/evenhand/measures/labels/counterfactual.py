@@ -16,7 +16,7 @@ from evenhand.files import existing, read_utf8
 from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
+from evenhand.models.encoders.classifier import Classifier, Unit, decide, label_index, unit_of
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval

@@ -12,7 +12,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.measures.likelihood.perplexity import NEUTRAL_TEXT, read_lines
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import Interval, interval, resamples
 from evenhand.stats.correlation import spearman_rows

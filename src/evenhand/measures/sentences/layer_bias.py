@@ -11,7 +11,7 @@ from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.measures.sentences.encoded_query import TEMPLATE, EncodedQuery, encode_query, published_query
 from evenhand.measures.sentences.seat import WEAT
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, linearised_units

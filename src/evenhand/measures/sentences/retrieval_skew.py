@@ -17,7 +17,7 @@ from evenhand.errors import FormatError, UsageError
 from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info, measure
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval
 from evenhand.stats.units import mean_units

@@ -19,7 +19,7 @@ from evenhand.measures.sentences.encoded_query import (
     published_query,
     sentence_effect,
 )
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
 from evenhand.stats.units import effect_size_units
 from evenhand.words import Query, Template

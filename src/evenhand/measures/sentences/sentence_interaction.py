@@ -9,7 +9,7 @@ from evenhand.measures.association.interaction import table_layout
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
 from evenhand.measures.sentences.encoded_query import TEMPLATE, encode_query
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.words import Query, Template
 
 INFO = Info(

@@ -16,13 +16,12 @@ from evenhand.errors import OutputError, few, require
 from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text
 from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
-from evenhand.models.encoders.hooks import SiteMap, check_fits
+from evenhand.models.encoders.hooks import HOOK_WARNING, SiteMap, check_fits, stored_maps, write_maps
 from evenhand.models.encoders.sites import locate, resolve
-from evenhand.models.encoders.stored_maps import HOOK_WARNING, stored_maps, write_maps
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface import SITE_MAPS, quiet
 from evenhand.models.huggingface_folder import INDEX, is_own_file, read_config, read_weight_headers
 from evenhand.models.model_files import TensorInfo, read_json, read_json_value, read_tensor
-from evenhand.models.transformer import Transformer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -29,11 +29,11 @@ from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, few, require
 from evenhand.files import output_errors, partial_name, write_text
 from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
-from evenhand.models.batching import free_cache, is_out_of_memory
-from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.device import free_cache, is_out_of_memory, resolve_device, resolve_precision
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.lm.token_logits import logits_at
+from evenhand.models.lm.forward import logits_at
 from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.tokenizing import encode
 from evenhand.progress import Progress

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
-from evenhand.models.encoders.elmo.options import ElmoOptions, character_ids
+from evenhand.models.encoders.elmo.files import ElmoOptions, character_ids
 from tiny_elmo import TINY
 
 # One more than in the published description, because 0 is the padding of sentences.

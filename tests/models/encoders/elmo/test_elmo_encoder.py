@@ -12,8 +12,7 @@ from evenhand.errors import UnknownNameError, UsageError  # noqa: E402
 from evenhand.mitigations.maps.linear import Affine, SoftProjection  # noqa: E402
 from evenhand.mitigations.maps.wordwise import ExceptWords  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
-from evenhand.models.encoders.elmo.options import ElmoOptions  # noqa: E402
-from evenhand.models.encoders.elmo.weights import save_model  # noqa: E402
+from evenhand.models.encoders.elmo.files import ElmoOptions, save_model  # noqa: E402
 from tiny_elmo import TINY, as_arrays, naive_layers, naive_token, random_weights  # noqa: E402
 
 SENTENCES = [

@@ -8,14 +8,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UnknownNameError, UsageError, VocabularyError  # noqa: E402
-from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
-from evenhand.models.encoders.elmo.sentences import (  # noqa: E402
+from evenhand.models.encoders.elmo.encoder import (  # noqa: E402
+    Elmo,
     ElmoSentences,
     average_vectors,
     mixing_weights,
     word_vectors,
 )
-from evenhand.models.encoders.protocol import SentenceEncoder  # noqa: E402
+from evenhand.models.encoders.sentences import SentenceEncoder  # noqa: E402
 from tiny_elmo import save_tiny_elmo  # noqa: E402
 
 TEXTS = ["The nurse said hello.", "He", "the doctor, who is very good", "zzz"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
-from evenhand.models.encoders.elmo.weights import (
+from evenhand.models.encoders.elmo.files import (
     array_shapes,
     hdf5_datasets,
     locate_files,

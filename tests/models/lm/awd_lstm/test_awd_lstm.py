@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UsageError  # noqa: E402
+from evenhand.models.lm.awd_lstm.model_folder import LMSettings, settings_of  # noqa: E402
 from evenhand.models.lm.awd_lstm.network import (  # noqa: E402
     AWDLSTM,
     LSTMLayer,
@@ -12,7 +13,6 @@ from evenhand.models.lm.awd_lstm.network import (  # noqa: E402
     locked_dropout,
     mask,
 )
-from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of  # noqa: E402
 
 SMALL = LMSettings(embedding=6, hidden=10, layers=3)
 

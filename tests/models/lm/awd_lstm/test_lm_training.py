@@ -14,8 +14,11 @@ torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
 from evenhand.models.lm import LMCorpus, LMSettings, TokenVocabulary, train  # noqa: E402
-from evenhand.models.lm.awd_lstm.training import Schedule, interrupt_flag  # noqa: E402
-from evenhand.models.lm.awd_lstm.training_state import TrainingState  # noqa: E402
+from evenhand.models.lm.awd_lstm.training import (  # noqa: E402
+    Schedule,
+    TrainingState,
+    interrupt_flag,
+)
 
 SETTINGS = LMSettings(
     embedding=12,
@@ -310,7 +313,7 @@ def test_checkpoints_with_the_short_name_of_a_precision_resume(corpus: LMCorpus,
     from safetensors import safe_open
     from safetensors.torch import load_file, save_file
 
-    from evenhand.models.lm.awd_lstm.training_state import METADATA
+    from evenhand.models.lm.awd_lstm.training import METADATA
 
     path = tmp_path / "checkpoint"
     train(corpus, settings=SETTINGS, device="cpu", epochs=1, checkpoint=path)

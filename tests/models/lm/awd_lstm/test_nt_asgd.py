@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from evenhand.models.lm.awd_lstm.training_state import NTASGD  # noqa: E402
+from evenhand.models.lm.awd_lstm.training import NTASGD  # noqa: E402
 
 
 def made(*values: float, patience: int = 2, clip: float = 1e9, decay: float = 0.0) -> NTASGD:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 
 from evenhand.errors import FormatError, UsageError, few, require
-from evenhand.models.huggingface import load_model, quiet
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import quiet
 from evenhand.models.nli.protocol import LABELS
 from evenhand.models.nli.transformer.device_model import Tensor
 

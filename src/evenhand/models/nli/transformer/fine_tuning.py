@@ -32,6 +32,7 @@ from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
@@ -40,7 +41,6 @@ from evenhand.models.nli.transformer.classifier_head import Head, TrainableClass
 from evenhand.models.nli.transformer.device_model import Tensor
 from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length
 from evenhand.models.nli.transformer.token_ids import Tokenizer, length_limit
-from evenhand.models.transformer import Transformer
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
 from evenhand.models.device import resolve_precision, torch_device
-from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.encoders.transformer import Transformer, load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
 from evenhand.models.nli.transformer.device_model import DeviceModel, evaluate, predict_ids
 from evenhand.models.nli.transformer.token_ids import (
@@ -27,7 +28,6 @@ from evenhand.models.nli.transformer.token_ids import (
     pair_ids,
     sentence_tokenizer,
 )
-from evenhand.models.transformer import Transformer
 from evenhand.words.probes import Points, Probe
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, few, require, unknown_name
-from evenhand.models.batching import run_in_batches, tokens_at_once
+from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.tokenizing import check_texts, encode
-from evenhand.models.transformer import Transformer
 
 Unit = Literal["probability", "score"]
 

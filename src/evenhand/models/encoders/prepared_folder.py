@@ -1,7 +1,4 @@
-"""Model folders that need a step before they are read: LoRA adapters and pickled weights.
-
-The result is a plain folder with safetensors in the cache, so that every view and every reader works on it alike.
-"""
+"""Model folders that need a step before they are read: LoRA adapters and pickled weights."""
 
 from __future__ import annotations
 
@@ -39,6 +36,7 @@ from evenhand.models.model_files import read_header, read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 PICKLED, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 ADAPTER_WEIGHTS, PICKLED_ADAPTER = "adapter_model.safetensors", "adapter_model.bin"
