@@ -28,14 +28,21 @@ from torch import Tensor
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, few, require
 from evenhand.files import output_errors, partial_name, write_text
-from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
+from evenhand.models.adamw import DecayingAdamW
 from evenhand.models.device import free_cache, is_out_of_memory, resolve_device, resolve_precision
 from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.forward import logits_at
-from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.tokenizing import encode
+from evenhand.models.training import (
+    AdamWSettings,
+    damaged_checkpoint,
+    optimiser_tensors,
+    read_checkpoint,
+    restore_optimiser,
+    write_checkpoint,
+)
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -485,9 +492,8 @@ class _Training:
         return tensors | optimiser_tensors(self.optimiser.optimiser) | self._random_state()
 
     def _restore(self, path: Path, about: Mapping[str, object]) -> None:
-        found, tensors = read_checkpoint(path, about)
+        standing, tensors = read_checkpoint(path, about)
         try:
-            standing: Any = found["standing"]
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(tensors[f"now.{name}"])

@@ -1,4 +1,4 @@
-"""Masked language models: pseudo-log-likelihoods, fillers of a blank, likelihoods with nothing masked, next sentences."""
+"""Masked language models: pseudo-log-likelihoods, fillers of a blank, nothing masked, and the next-sentence head."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`train`: train NLI models on labelled pairs over word vectors."""
+"""Train NLI models over frozen word vectors, several at once. Needs torch; trained decomposable attention does not."""
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import platform
@@ -7,38 +8,41 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
-import torch
 
-from evenhand.arrays import Matrix, Rows
-from evenhand.errors import EvenhandWarning, UsageError
+from evenhand.errors import EvenhandWarning, UsageError, require, unknown_name
+
+require("torch", extra="models")  # first: its error names the command that installs torch
+
+import torch
+from numpy.typing import NDArray
+
+from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
+from evenhand.models.nli.networks import ARCHITECTURES, StackedNetwork
 from evenhand.models.nli.over_vectors import Lookup, ModelOverVectors, table
 from evenhand.models.nli.protocol import LABELS
-from evenhand.models.nli.training.batches import EncodedPairs, TrainingBatches, compact, digest, spare_vectors
-from evenhand.models.nli.training.loop import Progress, Stack, run
-from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
-from evenhand.models.nli.training.settings import NLITrainingSettings
+from evenhand.models.nli.training_batches import (
+    EncodedPairs,
+    TrainingBatch,
+    TrainingBatches,
+    compact,
+    digest,
+    spare_vectors,
+)
+from evenhand.models.training import EarlyStopping, Training, TrainingSettings, device_name, seeded
 from evenhand.models.vectors import Vectors
+from evenhand.progress import Progress
 
+OPTIMISERS = ("adam", "adagrad")
 MAX_UNKNOWN = 0.2  # share of the training tokens without a vector; a larger one raises a warning
 DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
-
-
-@dataclass(frozen=True, eq=False)
-class StackMember:
-    """One model to train: the vectors it reads and its seed."""
-
-    vectors: Vectors
-    seed: int
-    spare: Matrix
-    table: Matrix
-    sha256: str
 
 
 def train(
@@ -89,7 +93,7 @@ def train_members(
     **settings: Any,
 ) -> tuple[TrainedNLI, ...]:
     """Train one model for each combination of vectors and seed; see `train`."""
-    options = _settings(settings).resolve()
+    options = NLITrainingSettings.of(settings, function="train").resolve()
     _check_inputs(pairs, dev, members)
     lookup = Lookup(members[0][0], options.spare, options.lower)
     encoded = EncodedPairs.of(pairs, lookup)
@@ -107,20 +111,196 @@ def train_members(
     return tuple(models)
 
 
+@dataclass(frozen=True, eq=False)
+class TrainedNLI:
+    """A model at its best epoch on the development pairs, with the history and manifest of its training.
+
+    `history` has training loss and development accuracy of each epoch until patience ran out.
+    """
+
+    model: ModelOverVectors
+    seed: int
+    vectors: Vectors
+    dev_accuracy: float
+    epoch: int
+    history: tuple[Mapping[str, float], ...]
+    manifest: Mapping[str, object]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, without the weights."""
+        return {
+            "name": self.model.name,
+            "seed": self.seed,
+            "vectors": self.vectors.name,
+            "dev_accuracy": self.dev_accuracy,
+            "epoch": self.epoch,
+            "history": [dict(entry) for entry in self.history],
+            **self.manifest,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NLITrainingSettings(TrainingSettings):
+    """Everything that decides the result of training, apart from data, vectors and seed.
+
+    `weight_decay` adds its multiple of the weights to the gradient (an L2 penalty), with either optimiser. `spare` is
+    the number of vectors for out-of-vocabulary words.
+    """
+
+    architecture: str = "decomposable"
+    hidden: int = 200
+    epochs: int = 20
+    patience: int = 5
+    batch: int = 256
+    dropout: float = 0.2
+    optimiser: str = "adam"
+    lower: bool = True
+    normalise: bool = False
+    intra_attention: bool = False
+    spare: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.optimiser not in OPTIMISERS:
+            raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
+        self.require_at_least(1, "hidden", "epochs", "patience", "batch", "spare")
+        self.require_rates("dropout")
+        ARCHITECTURES.get(self.architecture).check_settings(self)
+
+
+class Stack(Training):
+    """Members of one shape in training; each keeps the weights of its best epoch."""
+
+    network: StackedNetwork
+    settings: NLITrainingSettings
+
+    def __init__(
+        self,
+        network: StackedNetwork,
+        settings: NLITrainingSettings,
+        seeds: Sequence[int],
+        pairs: TrainingBatches,
+        dev: TrainingBatches,
+    ) -> None:
+        network.initialise(seeds)
+        network.to(settings.device)
+        super().__init__(network, _optimiser(network, settings), settings, total=settings.epochs)
+        self.seeds, self.pairs, self.dev = tuple(seeds), pairs, dev
+        self.best = [parameter.detach().clone() for parameter in network.parameters()]
+        self.stopping = EarlyStopping(len(self.seeds))
+
+    def finished(self) -> bool:
+        """Return whether every member has stopped."""
+        return super().finished() or bool(self.stopping.done.all())
+
+    def advance(self, progress: Progress) -> None:
+        """Train for an epoch, evaluate on the development pairs, and keep the weights of members that improved."""
+        losses = self._train_epoch(progress)
+        for seed, loss in zip(self.seeds, np.where(self.stopping.done, 0.0, losses), strict=True):
+            self.require_finite(float(loss), of=f" of seed {seed}")
+        accuracies = self.accuracies(self.dev)
+        self.history.append({"loss": losses.tolist(), "dev_accuracy": accuracies.tolist()})
+        self._keep_best(self.stopping.record(self.done + 1, accuracies, self.settings.patience))
+
+    def _train_epoch(self, progress: Progress) -> Vector64:
+        """Return the mean loss of each member."""
+        text = f"epoch {self.done + 1}/{self.total}" + (f", dev {self.stopping.best.max():.1%}" if self.done else "")
+        steps = len(self.pairs)
+        self.network.train()
+        total = torch.zeros(len(self.seeds), device=self.settings.device)
+        for step, batch in enumerate(self.pairs.shuffled(self.seeds, self.done + 1)):
+            total += self.gradient(batch.labels.shape[1], partial(self._losses, batch), row="pair")
+            self.update()
+            progress(self.done * steps + step, self.total * steps, text)
+        return np.asarray((total / steps).cpu().numpy(), dtype=np.float64)
+
+    def _losses(self, batch: TrainingBatch, rows: slice) -> torch.Tensor:
+        """Return the loss of each member; members share no parameters, so their sum gives each its own gradient."""
+        *inputs, labels = (tensor[:, rows] for tensor in batch)
+        with self.autocast():
+            logits = self.network(*inputs)
+        flat = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="none")
+        return flat.view(labels.shape).mean(1)
+
+    def accuracies(self, batches: TrainingBatches) -> Vector64:
+        """Return the accuracy of each member."""
+        self.network.eval()
+        correct = torch.zeros(len(self.seeds), dtype=torch.int64, device=self.settings.device)
+        with torch.inference_mode(), self.autocast():
+            for batch in batches.in_order():
+                correct += (self.network(*batch[:4]).argmax(-1) == batch.labels).sum(1)
+        return np.asarray(correct.cpu().numpy() / batches.pairs, dtype=np.float64)
+
+    def _keep_best(self, improved: NDArray[np.bool_]) -> None:
+        mask = torch.as_tensor(improved, device=self.settings.device)
+        with torch.no_grad():
+            for best, current in zip(self.best, self.network.parameters(), strict=True):
+                best.copy_(torch.where(mask.view(-1, *[1] * (current.dim() - 1)), current, best))
+
+    def use_best(self) -> None:
+        """Give every member the weights of its best epoch."""
+        with torch.no_grad():
+            for best, current in zip(self.best, self.network.parameters(), strict=True):
+                current.copy_(best)
+
+    def member_history(self, member: int) -> tuple[dict[str, float], ...]:
+        """Return loss and accuracy of a member in each epoch until it ran out of patience."""
+        last = int(self.stopping.best_epoch[member]) + self.settings.patience
+        return tuple(
+            {"epoch": epoch, **{name: values[member] for name, values in entry.items()}}
+            for epoch, entry in enumerate(self.history[:last], start=1)
+        )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors of a checkpoint, the best weights among them."""
+        names = (name for name, _ in self.network.named_parameters())
+        return super().tensors() | {f"best.{name}": best for name, best in zip(names, self.best, strict=True)}
+
+    def restore_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Take the tensors of a checkpoint."""
+        super().restore_tensors(tensors)
+        for best, (name, _) in zip(self.best, self.network.named_parameters(), strict=True):
+            best.copy_(tensors[f"best.{name}"])
+
+    def state(self) -> dict[str, Any]:
+        """Return the numbers of a checkpoint."""
+        return super().state() | {"stopping": self.stopping.to_dict()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take the numbers of a checkpoint."""
+        super().restore_state(state)
+        self.stopping = EarlyStopping.from_dict(state["stopping"])
+
+
+def stack_seed(seeds: Sequence[int]) -> int:
+    """Return the seed of what all members share: the random numbers of dropout."""
+    return int(np.random.SeedSequence(seeds).generate_state(1)[0])
+
+
+def _optimiser(network: StackedNetwork, settings: NLITrainingSettings) -> torch.optim.Optimizer:
+    options = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+    if settings.optimiser == "adagrad":
+        return torch.optim.Adagrad(network.parameters(), **options)
+    return torch.optim.Adam(network.parameters(), **options, fused=torch.device(settings.device).type == "cuda")
+
+
+@dataclass(frozen=True, eq=False)
+class StackMember:
+    """One model to train: the vectors it reads and its seed."""
+
+    vectors: Vectors
+    seed: int
+    spare: Matrix
+    table: Matrix
+    sha256: str
+
+
 class DataSources(TypedDict):
     """The data of a training run, as the manifest records them."""
 
     train: dict[str, object]
     dev: dict[str, object]
     unknown_tokens: float
-
-
-def _settings(options: dict[str, Any]) -> NLITrainingSettings:
-    try:
-        return NLITrainingSettings(**options)
-    except TypeError as error:
-        names = ", ".join(NLITrainingSettings.__dataclass_fields__)
-        raise UsageError(f"train: {error}", hint=f"settings are {names}") from error
 
 
 def _train_stack(
@@ -133,18 +313,11 @@ def _train_stack(
 ) -> list[TrainedNLI]:
     start, seeds = time.perf_counter(), [member.seed for member in members]
     architecture = ARCHITECTURES.get(settings.architecture)
-    gpus = [torch.device(settings.device)] if torch.device(settings.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
+    with seeded(settings.device, stack_seed(seeds)):
         network = architecture(len(members), members[0].vectors.dim, settings.hidden, **architecture.options(settings))
-        stack = Stack(network, settings, seeds)
-        run(
-            stack,
-            *_batches(members, data, settings),
-            path=path,
-            fingerprint=_fingerprint(members, settings, sources),
-            progress=progress or (lambda done, total, what: None),
-        )
-    stack.restore_best()
+        stack = Stack(network, settings, seeds, *_batches(members, data, settings))
+        stack.run(path, _fingerprint(members, settings, sources), progress)
+    stack.use_best()
     seconds = time.perf_counter() - start
     return [
         _result(stack, index, member, manifest(settings, member, sources, seconds, len(members)))
@@ -162,7 +335,7 @@ def _result(stack: Stack, index: int, member: StackMember, record: dict[str, obj
         name=f"{settings.architecture}-seed-{member.seed}",
     )
     best, epoch = float(stopping.best[index]), int(stopping.best_epoch[index])
-    return TrainedNLI(model, member.seed, member.vectors, best, epoch, tuple(stopping.history[index]), record)
+    return TrainedNLI(model, member.seed, member.vectors, best, epoch, stack.member_history(index), record)
 
 
 def _batches(
@@ -250,38 +423,6 @@ def manifest(
             "sha256_of_words_read": member.sha256,
         },
         "stack": {"members": stack, "seconds": round(seconds, 2)},
-        "device": _device(settings.device),
+        "device": device_name(settings.device),
         "packages": {"python": platform.python_version(), "torch": torch.__version__, "numpy": version("numpy")},
     }
-
-
-def _device(name: str) -> str:
-    return str(torch.cuda.get_device_name(name)) if torch.device(name).type == "cuda" else name
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedNLI:
-    """A model at its best epoch on the development pairs, with the history and manifest of its training.
-
-    `history` has training loss and development accuracy of each epoch until patience ran out.
-    """
-
-    model: ModelOverVectors
-    seed: int
-    vectors: Vectors
-    dev_accuracy: float
-    epoch: int
-    history: tuple[Mapping[str, float], ...]
-    manifest: Mapping[str, object]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain data for JSON, without the weights."""
-        return {
-            "name": self.model.name,
-            "seed": self.seed,
-            "vectors": self.vectors.name,
-            "dev_accuracy": self.dev_accuracy,
-            "epoch": self.epoch,
-            "history": [dict(entry) for entry in self.history],
-            **self.manifest,
-        }

@@ -1,4 +1,4 @@
-"""Batches of pairs of similar length, assembled on the device so that steps do not wait for the host."""
+"""Batches of pairs of similar length, assembled on the device, so steps do not wait for the host."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.errors import UsageError
 from evenhand.models.nli.labelled_pairs import LabelledPairs, Labels
 from evenhand.models.nli.over_vectors import Lookup
-from evenhand.models.nli.training.networks.stacked import Tensor
 from evenhand.models.vectors import Vectors
 
 JITTER = 0.25  # lengths grow by up to this share before sorting: batches are mixed, padding hardly increases

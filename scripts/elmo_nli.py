@@ -1,4 +1,4 @@
-"""`train_over_elmo`: train NLI models over frozen ELMo models, whose vectors are computed once per sentence."""
+"""Train NLI models over frozen ELMo models, whose vectors are computed once per sentence: `train_over_elmo`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
+from elmo_stack import encode
 
-from evenhand.arrays import Rows
 from evenhand.errors import UsageError
 from evenhand.models.encoders.elmo.encoder import Elmo
 from evenhand.models.nli.elmo import KIND, ElmoNLI
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
-from evenhand.models.nli.over_vectors import tokens
-from evenhand.models.nli.training.batches import EncodedPairs, SentenceRows, TrainingBatches
-from evenhand.models.nli.training.loop import Progress, Stack, run
-from evenhand.models.nli.training.networks.elmo import ELMO_DROPOUT, ElmoNLINetwork
-from evenhand.models.nli.training.settings import NLITrainingSettings
+from evenhand.models.nli.networks import ELMO_DROPOUT, ElmoNLINetwork
+from evenhand.models.nli.training import NLITrainingSettings, Stack, stack_seed
+from evenhand.models.nli.training_batches import TrainingBatches
+from evenhand.models.training import seeded
+from evenhand.progress import Progress
 
 DEV_BATCHES = 2  # batches without gradients take a fraction of the memory
 
@@ -73,7 +72,7 @@ def train_over_elmo(
     if any((elmo.layers, elmo.dim) != (first.layers, first.dim) for elmo, _ in members):
         raise UsageError("the ELMo models differ in size", hint="train them in separate calls")
     start = time.perf_counter()
-    sentences, encoded = _encode_pairs(pairs, dev)
+    sentences, encoded = encode(pairs, dev)
     table, offsets = _table(sentences, members, options)
     batches = [
         TrainingBatches(data, table, offsets, batch=size)
@@ -90,8 +89,7 @@ def train_over_elmo(
         "seeds": seeds,
         "elmo": [elmo.digest for elmo, _ in members],
     }
-    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
+    with seeded(options.device, stack_seed(seeds)):
         network = ElmoNLINetwork(
             len(members),
             first.dim,
@@ -101,10 +99,9 @@ def train_over_elmo(
             dropout=options.dropout,
             elmo_dropout=elmo_dropout,
         )
-        stack = Stack(network, options, seeds)
-        silent: Progress = lambda done, total, what: None  # noqa: E731
-        run(stack, batches[0], batches[1], path=checkpoint, fingerprint=fingerprint, progress=progress or silent)
-    stack.restore_best()
+        stack = Stack(network, options, seeds, *batches)
+        stack.run(checkpoint, fingerprint, progress)
+    stack.use_best()
     seconds, stopping = time.perf_counter() - start, stack.stopping
     return tuple(
         TrainedElmoNLI(
@@ -112,28 +109,11 @@ def train_over_elmo(
             seed,
             float(stopping.best[number]),
             int(stopping.best_epoch[number]),
-            tuple(stopping.history[number]),
+            stack.member_history(number),
             seconds,
         )
         for number, (elmo, seed) in enumerate(members)
     )
-
-
-def _encode_pairs(*data: LabelledPairs) -> tuple[list[list[str]], list[EncodedPairs]]:
-    """Return the distinct sentences of all pairs, and the pairs as rows of their concatenated words."""
-    texts = dict.fromkeys(text for pairs in data for side in (pairs.premises, pairs.hypotheses) for text in side)
-    numbers = {text: number for number, text in enumerate(texts)}
-    sentences = [tokens(text) for text in texts]
-    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    if not lengths.min():
-        raise UsageError(f"the sentence {list(texts)[int(lengths.argmin())]!r} has no words")
-    starts, words = np.cumsum(lengths) - lengths, np.arange(int(lengths.sum()))
-
-    def side(side_texts: Sequence[str]) -> SentenceRows:
-        rows: Rows = np.fromiter((numbers[text] for text in side_texts), np.int64, len(side_texts))
-        return SentenceRows(words, starts[rows], lengths[rows])
-
-    return sentences, [EncodedPairs(side(d.premises), side(d.hypotheses), d.labels) for d in data]
 
 
 def _table(
