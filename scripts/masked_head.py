@@ -14,7 +14,7 @@ import math
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,25 +26,22 @@ from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
 from evenhand.files import write_text
 from evenhand.folders import replacing_folder
-from evenhand.models.adamw import DecayingAdamW
-from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.lm.continued_training import Masked, SpecialIds, cut_blocks, mask_blocks
-from evenhand.models.training import AdamWSettings
+from evenhand.models.training import AdamWSettings, adamw, device_name, seeded
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-PRECISIONS = ("float32", "bfloat16")
 HEADS = ("cls", "lm_head")  # where classes of transformers keep the head of a masked model
 VALIDATION_SEED = 20_191_015  # the same masks before and after training, and for every seed
 RECORD, CARD = "training.json", "README.md"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaskedTrainingSettings(AdamWSettings):
     """Everything that decides the result, apart from encoder, texts and seed.
 
@@ -53,8 +50,6 @@ class MaskedTrainingSettings(AdamWSettings):
         batch: blocks in a batch.
         block: tokens of a block, special tokens included.
         masked: share of a block's tokens that the model has to predict.
-        device: auto, cpu, cuda or cuda:N.
-        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
     """
 
     learning_rate: float = 5e-4
@@ -62,8 +57,6 @@ class MaskedTrainingSettings(AdamWSettings):
     batch: int = 256
     block: int = 128
     masked: float = 0.15
-    device: str = "auto"
-    precision: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,11 +66,6 @@ class MaskedTrainingSettings(AdamWSettings):
             )
         if not 0 < self.masked < 1:
             raise UsageError(f"masked must be between 0 and 1, got {self.masked}")
-
-    def resolve(self) -> MaskedTrainingSettings:
-        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
-        device = resolve_device(self.device)
-        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
 
 
 class MaskedScore(NamedTuple):
@@ -170,7 +158,7 @@ def train_masked_lm(
         FormatError: If the encoder has no class with a masked-language-model head.
         UsageError: If the texts are shorter than one batch, or the tokenizer has no mask token.
     """
-    options = _settings(settings).resolve()
+    options = MaskedTrainingSettings.of(settings, function="train_masked_lm").resolve()
     folder = resolve_folder(body)
     tokenizer = load_tokenizer(folder)
     special = SpecialIds.of(tokenizer)
@@ -179,9 +167,7 @@ def train_masked_lm(
         if not len(part):
             raise UsageError(f"the {what} texts are shorter than one block of {options.block} tokens")
     start = time.monotonic()
-    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.manual_seed(seed)
+    with seeded(options.device, seed):
         run = _MaskedRun(build_masked_lm(folder), blocks, options, special)
         before = run.score()
         done = run.train(start, time_limit, progress or (lambda step, total, text: None))
@@ -197,7 +183,7 @@ def train_masked_lm(
         "steps": done,
         "tokens": done * options.batch * options.block,
         "seconds": round(time.monotonic() - start, 1),
-        "device": str(torch.cuda.get_device_name(options.device)) if gpus else options.device,
+        "device": device_name(options.device),
         "python": platform.python_version(),
         "packages": {package: version(package) for package in ("torch", "transformers", "numpy")},
     }
@@ -247,7 +233,7 @@ class _MaskedRun:
     ) -> None:
         self.model, self.settings, self.special = model.to(settings.device), settings, special
         self.train_blocks, self.valid_blocks = (torch.as_tensor(b).to(settings.device, torch.int64) for b in blocks)
-        self.optimiser = DecayingAdamW(model.parameters(), settings)
+        self.optimiser = adamw(model.parameters(), settings)
         self.history: list[Mapping[str, float]] = []
 
     def train(self, start: float, limit: float | None, progress: Progress) -> int:
@@ -268,7 +254,7 @@ class _MaskedRun:
             done = step / settings.steps
             if limit is not None:
                 done = max(done, (time.monotonic() - started) / max(1e-9, limit - (started - start)))
-            self.optimiser.step(min(1.0, done))
+            self._update(settings.rate(min(1.0, done)))
             total += loss.detach()
             counted += 1
             if counted == report or step == settings.steps or done >= 1.0:
@@ -281,6 +267,13 @@ class _MaskedRun:
                 total, counted = torch.zeros_like(total), 0
             progress(step, settings.steps, f"loss {self.history[-1]['loss']:.3f}" if self.history else "")
         return step
+
+    def _update(self, rate: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
 
     def score(self) -> MaskedScore:
         settings = self.settings
@@ -307,14 +300,6 @@ class _MaskedRun:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
-
-
-def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:
-    try:
-        return MaskedTrainingSettings(**options)
-    except TypeError as error:
-        names = ", ".join(field.name for field in fields(MaskedTrainingSettings))
-        raise UsageError(f"train_masked_lm: {error}", hint=f"settings are {names}") from error
 
 
 def _digest(folder: Path) -> str:
