@@ -380,7 +380,7 @@ def _lm_config(path: Path) -> object:
 @target(
     "nli-checkpoint",
     "c.safetensors",
-    lambda: [unframed(s) for s in seeds.checkpoints("nli")],
+    lambda: [unframed(s) for s in seeds.checkpoints()],
     wrap=framed,
     needs=("torch",),
 )
@@ -388,19 +388,6 @@ def _nli_checkpoint(path: Path) -> object:
     from evenhand.models.training import read_checkpoint
 
     return read_checkpoint(path, {})
-
-
-@target(
-    "lm-checkpoint",
-    "c.safetensors",
-    lambda: [unframed(s) for s in seeds.checkpoints("lm")],
-    wrap=framed,
-    needs=("torch",),
-)
-def _lm_checkpoint(path: Path) -> object:
-    from evenhand.models.lm.awd_lstm.training import _read_checkpoint
-
-    return _read_checkpoint(path)
 
 
 @target("crows-pairs", "c.csv", seeds.crows_pairs, tokens=TABLE_TOKENS)

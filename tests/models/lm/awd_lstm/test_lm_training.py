@@ -304,22 +304,3 @@ def test_unknown_device_and_precision_are_named(corpus: LMCorpus) -> None:
         train(corpus, settings=SETTINGS, device="cpu", seed=-3)
     with pytest.raises(UsageError, match="810 tokens are too few for 700 columns"):
         train(corpus, settings=dataclasses.replace(SETTINGS, batch=700), device="cpu")
-
-
-def test_checkpoints_with_the_short_name_of_a_precision_resume(corpus: LMCorpus, tmp_path: Path) -> None:
-    """Checkpoints written before the full names were used say `fp32`."""
-    import json
-
-    from safetensors import safe_open
-    from safetensors.torch import load_file, save_file
-
-    from evenhand.models.lm.awd_lstm.training import METADATA
-
-    path = tmp_path / "checkpoint"
-    train(corpus, settings=SETTINGS, device="cpu", epochs=1, checkpoint=path)
-    with safe_open(path, framework="pt") as file:
-        about = json.loads(file.metadata()[METADATA])
-    assert about["identity"]["precision"] == "float32"
-    about["identity"]["precision"] = "fp32"
-    save_file(load_file(path), path, metadata={METADATA: json.dumps(about)})
-    assert len(train(corpus, settings=SETTINGS, device="cpu", epochs=2, checkpoint=path).history) == 2

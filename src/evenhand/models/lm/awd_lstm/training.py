@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 import signal
@@ -17,19 +16,79 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from evenhand.errors import DegenerateError, FormatError, UsageError, shown
-from evenhand.files import existing, writing
-from evenhand.models.device import PRECISIONS, canonical_precision, resolve_precision, torch_device, torch_dtype
+from evenhand.errors import DegenerateError
+from evenhand.models.device import PRECISIONS, resolve_precision, torch_device, torch_dtype
 from evenhand.models.lm.awd_lstm.corpus import LMCorpus, columns, starts, stretches
 from evenhand.models.lm.awd_lstm.inference import mean_loss
 from evenhand.models.lm.awd_lstm.model_folder import Epoch, LMSettings, Manifest, TrainedLM
 from evenhand.models.lm.awd_lstm.network import AWDLSTM, LMOutput, States, detach
 from evenhand.models.lm.likelihood import check_seed
-from evenhand.models.model_files import JSONObject
+from evenhand.models.training import damaged_checkpoint, read_checkpoint, write_checkpoint
+from evenhand.progress import Progress
 
 LossTerm: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"
-CHECKPOINT_FORMAT = 2  # format 1 did not record clipping
-METADATA = "evenhand-lm-training"
+Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
+CHECK_SECONDS = 1.0  # between two checks of the losses, each of which waits for the device
+SAVE_SECONDS = 600.0  # after which a checkpoint is written within an epoch
+
+
+def train(
+    corpus: LMCorpus,
+    *,
+    settings: LMSettings | None = None,
+    regulariser: LossTerm | None = None,
+    seed: int = 1111,
+    device: str = "auto",
+    precision: str = "auto",
+    epochs: int | None = None,
+    time_limit: float | None = None,
+    checkpoint: str | Path | None = None,
+    save_every: float = 0.0,
+    stop: Stop | None = None,
+    progress: Progress | None = None,
+) -> TrainedLM:
+    """Train an AWD-LSTM by NT-ASGD (Merity et al. 2018); loss = cross-entropy + AR + TAR + regulariser(model).
+
+    The gradient of the whole loss is clipped. The returned model has the weights, or averages of weights, with the
+    lowest validation loss. With a checkpoint, a stopped training resumes where it was; on a CPU, the result is
+    bit-identical to that of a training that was never stopped.
+
+    Args:
+        corpus: training, validation and test text.
+        settings: sizes and rates; those of the Penn Treebank by default.
+        regulariser: a term of the model to add to the loss, such as `BiasRegulariser(...).on("input")`.
+        seed: seed of weights, dropout and the lengths of stretches.
+        device: auto, cpu, cuda or cuda:N.
+        precision: precision of the arithmetic, `float32` or, on a GPU, `bfloat16` (weights stay in float32); `auto` is
+            bfloat16 on a GPU.
+        epochs: total number of epochs, including those before a resume; that of the settings by default.
+        time_limit: seconds for this call. It stops before an epoch that would not fit, or within the first one.
+        checkpoint: file to resume from if it exists, and to write to.
+        save_every: minimum seconds between two checkpoints at the ends of epochs. Within long epochs, a checkpoint is
+            written every ten minutes; one is always written when training ends, including by Ctrl-C.
+        stop: called after each epoch with the history so far; True ends the training (early stopping).
+        progress: called with (step, steps, description).
+
+    Raises:
+        DegenerateError: If the loss or a weight is no longer finite; the checkpoint is then that of an earlier step.
+    """
+    check_seed(seed)
+    settings = settings or LMSettings()
+    target = torch_device(device)
+    # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.
+    supported = ("float32",) if target.type == "cpu" else ("float32", "bfloat16")
+    dtype = torch_dtype(resolve_precision(precision, target, supported=supported))
+    path = Path(checkpoint) if checkpoint is not None else None
+    state = TrainingState(corpus, settings, seed=seed, device=target, dtype=dtype, term=regulariser)
+    identity = _identity(corpus, state, regulariser)
+    if path and path.exists():
+        state.restore(path, identity)
+    total = epochs if epochs is not None else settings.epochs
+    with interrupt_flag() as interrupted:
+        schedule = Schedule(state, time_limit, path, save_every, identity, progress, interrupted)
+        reason = _run_epochs(state, total, schedule, stop)
+    manifest = {**identity, "corpus": corpus.describe(), "stopped_by": reason, **_results(state)}
+    return TrainedLM(state.best_model(), corpus.vocabulary, tuple(state.history), manifest)
 
 
 class TrainingState:
@@ -178,78 +237,41 @@ class TrainingState:
         self.records.copy_(tensors["records"])
         self.generator.set_state(tensors["generator"])
 
+    def save(self, path: Path, identity: Mapping[str, object]) -> None:
+        """Write a checkpoint, replaced as a whole, between two steps or epochs."""
+        optimiser = self.optimiser
+        place = {
+            "place": {"epoch": self.epoch, "step": self.step, "seconds": self.seconds},
+            "optimiser": {
+                "losses": optimiser.losses,
+                "averaged": optimiser.averaged,
+                "averaging": optimiser.averaging,
+            },
+            "best": {"loss": self.best_loss if self.best else None, "epoch": self.best_epoch},
+            "history": [epoch.to_dict() for epoch in self.history],
+        }
+        write_checkpoint(path, self.tensors(), identity, place)
 
-def save_checkpoint(state: TrainingState, path: Path, identity: Mapping[str, object]) -> None:
-    """Write a training to one safetensors file, replaced as a whole, between two steps or epochs."""
-    from safetensors.torch import save
+    def restore(self, path: Path, identity: Mapping[str, object]) -> None:
+        """Bring a new training to the state of a checkpoint.
 
-    optimiser = state.optimiser
-    metadata = {
-        "format": CHECKPOINT_FORMAT,
-        "identity": dict(identity),
-        "place": {"epoch": state.epoch, "step": state.step, "seconds": state.seconds},
-        "optimiser": {
-            "losses": optimiser.losses,
-            "averaged": optimiser.averaged,
-            "averaging": optimiser.averaging,
-        },
-        "best": {"loss": state.best_loss if state.best else None, "epoch": state.best_epoch},
-        "history": [epoch.to_dict() for epoch in state.history],
-    }
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors().items()}
-    with writing(path) as out:
-        out.write(save(tensors, metadata={METADATA: json.dumps(metadata)}))
-
-
-def resume(state: TrainingState, path: Path, identity: Mapping[str, object]) -> None:
-    """Bring a new training to the state of a checkpoint.
-
-    Raises:
-        UsageError: If the checkpoint belongs to another training.
-        FormatError: If the file is damaged or is not a checkpoint.
-    """
-    metadata, tensors = _read_checkpoint(path)
-    try:
-        stored = metadata["identity"]
-        # Early checkpoints have the short name of the precision.
-        stored = {**stored, "precision": canonical_precision(str(stored.get("precision")))}
-        if differing := sorted(name for name in identity if stored.get(name) != identity[name]):
-            then, now = (shown(values.get(differing[0])) for values in (stored, identity))
-            raise UsageError(
-                f"{path}: checkpoint of another training: {differing[0]} was {then}, is {now}",
-                hint="use the same arguments as before, or another checkpoint",
-            )
-        position, optimiser, best = metadata["place"], metadata["optimiser"], metadata["best"]
-        state.start_epoch(position["epoch"])
-        state.step, state.seconds = position["step"], position["seconds"]
-        state.history = [Epoch(**epoch) for epoch in metadata["history"]]
-        state.optimiser.losses = list(optimiser["losses"])
-        state.optimiser.averaged, state.optimiser.averaging = optimiser["averaged"], optimiser["averaging"]
-        if best["loss"] is not None:
-            state.best_loss, state.best_epoch = best["loss"], best["epoch"]
-        state.restore_tensors(tensors)
-    except UsageError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise FormatError(f"{path}: its tensors do not fit its settings ({error})", hint="start without it") from error
-
-
-def _read_checkpoint(path: Path) -> tuple[JSONObject, dict[str, torch.Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(existing(path, what="checkpoint"), framework="pt") as file:
-            metadata = json.loads((file.metadata() or {})[METADATA])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        if metadata["format"] != CHECKPOINT_FORMAT:
-            raise FormatError(f"{path}: a checkpoint of format {metadata['format']}, expected {CHECKPOINT_FORMAT}")
-        return metadata, tensors
-    except SafetensorError as error:
-        raise FormatError(f"{path}: not a complete safetensors file ({error})", hint="start without it") from error
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not a checkpoint of an evenhand training", hint="name another file") from error
+        Raises:
+            UsageError: If the checkpoint belongs to another training.
+            FormatError: If the file is damaged or is not a checkpoint.
+        """
+        stored, tensors = read_checkpoint(path, identity)
+        try:
+            place, optimiser, best = stored["place"], stored["optimiser"], stored["best"]
+            self.start_epoch(place["epoch"])
+            self.step, self.seconds = place["step"], place["seconds"]
+            self.history = [Epoch(**epoch) for epoch in stored["history"]]
+            self.optimiser.losses = list(optimiser["losses"])
+            self.optimiser.averaged, self.optimiser.averaging = optimiser["averaged"], optimiser["averaging"]
+            if best["loss"] is not None:
+                self.best_loss, self.best_epoch = best["loss"], best["epoch"]
+            self.restore_tensors(tensors)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise damaged_checkpoint(path, error) from error
 
 
 class NTASGD:
@@ -318,71 +340,6 @@ class NTASGD:
                 torch._foreach_copy_(self.parameters, current)
 
 
-Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
-Progress: TypeAlias = "Callable[[int, int, str], None] | None"
-CHECK_SECONDS = 1.0  # between two checks of the losses, each of which waits for the device
-SAVE_SECONDS = 600.0  # after which a checkpoint is written within an epoch
-
-
-def train(
-    corpus: LMCorpus,
-    *,
-    settings: LMSettings | None = None,
-    regulariser: LossTerm | None = None,
-    seed: int = 1111,
-    device: str = "auto",
-    precision: str = "auto",
-    epochs: int | None = None,
-    time_limit: float | None = None,
-    checkpoint: str | Path | None = None,
-    save_every: float = 0.0,
-    stop: Stop | None = None,
-    progress: Progress = None,
-) -> TrainedLM:
-    """Train an AWD-LSTM by NT-ASGD (Merity et al. 2018); loss = cross-entropy + AR + TAR + regulariser(model).
-
-    The gradient of the whole loss is clipped. The returned model has the weights, or averages of weights, with the
-    lowest validation loss. With a checkpoint, a stopped training resumes where it was; on a CPU, the result is
-    bit-identical to that of a training that was never stopped.
-
-    Args:
-        corpus: training, validation and test text.
-        settings: sizes and rates; those of the Penn Treebank by default.
-        regulariser: a term of the model to add to the loss, such as `BiasRegulariser(...).on("input")`.
-        seed: seed of weights, dropout and the lengths of stretches.
-        device: auto, cpu, cuda or cuda:N.
-        precision: precision of the arithmetic, `float32` or, on a GPU, `bfloat16` (weights stay in float32); `auto` is
-            bfloat16 on a GPU.
-        epochs: total number of epochs, including those before a resume; that of the settings by default.
-        time_limit: seconds for this call. It stops before an epoch that would not fit, or within the first one.
-        checkpoint: file to resume from if it exists, and to write to.
-        save_every: minimum seconds between two checkpoints at the ends of epochs. Within long epochs, a checkpoint is
-            written every ten minutes; one is always written when training ends, including by Ctrl-C.
-        stop: called after each epoch with the history so far; True ends the training (early stopping).
-        progress: called with (step, steps, description).
-
-    Raises:
-        DegenerateError: If the loss or a weight is no longer finite; the checkpoint is then that of an earlier step.
-    """
-    check_seed(seed)
-    settings = settings or LMSettings()
-    target = torch_device(device)
-    # Training in float16 would need loss scaling; bfloat16 on a CPU is slower than float32.
-    supported = ("float32",) if target.type == "cpu" else ("float32", "bfloat16")
-    dtype = torch_dtype(resolve_precision(precision, target, supported=supported))
-    path = Path(checkpoint) if checkpoint is not None else None
-    state = TrainingState(corpus, settings, seed=seed, device=target, dtype=dtype, term=regulariser)
-    identity = _identity(corpus, state, regulariser)
-    if path and path.exists():
-        resume(state, path, identity)
-    total = epochs if epochs is not None else settings.epochs
-    with interrupt_flag() as interrupted:
-        schedule = Schedule(state, time_limit, path, save_every, identity, progress, interrupted)
-        reason = _run_epochs(state, total, schedule, stop)
-    manifest = {**identity, "corpus": corpus.describe(), "stopped_by": reason, **_results(state)}
-    return TrainedLM(state.best_model(), corpus.vocabulary, tuple(state.history), manifest)
-
-
 class Schedule:
     """The time limit, checkpoints and progress of one call of `train`."""
 
@@ -393,7 +350,7 @@ class Schedule:
         path: Path | None,
         save_every: float,
         identity: Mapping[str, object],
-        progress: Progress,
+        progress: Progress | None,
         interrupted: Callable[[], bool],
     ) -> None:
         self.state, self.path, self.identity, self.progress = state, path, identity, progress
@@ -440,7 +397,7 @@ class Schedule:
     def save(self) -> None:
         """Write a checkpoint if a path was given."""
         if self.path:
-            save_checkpoint(self.state, self.path, self.identity)
+            self.state.save(self.path, self.identity)
         self.saved = time.perf_counter()
 
 
