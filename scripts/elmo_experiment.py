@@ -43,8 +43,8 @@ from evenhand.models.nli.elmo import ElmoNLI
 from evenhand.models.nli.evaluation import evaluate
 from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
 from evenhand.models.nli.networks import ElmoNLINetwork
-from evenhand.models.nli.over_vectors import tokens
 from evenhand.models.nli.training import NLITrainingSettings, stack_seed
+from evenhand.models.tokenizing import tokens
 from evenhand.words import probes
 
 SEEDS = (0, 1, 2, 3, 4)

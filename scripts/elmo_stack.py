@@ -17,9 +17,9 @@ from torch.nn import functional
 from evenhand.errors import UsageError
 from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
 from evenhand.models.nli.labelled_pairs import LabelledPairs
-from evenhand.models.nli.over_vectors import tokens
 from evenhand.models.nli.training import Stack
 from evenhand.models.nli.training_batches import EncodedPairs, SentenceRows, TrainingBatches
+from evenhand.models.tokenizing import tokens
 
 WARMUP = 200  # steps
 

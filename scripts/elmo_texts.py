@@ -32,7 +32,7 @@ from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.data import fetch
-from evenhand.models.nli.over_vectors import TOKEN
+from evenhand.models.tokenizing import TOKEN
 
 PAIRS = {"snli.jsonl.gz": "nli-train/snli.jsonl.gz", "dev.jsonl": "snli/dev.jsonl", "test.jsonl": "snli/test.jsonl"}
 LEFT_OUT = {"mnli_dev_matched", "mnli_dev_mismatched", "mnli_nyu_val5k", "anli_ni", "semfrag_synthetic"}

@@ -26,7 +26,7 @@ from evenhand import corpus, mitigations, subspaces
 from evenhand.audit.manifest import manifest
 from evenhand.data import fetch
 from evenhand.files import write_text
-from evenhand.models.nli.over_vectors import tokens
+from evenhand.models.tokenizing import tokens
 from evenhand.subjects import open_subject
 from evenhand.words import as_concept, probes
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
 from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
-    Kind,
+    ModelKind,
     config_sections,
     model_kind,
     no_weights_error,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-AUTO_CLASSES: dict[Kind, str] = {
+AUTO_CLASSES: dict[ModelKind, str] = {
     "nli-classifier": "AutoModelForSequenceClassification",
     "text-classifier": "AutoModelForSequenceClassification",
     "masked-lm": "AutoModelForMaskedLM",
     "causal-lm": "AutoModelForCausalLM",
     "encoder": "AutoModel",
 }
-TITLES: dict[Kind, str] = {
+TITLES: dict[ModelKind, str] = {
     "nli-classifier": "a trained classifier of sentence pairs",
     "text-classifier": "a trained text classifier",
     "masked-lm": "a masked language model",
@@ -71,7 +71,7 @@ class LoadedModel(NamedTuple):
 
 
 def read_model(
-    source: str | os.PathLike[str], kind: Kind | None = None, *, precision: str = "float32", device: str = "cpu"
+    source: str | os.PathLike[str], kind: ModelKind | None = None, *, precision: str = "float32", device: str = "cpu"
 ) -> LoadedModel:
     """Read the model of a folder, without the maps that `evenhand debias --hook` saved beside its weights.
 
@@ -247,7 +247,7 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
             raise FormatError(f"{folder / 'config.json'}: {key} is {value:,}, and {reason}", hint="fetch it again")
 
 
-def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_loaded(folder: Path, kind: ModelKind, model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Raise an error for weights that `transformers` made up; return notes on what was left out."""
     name = type(model).__name__
     if info["mismatched_keys"]:

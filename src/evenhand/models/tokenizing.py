@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 MOST_GROWTH = 1000  # characters that one character may become; Unicode's own normal forms make 18 of one
 HINT = "use the tokenizer that was saved with the model"
+TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")  # words with inner hyphens and apostrophes, and marks
+
+
+def tokens(sentence: str) -> list[str]:
+    """Split a sentence into words, with inner hyphens and apostrophes, and punctuation marks.
+
+    >>> tokens("The vice-president can afford a SUV.")
+    ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
+    """
+    return TOKEN.findall(sentence)
 
 
 def covering(spans: Rows, start: int, stop: int) -> list[int]:

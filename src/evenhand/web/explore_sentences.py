@@ -106,7 +106,7 @@ def probabilities(models: NLIEnsemble, pairs: list[tuple[str, str]]) -> Matrix64
 
 
 def _out_of_vocabulary(models: NLIEnsemble, pairs: list[tuple[str, str]]) -> list[str]:
-    from evenhand.models.nli.over_vectors import tokens
+    from evenhand.models.tokenizing import tokens
 
     model = models.members[0]
     if not isinstance(model, FixedVocabulary):

@@ -16,7 +16,7 @@ from evenhand.files import existing, read_utf8
 from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
-from evenhand.models.encoders.classifier import Classifier, Unit, decide, label_index, unit_of
+from evenhand.models.encoders.classifier import AnswerUnit, Classifier, decide, label_index, unit_of
 from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
@@ -153,7 +153,7 @@ class _Result:
     rows: list[list[int]]
     probabilities: Vector64
     decisions: np.ndarray
-    unit: Unit = "probability"
+    unit: AnswerUnit = "probability"
 
     @property
     def largest(self) -> float:

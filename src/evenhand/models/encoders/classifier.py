@@ -13,7 +13,7 @@ from evenhand.models.device import run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.tokenizing import check_texts, encode
 
-Unit = Literal["probability", "score"]
+AnswerUnit = Literal["probability", "score"]
 
 
 @runtime_checkable
@@ -63,7 +63,7 @@ class TextClassifier:
         self.labels: tuple[str, ...] = tuple(names[number] for number in sorted(names))
         problem = getattr(config, "problem_type", None)
         regression = problem == "regression" or (problem is None and len(self.labels) == 1)
-        self.unit: Unit = "score" if regression else "probability"
+        self.unit: AnswerUnit = "score" if regression else "probability"
         several = problem == "multi_label_classification" or regression
         self.exclusive = not several and len(self.labels) > 1
 
@@ -105,9 +105,9 @@ class TextClassifier:
         return probabilities
 
 
-def unit_of(classifier: Classifier) -> Unit:
+def unit_of(classifier: Classifier) -> AnswerUnit:
     """Return what the numbers of a classifier are; probabilities, unless it says otherwise."""
-    unit: Unit = getattr(classifier, "unit", "probability")
+    unit: AnswerUnit = getattr(classifier, "unit", "probability")
     return unit
 
 

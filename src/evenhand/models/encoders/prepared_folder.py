@@ -24,7 +24,7 @@ from evenhand.models.huggingface_folder import (
     ADAPTER,
     INDEX,
     WEIGHTS,
-    Kind,
+    ModelKind,
     adapter_config,
     model_kind,
     no_weights_error,
@@ -69,7 +69,7 @@ def prepared(source: str | os.PathLike[str], *, allow_pickle: bool = False) -> P
     return _kept(folder, None, allow_pickle, _state(folder))
 
 
-def adapter_kind(folder: Path) -> Kind:
+def adapter_kind(folder: Path) -> ModelKind:
     """Return the kind of model that an adapter makes of its base model; nothing is merged."""
     if (folder / "config.json").is_file():
         return model_kind(folder)

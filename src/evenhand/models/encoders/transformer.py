@@ -16,7 +16,7 @@ from evenhand.models.device import resolve_device, resolve_precision, torch_dtyp
 from evenhand.models.encoders.hooks import restore_maps
 from evenhand.models.gguf import find_gguf, read_gguf
 from evenhand.models.huggingface import LoadedModel, load_tokenizer, read_model
-from evenhand.models.huggingface_folder import Kind, model_kind, resolve_folder
+from evenhand.models.huggingface_folder import ModelKind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -40,7 +40,7 @@ class Transformer:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     device: str
@@ -52,7 +52,7 @@ class Transformer:
 
     @classmethod
     def load(
-        cls, source: str | Path, kind: Kind | None = None, *, device: str = "auto", precision: str = "float32"
+        cls, source: str | Path, kind: ModelKind | None = None, *, device: str = "auto", precision: str = "float32"
     ) -> Transformer:
         """Load model and tokenizer of a folder, of a Hub id in the local cache, or of a GGUF file.
 
@@ -118,7 +118,7 @@ class Transformer:
 
 
 def load_model(
-    source: str | os.PathLike[str], kind: Kind | None = None, *, precision: str = "float32", device: str = "cpu"
+    source: str | os.PathLike[str], kind: ModelKind | None = None, *, precision: str = "float32", device: str = "cpu"
 ) -> LoadedModel:
     """Load the model of a folder, and apply the maps that were saved beside its weights by hooks.
 

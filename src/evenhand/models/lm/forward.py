@@ -74,7 +74,7 @@ def positions_at_once(model: PreTrainedModel, device: str) -> int:
 CACHES = "_evenhand_prefix_caches"
 DROPPED = ("labels", "cache_position", "output_attentions", "output_hidden_states", "head_mask")
 
-Combine = Callable[["torch.Tensor", "list[torch.Tensor]"], "torch.Tensor"]
+CombineLogits = Callable[["torch.Tensor", "list[torch.Tensor]"], "torch.Tensor"]
 
 
 @dataclass
@@ -99,7 +99,7 @@ class PrefixPasses:
         special: ids of tokens that a prefix stands behind.
     """
 
-    def __init__(self, prefixes: Sequence[Sequence[int]], combine: Combine, special: Sequence[int]) -> None:
+    def __init__(self, prefixes: Sequence[Sequence[int]], combine: CombineLogits, special: Sequence[int]) -> None:
         self.prefixes = [list(ids) for ids in prefixes]
         self.combine = combine
         self.special = list(special)

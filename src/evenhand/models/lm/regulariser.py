@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-Reduction = Literal["sum", "mean"]
-Variant = Literal["paper", "released"]
+PenaltyReduction = Literal["sum", "mean"]
+RegulariserVariant = Literal["paper", "released"]
 
 
 class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed here
@@ -68,9 +68,9 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
         strength: float = 1.0,
         share: float = 0.5,
         normalise: bool = False,
-        reduction: Reduction = "sum",
+        reduction: PenaltyReduction = "sum",
         detach: bool = True,
-        variant: Variant = "paper",
+        variant: RegulariserVariant = "paper",
         exempt: Iterable[int] = (),
     ) -> None:
         super().__init__()
@@ -240,7 +240,10 @@ def _check(rows: list[tuple[int, int]], strength: float, share: float, reduction
         raise UsageError(f"strength must be at least 0, got {strength}", hint="the paper uses 0 to 1")
     if not 0 < share <= 1:
         raise UsageError(f"share must be above 0 and at most 1, got {share}", hint="the paper uses 0.5")
-    for value, option, choices in ((reduction, "reduction", Reduction), (variant, "variant", Variant)):
+    for value, option, choices in (
+        (reduction, "reduction", PenaltyReduction),
+        (variant, "variant", RegulariserVariant),
+    ):
         if value not in get_args(choices):
             raise UsageError(f"unknown {option} {value!r}", hint=f"use {' or '.join(get_args(choices))}")
 

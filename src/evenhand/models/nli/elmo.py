@@ -17,8 +17,8 @@ from evenhand.models.device import run_in_batches
 from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
 from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend, backend
-from evenhand.models.nli.over_vectors import tokens
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, pairwise_grids, require_equal_lengths
+from evenhand.models.tokenizing import tokens
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from evenhand.models.nli import model_file
 from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.model_file import ModelFile, errors_name, lookup_options, read
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
+from evenhand.models.tokenizing import tokens
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
 
@@ -125,18 +125,6 @@ class ModelOverVectors:
 NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
     "kind of NLI model", ("evenhand.models.nli",), group="evenhand.nli_models"
 )
-
-
-TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
-
-
-def tokens(sentence: str) -> list[str]:
-    """Split a sentence into words, with inner hyphens and apostrophes, and punctuation marks.
-
-    >>> tokens("The vice-president can afford a SUV.")
-    ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
-    """
-    return TOKEN.findall(sentence)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from evenhand.models.encoders.elmo.files import (
     save_model,
 )
 from evenhand.models.encoders.sentences import POOLINGS, Pooling, layer_number, pool
-from evenhand.models.nli.over_vectors import tokens as split
 from evenhand.models.tokenizing import check_texts
+from evenhand.models.tokenizing import tokens as split
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:

@@ -200,7 +200,7 @@ def character_ids(words: Sequence[str], longest: int = 50) -> CharacterIds:
 
 
 Array32 = NDArray[np.float32]
-Arrays = dict[str, Array32]
+WeightArrays = dict[str, Array32]
 
 OPTIONS, WEIGHTS = "options.json", "weights.safetensors"
 METADATA = "evenhand-elmo"
@@ -242,7 +242,7 @@ def locate_files(path: Path) -> ElmoFiles | None:
     return ElmoFiles(options, weights) if options.is_file() and weights.is_file() else None
 
 
-def read_model(path: Path) -> tuple[ElmoOptions, Arrays, ElmoFiles]:
+def read_model(path: Path) -> tuple[ElmoOptions, WeightArrays, ElmoFiles]:
     """Read options and weights of a folder, or of one of its two files.
 
     Raises:
@@ -321,7 +321,7 @@ def hdf5_datasets(options: ElmoOptions) -> dict[str, tuple[StoredArray, ...]]:
     return stored
 
 
-def read_hdf5(path: Path, options: ElmoOptions) -> Arrays:
+def read_hdf5(path: Path, options: ElmoOptions) -> WeightArrays:
     """Read published weights. Only what is stored inside the file is read: HDF5 can refer to any other file.
 
     Raises:
@@ -388,7 +388,7 @@ def _check_total(path: Path, options: ElmoOptions) -> None:
         )
 
 
-def read_safetensors(path: Path, options: ElmoOptions) -> Arrays:
+def read_safetensors(path: Path, options: ElmoOptions) -> WeightArrays:
     """Read weights that `save_model` wrote; half precision is widened.
 
     Raises:

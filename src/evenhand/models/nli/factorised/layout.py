@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.models.nli.over_vectors import Lookup, tokens
+from evenhand.models.nli.over_vectors import Lookup
+from evenhand.models.tokenizing import tokens
 from evenhand.words.probes import Probe
 
 Tokens = tuple[int, ...]
