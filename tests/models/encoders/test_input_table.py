@@ -1,4 +1,4 @@
-"""Input tables of transformers, GGUF files and AWD-LSTMs as word vectors."""
+"""Input tables of transformers and GGUF files as word vectors."""
 
 import json
 import struct
@@ -187,25 +187,6 @@ def test_folders_without_a_vocabulary_or_weights(tmp_path: Path) -> None:
         input_table(folder)
     with pytest.raises(InputMissingError, match="there is no folder"):
         input_table(tmp_path / "none")
-
-
-# AWD-LSTM
-
-
-def test_the_table_of_an_awd_lstm(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    from evenhand.models import lm
-
-    vocabulary = lm.TokenVocabulary(("she", "<unk>", "he", "<eos>", "nurse"))
-    model = lm.AWDLSTM(5, lm.LMSettings(embedding=4, hidden=6, layers=2), seed=3)
-    lm.save(model, vocabulary, tmp_path / "lm")
-    vectors = input_table(tmp_path / "lm")
-    assert vectors.words == ("she", "he", "nurse")
-    np.testing.assert_array_equal(vectors["nurse"], model.encoder.weight[4].detach().numpy())
-    assert vectors.source["left_out"] == {"special": 2}
-    save_file({"other": TABLE}, tmp_path / "lm" / "model.safetensors")
-    with pytest.raises(FormatError, match="no word table of 5 rows"):
-        input_table(tmp_path / "lm")
 
 
 # GGUF
