@@ -14,6 +14,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
@@ -31,7 +32,7 @@ from evenhand.models.model_files import TensorInfo, read_json
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 AUTO_CLASSES: dict[ModelKind, str] = {
     "nli-classifier": "AutoModelForSequenceClassification",
@@ -100,8 +101,8 @@ def read_model(
         raise no_weights_error(folder)
     tensors = read_weight_headers(folder)
     _check_sizes(folder, tensors)
-    transformers: Any = require("transformers", extra="models")
-    auto: Any = getattr(transformers, AUTO_CLASSES[kind])
+    transformers = require("transformers", extra="models")
+    auto = getattr(transformers, AUTO_CLASSES[kind])
     with quiet(transformers), offline(), _named_errors(folder, TITLES[kind]):
         config = _load_config(transformers, folder)
         _check_shapes(folder, auto, config, tensors)
@@ -133,7 +134,7 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
             f"{folder}: no tokenizer (none of {', '.join(TOKENIZER_FILES[:4])})",
             hint="fetch the whole folder, or write it with tokenizer.save_pretrained(folder)",
         )
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     tokenizing.check_files(folder)
     with quiet(transformers), offline(), _named_errors(folder, "a tokenizer"):
         tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
@@ -174,7 +175,7 @@ _OFFLINE = _Offline()
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
     """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch."""
-    constants: Any = require("huggingface_hub.constants", extra="models")
+    constants = require("huggingface_hub.constants", extra="models")
     _OFFLINE.enter(constants)
     try:
         yield
@@ -182,7 +183,7 @@ def offline() -> Iterator[None]:
         _OFFLINE.leave(constants)
 
 
-def _load_config(transformers: Any, folder: Path) -> Any:
+def _load_config(transformers: ModuleType, folder: Path) -> PretrainedConfig:
     """Return the configuration; how attention is computed is not its choice, since it can name code on the Hub."""
     config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     for section in (config, *vars(config).values()):
@@ -191,9 +192,11 @@ def _load_config(transformers: Any, folder: Path) -> Any:
     return config
 
 
-def _check_shapes(folder: Path, auto: Any, config: Any, tensors: Mapping[str, TensorInfo]) -> None:
+def _check_shapes(
+    folder: Path, auto: type[PreTrainedModel], config: PretrainedConfig, tensors: Mapping[str, TensorInfo]
+) -> None:
     """Raise an error for sizes that the stored tensors do not have, before anything of them is allocated."""
-    torch: Any = require("torch", extra="models")
+    torch = require("torch", extra="models")
     with torch.device("meta"):
         model = auto.from_config(config)
     prefix, stored = f"{model.base_model_prefix}.", sum(math.prod(info.shape) for info in tensors.values())
@@ -212,7 +215,7 @@ def _check_shapes(folder: Path, auto: Any, config: Any, tensors: Mapping[str, Te
         )
 
 
-def dtype_option(transformers: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def dtype_option(transformers: ModuleType, dtype: torch.dtype) -> dict[str, torch.dtype]:
     """Return the argument of `from_pretrained` for the number format, whose name changed in version 4.56."""
     recent = tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 56)
     return {"dtype" if recent else "torch_dtype": dtype}
@@ -247,7 +250,7 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
             raise FormatError(f"{folder / 'config.json'}: {key} is {value:,}, and {reason}", hint="fetch it again")
 
 
-def _check_loaded(folder: Path, kind: ModelKind, model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_loaded(folder: Path, kind: ModelKind, model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Raise an error for weights that `transformers` made up; return notes on what was left out."""
     name = type(model).__name__
     if info["mismatched_keys"]:
@@ -277,7 +280,7 @@ def _check_loaded(folder: Path, kind: ModelKind, model: Any, info: Mapping[str, 
     return tuple(notes)
 
 
-def _unused(stored: Iterable[str], model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _unused(stored: Iterable[str], model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the stored tensors that belong to no part of the model, also those that `transformers` does not report."""
     ignored = [*(model._keys_to_ignore_on_load_unexpected or ()), *STALE_BUFFERS]
     prefix, own = f"{model.base_model_prefix}.", model.state_dict().keys()
@@ -338,7 +341,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: ModuleType) -> Iterator[None]:
     """Silence progress bars and loading reports of `transformers`."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

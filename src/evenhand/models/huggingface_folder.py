@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
 from evenhand.models.model_files import TensorInfo, read_header, read_json, read_json_value, read_unchanged_json
@@ -62,7 +62,7 @@ def _cached_folder(name: str) -> Path:
             f"there is no folder {name!r}",
             hint='name a folder; Hub ids need huggingface_hub: pip install "evenhand[models]"',
         )
-    hub: Any = require("huggingface_hub", extra="models")
+    hub = require("huggingface_hub", extra="models")
     config: object = None
     with contextlib.suppress(ValueError):  # not the form of an id
         config = hub.try_to_load_from_cache(name, "config.json")

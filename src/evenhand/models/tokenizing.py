@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageEr
 from evenhand.models.model_files import read_json
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 MOST_GROWTH = 1000  # characters that one character may become; Unicode's own normal forms make 18 of one
 HINT = "use the tokenizer that was saved with the model"
@@ -125,7 +125,7 @@ def _encoded_text(text: str, ids: list[int], spans: list[tuple[int, int]], speci
     )
 
 
-def encode(tokenizer: Any, *texts: str | Sequence[str], **options: Any) -> Any:
+def encode(tokenizer: PreTrainedTokenizerBase, *texts: str | Sequence[str], **options: object) -> BatchEncoding:
     """Return what a tokenizer makes of texts.
 
     Raises:
@@ -135,14 +135,14 @@ def encode(tokenizer: Any, *texts: str | Sequence[str], **options: Any) -> Any:
         return tokenizer(*texts, **options)
 
 
-def encode_one(tokenizer: Any, text: str) -> list[int]:
+def encode_one(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Return the ids of a text without special tokens, with the errors of `encode`."""
     with tokenizer_errors(tokenizer):
         return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
 
 @contextlib.contextmanager
-def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
+def tokenizer_errors(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
     """Turn what a tokenizer raises while it reads or writes text into a `FormatError` that names it."""
     try:
         yield
@@ -188,7 +188,7 @@ def _growth(part: object) -> int:
     return growth
 
 
-def settle(tokenizer: Any, folder: Path) -> None:
+def settle(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Make a loaded tokenizer split a text in one way, and check what it says of itself.
 
     Raises:
@@ -197,8 +197,8 @@ def settle(tokenizer: Any, folder: Path) -> None:
     longest = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest > 0:
         raise FormatError(f"{folder}: model_max_length of the tokenizer is {shown(longest)}, not a length", hint=HINT)
-    model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
-    if getattr(model, "dropout", None):
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if model is not None and getattr(model, "dropout", None):
         warnings.warn(
             f"{folder}: its tokenizer splits words at random (dropout {model.dropout:g}); the dropout is set to none, "
             "so that a text has one score",

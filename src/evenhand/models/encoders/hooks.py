@@ -22,8 +22,9 @@ from evenhand.models.huggingface import SITE_MAPS
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.utils import ModelOutput
 
 
 TensorFunction = Callable[["torch.Tensor"], "torch.Tensor"]
@@ -58,10 +59,10 @@ class TensorMap(Protocol):
     def to_matrix(self) -> tuple[Matrix64, Vector64]:
         """Return M and b of x M + b."""
 
-    def to_torch(self, dtype: Any = None) -> Any:
+    def to_torch(self, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a `torch.nn.Module` that computes it."""
 
-    def __call__(self, x: Any, words: Any = None) -> Any:
+    def __call__(self, x: Tensor, words: Sequence[str] | None = None) -> Tensor:
         """Return the mapped rows; `words` names them."""
 
 
@@ -94,11 +95,13 @@ class MapHook:
         """Return whether the hook serves this place."""
         return (self.call, self.side) == (place.call, place.side)
 
-    def reset(self, module: nn.Module, args: Any) -> None:
+    def reset(self, module: nn.Module, args: tuple[Tensor, ...]) -> None:
         """Begin to count calls anew; a hook of the module that makes the calls."""
         self.calls = 0
 
-    def on_output(self, module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    def on_output(
+        self, module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: ModelOutput
+    ) -> ModelOutput:
         """Return the mapped output; of a tuple, the first item is mapped."""
         if not self._is_due():
             return output
@@ -106,7 +109,9 @@ class MapHook:
             return (self._mapped(output[0], args, kwargs), *output[1:])
         return self._mapped(output, args, kwargs)
 
-    def on_input(self, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+    def on_input(
+        self, module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]
+    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """Return the arguments with the first one, or `hidden_states`, mapped."""
         if not self._is_due():
             return args, kwargs
@@ -119,7 +124,7 @@ class MapHook:
         self.calls += 1
         return not self.call or self.calls == self.call
 
-    def _mapped(self, x: torch.Tensor, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+    def _mapped(self, x: torch.Tensor, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> torch.Tensor:
         torch = require("torch", extra="models")
         x = x if self.scale == 1.0 else x / self.scale
         # Mixed precision would round the products of a projection, which then leaves part of what it removes.
@@ -380,14 +385,14 @@ class StoredMap:
         """Return (I - L R, b)."""
         return np.eye(self.in_dim) - self.left @ self.right, self.bias
 
-    def __call__(self, x: Any, words: Any = None) -> Any:
+    def __call__(self, x: Tensor, words: Sequence[str] | None = None) -> Tensor:
         """Return the mapped rows of an array."""
         mapped = x - (x @ self.left) @ self.right + self.bias
         if self.norm_limit is None:
             return mapped
         return np.where(np.linalg.norm(x, axis=-1, keepdims=True) > self.norm_limit, x, mapped)
 
-    def to_torch(self, dtype: Any = None) -> Any:
+    def to_torch(self, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a function of tensors that computes the map in the precision of the buffers."""
         torch = require("torch", extra="models")
 
@@ -399,7 +404,7 @@ class StoredMap:
                 for name in ("left", "right", "bias"):
                     self.register_buffer(name, torch.tensor(getattr(stored, name), dtype=dtype))
 
-            def forward(self, x: Any) -> Any:
+            def forward(self, x: Tensor) -> Tensor:
                 wide = x.to(self.left.dtype)
                 mapped = wide - (wide @ self.left) @ self.right + self.bias
                 if limit is not None:
@@ -413,7 +418,7 @@ def write_maps(maps: Sequence[SiteMap], path: Path) -> None:
     """Write affine maps as thin factors, with their sites in the metadata."""
     from safetensors.numpy import save
 
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
     entries = []
     for number, change in enumerate(maps):
         limit, inner = change.map.norm_limit, change.map.within_limit

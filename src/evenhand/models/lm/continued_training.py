@@ -402,7 +402,7 @@ def _with_adapter(model: PreTrainedModel, settings: ContinuedTrainingSettings) -
     """Return the model, with low-rank adapters if they are what is trained."""
     if settings.adapter == "none":
         return model
-    peft: Any = require("peft", extra="peft")
+    peft = require("peft", extra="peft")
     names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     targets = next((list(group) for group in QUERY_AND_VALUE if set(group) <= names), None)
     if targets is None:
