@@ -48,8 +48,8 @@ def input_embeddings(
     """
     if isinstance(model_or_path, str | os.PathLike):
         if tokenizer is None:
-            if is_saved(model_or_path):
-                return word_table(Path(model_or_path), name=name, case=case)
+            if is_saved(os.fspath(model_or_path)):
+                return word_table(Path(os.fspath(model_or_path)), name=name, case=case)
             return input_table(model_or_path, whole_words=whole_words, name=name, case=case)
         model = load_model(model_or_path, "encoder").model
     else:
