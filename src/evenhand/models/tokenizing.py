@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,18 +23,40 @@ from evenhand.models.model_files import read_json
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+Ids = list[int]
+Tokenize = Callable[[Sequence[str]], list[Ids]]
 MOST_GROWTH = 1000  # characters that one character may become; Unicode's own normal forms make 18 of one
 HINT = "use the tokenizer that was saved with the model"
-TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")  # words with inner hyphens and apostrophes, and marks
+WORD_OR_MARK = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 
 
-def tokens(sentence: str) -> list[str]:
+def split_words(sentence: str) -> list[str]:
     """Split a sentence into words, with inner hyphens and apostrophes, and punctuation marks.
 
-    >>> tokens("The vice-president can afford a SUV.")
+    >>> split_words("The vice-president can afford a SUV.")
     ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
     """
-    return TOKEN.findall(sentence)
+    return WORD_OR_MARK.findall(sentence)
+
+
+def sentence_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenize:
+    """Return a function from sentences to their ids, without special tokens.
+
+    It uses the tokenizer's Rust part if there is one, which runs on all cores. It is copied, because the Python wrapper
+    sets truncation and padding on the original.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return lambda texts: encode(tokenizer, list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    copy = type(backend).from_str(backend.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+
+    def tokenize(texts: Sequence[str]) -> list[Ids]:
+        with tokenizer_errors(tokenizer):
+            return [encoding.ids for encoding in copy.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    return tokenize
 
 
 def covering(spans: Rows, start: int, stop: int) -> list[int]:
@@ -209,17 +231,9 @@ def settle(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 
 CONTINUATION = "##"
-
-
 BYTE_LEVEL_START = "Ġ"
-
-
 SENTENCEPIECE_START = "▁"
-
-
 WORD_END = "</w>"
-
-
 UNUSED = re.compile(r"\[unused\d*\]|<unused\d*>")
 
 

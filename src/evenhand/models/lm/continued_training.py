@@ -31,7 +31,7 @@ from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.forward import logits_at
-from evenhand.models.tokenizing import encode
+from evenhand.models.tokenizing import encode, sentence_tokenizer
 from evenhand.models.training import AdamWSettings, Training, adamw, seeded
 from evenhand.progress import Progress
 
@@ -219,8 +219,6 @@ def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: 
 
     What does not fill the last row is left out.
     """
-    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
-
     tokenize = sentence_tokenizer(tokenizer)
     parts: list[Rows] = []
     some: list[str] = []

@@ -25,8 +25,7 @@ from evenhand.models.encoders.elmo.files import (
     save_model,
 )
 from evenhand.models.encoders.sentences import POOLINGS, Pooling, layer_number, pool
-from evenhand.models.tokenizing import check_texts
-from evenhand.models.tokenizing import tokens as split
+from evenhand.models.tokenizing import check_texts, split_words
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -393,7 +392,7 @@ class ElmoSentences:
         if how == "cls":
             raise UsageError("ELMo has no [CLS] token", hint="use mean, last or max")
         distinct = list(dict.fromkeys(check_texts(texts)))
-        sentences = [split(text) for text in distinct]
+        sentences = [split_words(text) for text in distinct]
         for text, words in zip(distinct, sentences, strict=True):
             if not words:
                 raise UsageError(f"the text {text!r} has no words", hint="leave empty texts out")
