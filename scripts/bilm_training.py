@@ -19,13 +19,12 @@ from torch.nn import functional
 
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, shown
-from evenhand.files import existing, open_bytes, writing
+from evenhand.files import MAX_RECORD, existing, limited_lines, open_bytes, record_too_long, writing
 from evenhand.models.device import resolve_precision, torch_device
 from evenhand.models.encoders.elmo.encoder import Elmo
 from evenhand.models.encoders.elmo.files import SENTENCE_END, SENTENCE_START, ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.network import ElmoNetwork, reversed_positions
 from evenhand.models.model_files import JSONObject
-from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
 
 UNKNOWN = "<unk>"
 SPECIAL = (SENTENCE_START, SENTENCE_END, UNKNOWN)  # the first word ids

@@ -25,13 +25,14 @@ from torch import Tensor
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
 from evenhand.files import write_text
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.lm.continued_training import Masked, SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.training import AdamWSettings, adamw, device_name, seeded
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -173,7 +174,7 @@ def train_masked_lm(
         done = run.train(start, time_limit, progress or (lambda step, total, text: None))
         after = run.score()
     about = {
-        "evenhand": version("evenhand"),
+        "evenhand": __version__,
         "body": {"name": folder.name, "sha256": _digest(folder)},
         "data": data,
         "blocks": {"training": len(blocks[0]), "validation": len(blocks[1])},

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -34,6 +33,7 @@ from evenhand.models.lm.forward import logits_at
 from evenhand.models.tokenizing import encode, sentence_tokenizer
 from evenhand.models.training import AdamWSettings, Training, adamw, seeded
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -173,7 +173,7 @@ def continue_training(
     with seeded(options.device, seed):
         run = ContinuedTraining(original, blocks, options, special, seed)
         about = {
-            "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+            "evenhand": __version__,
             "model": folder.name,
             "kind": kind,
             "blocks": len(blocks),

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, require, shown
 from evenhand.files import MAX_EXPANSION, existing
-from evenhand.folders import replacing_folder
 from evenhand.models.model_files import read_header, read_json, read_tensor
+from evenhand.outputs import replacing_folder
 
 CHARACTERS = 262  # 256 bytes, four marks of words and sentences, the padding of words, and the padding of sentences
 MOST_LAYERS = 1000

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +24,7 @@ from evenhand.models.lm.awd_lstm.network import AWDLSTM, LMOutput, States, detac
 from evenhand.models.lm.likelihood import check_seed
 from evenhand.models.training import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 LossTerm: TypeAlias = "Callable[[AWDLSTM], torch.Tensor]"
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
@@ -475,7 +475,7 @@ def _results(state: TrainingState) -> Manifest:
         "averaging_since": averaged,
         "history": [epoch.to_dict() for epoch in state.history],
         "device_name": name,
-        "evenhand": import_module("evenhand").__version__,
+        "evenhand": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
