@@ -300,7 +300,7 @@ def _audit(path: Path) -> object:
 
 def with_digest(data: bytes) -> bytes:
     """Put the digest of a cell in front of what is JSON, so that a reader looks at the content."""
-    from evenhand.audit.validation import content_digest
+    from evenhand.audit.schema import content_digest
 
     try:
         content = json.loads(data)
