@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups

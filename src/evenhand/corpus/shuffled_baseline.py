@@ -33,15 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import Sums, Table
 from evenhand.corpus.counting.count import CountingPlan, LabelLog, token_ids, with_progress
 from evenhand.corpus.counting.neighbours import DecayNeighbours, Neighbours, decay_neighbours, window_neighbours
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.token_block import Labels, TokenBlock, blocks
-from evenhand.corpus.counting.vocabulary import Vocabulary
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.counting.tokens import Vocabulary
+from evenhand.corpus.counting.windows import Labels, Sums, Table, TokenBlock, blocks
 from evenhand.corpus.readers.source import Shard, TextSource
-from evenhand.corpus.scores.word_scores import Scorer
+from evenhand.corpus.readers.stream import END, ReadLog
+from evenhand.corpus.word_scores import Scorer
 from evenhand.engines import Engine, LocalEngine
 from evenhand.errors import DegenerateError
 from evenhand.progress import Progress
