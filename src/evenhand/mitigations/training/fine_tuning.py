@@ -20,8 +20,8 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 from evenhand.subjects.subject import Subject
@@ -55,7 +55,7 @@ class TrainedWeights:
 
     def change_table(self, vectors: Vectors) -> Vectors:
         """Return the input table of the trained model."""
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 
@@ -268,7 +268,7 @@ class DropoutTuning(FineTuning):
 
     def _dropout(self, folder: Path) -> dict[str, float]:
         from evenhand.models.huggingface_folder import read_config
-        from evenhand.models.lm.dropout_rates import ATTENTION, HIDDEN
+        from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)
         kind = "albert" if config.get("model_type") == "albert" else model_kind(folder)
