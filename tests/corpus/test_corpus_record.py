@@ -9,7 +9,7 @@ from rich.console import Console
 
 from evenhand import corpus
 from evenhand.corpus import CorpusOptions, score_corpus
-from evenhand.corpus.scores.word_scores import UNIT
+from evenhand.corpus.word_scores import UNIT
 from evenhand.errors import UsageError
 
 GROUPS = {"female": ["she"], "male": ["he"]}
@@ -101,5 +101,5 @@ def test_draws_are_chosen_by_the_size_of_the_text(monkeypatch):
     monkeypatch.setattr(sys.modules["evenhand.corpus.bias"], "AFFORDABLE", 10)  # a function has the same name
     large = scored(bootstrap=None, permutations=None)
     assert large.baseline is large.intervals is None
-    assert any("--permutations 1999" in note and "--bootstrap 1000" in note for note in large.notes)
+    assert any("`permutations=1999`" in note and "`bootstrap=1000`" in note for note in large.notes)
     assert scored(permutations=2).baseline.permutations == 2

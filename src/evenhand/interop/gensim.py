@@ -12,14 +12,14 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.corpus import Cooccurrence
-from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
-from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
+from evenhand.corpus.counting.count import TokenFile, tokenise_to_file
+from evenhand.corpus.counting.tokens import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
-from evenhand.folders import replacing_folder
 from evenhand.models.vectors import Case, Vectors
 from evenhand.models.vectors.formats.word2vec import gensim_content
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand.cli import app
 from evenhand.corpus import Corpus
 from evenhand.corpus.readers import changed
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import ReadLog
 from evenhand.errors import FormatError, OutputError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import augmentation
@@ -189,7 +189,7 @@ def test_refusals(tmp_path: Path) -> None:
 def test_bad_records_are_named_or_counted(tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_bytes(b'{"text": "She"}\n{"text": 3}\nnot json\n{"text": "\\ud800 He"}\n')
-    with pytest.raises(FormatError, match=r"line 2: field 'text' holds a number[\s\S]*--skip-bad"):
+    with pytest.raises(FormatError, match=r"line 2: field 'text' holds a number[\s\S]*`skip_bad=True`"):
         write_augmented(ONE, source, tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
     result = write_augmented(ONE, source, tmp_path / "b.jsonl", skip_bad=True)

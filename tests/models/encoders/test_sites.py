@@ -22,12 +22,11 @@ from evenhand.models.encoders.folding import (  # noqa: E402
     fold,
     why_not_foldable,
 )
-from evenhand.models.encoders.hooks import SiteMap, hooked, install  # noqa: E402
+from evenhand.models.encoders.hooks import SiteMap, StoredMap, hooked, install, stored_maps  # noqa: E402  # noqa: E402
 from evenhand.models.encoders.saving import RECORD, save_changed  # noqa: E402
 from evenhand.models.encoders.sites import Site, locate, resolve, sites_of  # noqa: E402
-from evenhand.models.encoders.stored_maps import StoredMap, stored_maps  # noqa: E402
-from evenhand.models.huggingface import SITE_MAPS, load_model  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer, load_model  # noqa: E402
+from evenhand.models.huggingface import SITE_MAPS  # noqa: E402
 
 Folder = Callable[..., Path]
 HEADS = (
@@ -179,7 +178,7 @@ def test_the_output_of_a_layer_that_feeds_the_residual_is_not_folded(any_head: T
     with pytest.raises(NotFoldableError, match="residual connection of layer 2") as raised:
         fold(any_head, SiteMap(Site("layer", 1), projection(16)))
     assert "attention:2 and mlp:2" in (raised.value.hint or "")
-    assert "--hook" in (raised.value.hint or "")
+    assert "`hook=True`" in (raised.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64, Vector64, frame
 from evenhand.engines import Engine, open_engine
-from evenhand.errors import EvenhandWarning, UsageError, VocabularyError, unknown_name
-from evenhand.frames import frame
+from evenhand.errors import EvenhandWarning, UsageError, VocabularyError, escape_html, escape_markup, unknown_name
 from evenhand.measures.inference import scores
 from evenhand.measures.inference.accumulator import Accumulator, PairProgress, evaluate_all, evaluate_sample
 from evenhand.measures.inference.pair_statistics import SAYS, PairColumns, Tables, divided, threshold_name
@@ -33,12 +32,11 @@ from evenhand.measures.inference.scores import (
 from evenhand.models.nli import LABELS, NLIModel
 from evenhand.models.nli.protocol import FixedVocabulary, NLIEnsemble, RecordedModel
 from evenhand.models.vectors import Coverage
-from evenhand.printable import escape_html, escape_markup
 from evenhand.stats.bootstrap import RESAMPLES
-from evenhand.words.agreement import GENDERS, agree
+from evenhand.words.grammar import agree, genders_of
 from evenhand.words.probes import Probe, stratified
 from evenhand.words.probes import probe as find_probe
-from evenhand.words.probes.fillers import indices_of
+from evenhand.words.probes.probe import indices_of
 from evenhand.words.wordset import Words
 
 if TYPE_CHECKING:
@@ -418,15 +416,14 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
     words = tuple(dict.fromkeys(word for fillers in slots.values() for word in fillers))
     if not isinstance(model, FixedVocabulary):
         return probe, Coverage(words)
-    missing = {slot: _missing(model, fillers, agrees=probe.agrees) for slot, fillers in slots.items()}
+    missing = {slot: _missing(model, fillers, probe.surface.articles) for slot, fillers in slots.items()}
     for slot, fillers in slots.items():
         share = len(missing[slot]) / len(fillers)
         if share == 1 or (share > MAX_MISSING and not force):
             listing = ", ".join(sorted(missing[slot])[:8])
             raise VocabularyError(
                 f"{probe.name}: {len(missing[slot])} of {len(fillers)} {slot} fillers are out of vocabulary: {listing}",
-                hint="use a model or vectors that contain them"
-                + ("" if share == 1 else ", or pass force=True (--force)"),
+                hint="use a model or vectors that contain them" + ("" if share == 1 else ", or pass `force=True`"),
             )
     left = {slot: [word for word in fillers if word not in missing[slot]] for slot, fillers in slots.items()}
     coverage = Coverage(
@@ -436,9 +433,10 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
     return (probe.without(missing) if any(missing.values()) else probe), coverage
 
 
-def _missing(model: FixedVocabulary, fillers: Iterable[str], *, agrees: bool) -> set[str]:
-    """Return the fillers that are out of vocabulary; one that agrees with the subject needs both of its forms."""
-    forms = {filler: {agree(filler, gender) for gender in GENDERS} if agrees else {filler} for filler in fillers}
+def _missing(model: FixedVocabulary, fillers: Iterable[str], rule: str) -> set[str]:
+    """Return the fillers that are out of vocabulary; one that agrees with the subject needs all of its forms."""
+    genders = genders_of(rule)
+    forms = {filler: {agree(filler, gender, rule) for gender in genders} or {filler} for filler in fillers}
     unknown = set(model.out_of_vocabulary(dict.fromkeys(form for both in forms.values() for form in sorted(both))))
     return {filler for filler, both in forms.items() if both & unknown}
 

@@ -10,11 +10,11 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError
 from evenhand.measures.call import MIN_SHARE, Call, measure
-from evenhand.measures.geometry.biased_words import VOCABULARY, ListedWords, Restriction, select_words
+from evenhand.measures.geometry.biased_words import VOCABULARY, Restriction, WordSource, select_words
 from evenhand.measures.likelihood.perplexity import NEUTRAL_TEXT, read_lines
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import mean_interval
@@ -47,7 +47,7 @@ RETENTION_INFO = Info(
 def retention(
     call: Call,
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     k: int = 10,
     sample: int | None = 2_000,

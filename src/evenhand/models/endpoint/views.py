@@ -29,7 +29,8 @@ from evenhand.models.endpoint.server import (
     llama_tokens,
 )
 from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_texts, score_fillers
+from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
+from evenhand.models.tokenizing import check_texts
 
 FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with
 SEEDS = 1 << 31  # servers take seeds of 31 bits

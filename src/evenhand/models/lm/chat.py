@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -209,7 +209,7 @@ class TemplateChat:
 
     def __init__(self, model: CausalLM, *, system: str = "") -> None:
         self.model, self.system, self.name = model, system, model.name
-        if not has_template(model.tokenizer):
+        if not model.chat_template:
             raise UsageError(f"{model.name} has no chat template", hint="use its views likelihood and generation")
         self._groups: dict[tuple[str, ...], list[Rows]] = {}
 
@@ -275,11 +275,6 @@ class TemplateChat:
             texts = tokenizer.batch_decode([[token] for token in ids])
         chosen = np.array([-1 if (row := option_of(text, options)) is None else row for text in texts], dtype=np.int64)
         return [np.array(ids, dtype=np.int64)[chosen == row] for row in range(len(options))]
-
-
-def has_template(tokenizer: Any) -> bool:
-    """Return whether a tokenizer has a chat template."""
-    return bool(getattr(tokenizer, "chat_template", None))
 
 
 def _plain(text: str) -> str:

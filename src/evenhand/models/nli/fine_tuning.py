@@ -23,7 +23,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -36,11 +35,11 @@ import torch
 
 from evenhand.arrays import Rows
 from evenhand.files import write_text
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.encoders.transformer import Transformer, load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.protocol import LABELS
@@ -51,8 +50,9 @@ from evenhand.models.nli.tokenised_pairs import (
     length_limit,
 )
 from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
-from evenhand.models.transformer import Transformer
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -314,7 +314,7 @@ def _manifest(
     seconds: float,
 ) -> dict[str, object]:
     return {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": __version__,
         "body": fingerprint["body"],
         "settings": asdict(settings),
         "data": {"train": data[0].about, "dev": data[1].about},
