@@ -11,6 +11,8 @@ from evenhand.mitigations.erasure.rlace import RLACE as RLACE
 from evenhand.mitigations.erasure.scrubbing import ConceptScrubbing as ConceptScrubbing
 from evenhand.mitigations.maps import VectorMap as VectorMap
 from evenhand.mitigations.method import Mitigation as Mitigation
+from evenhand.mitigations.method import Target as Target
+from evenhand.mitigations.method import apply_methods as apply_methods
 from evenhand.mitigations.projection.double_hard import DoubleHardDebias as DoubleHardDebias
 from evenhand.mitigations.projection.hard import HardDebias as HardDebias
 from evenhand.mitigations.projection.linear import LinearProjection as LinearProjection
@@ -20,6 +22,7 @@ from evenhand.mitigations.projection.sentence_debias import SentenceDebias as Se
 from evenhand.mitigations.projection.soft import SoftDebias as SoftDebias
 from evenhand.mitigations.projection.span import Span as Span
 from evenhand.mitigations.registry import get as get
+from evenhand.mitigations.registry import get_vector_method as get_vector_method
 from evenhand.mitigations.registry import ids as ids
 from evenhand.mitigations.registry import listing as listing
 from evenhand.mitigations.site_change import SiteChange as SiteChange
@@ -32,3 +35,4 @@ from evenhand.mitigations.training.glove import glove as glove
 from evenhand.mitigations.training.gn_glove import GNGloVe as GNGloVe
 from evenhand.mitigations.training.gp import GP as GP
 from evenhand.mitigations.training.ran import RAN as RAN
+from evenhand.mitigations.vector_method import VectorMethod as VectorMethod

@@ -13,11 +13,11 @@ from evenhand.arrays import Matrix, Matrix64, Rows, as_float64, row_norms
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.erasure.linear_svm import train
 from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation, require_direction, require_groups, require_names
+from evenhand.mitigations.method import require_direction, require_groups, require_names
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces import learn
 from evenhand.subspaces.lookup import listed, word_rows
 
@@ -76,7 +76,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class FromLabels(Mitigation):
+class FromLabels(VectorMethod):
     """Base of INLP, LEACE and R-LACE: the parameters that choose the labelled words.
 
     Args:
@@ -124,27 +124,29 @@ class FromLabels(Mitigation):
                 hint="leave direction out",
             )
 
-    def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
-        if self.examples == "sentences":
+    def check_subject(self, subject: Vectors | Subject) -> None:
+        """Raise `UsageError` if the method does not work on this kind of subject."""
+        super().check_subject(subject)
+        if self.examples == "sentences" and getattr(subject, "network", None) is None:
             raise UsageError(
-                f"{self.id} with examples='sentences' learns from a transformer, and {v.name} are word vectors",
+                f"{self.id} with examples='sentences' learns from a transformer; {subject.name} is "
+                f"{getattr(subject, 'title', 'word vectors')}",
                 hint="leave examples out, or open a model: eh.open('hf:FOLDER')",
             )
-        return super()._fit_vectors(v, concept)
 
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
-        if self.examples == "words" or concept is None or not isinstance(subject, TransformerSubject):
+    def _fit_subject(self, subject: Subject, concept: Concept) -> VectorMap | SiteChange:
+        if self.examples == "words" or subject.network is None:
             return super()._fit_subject(subject, concept)
         from evenhand.mitigations.site_examples import labelled_sentences
-        from evenhand.models.encoders.sites import resolve
         from evenhand.words import Concept
 
-        site = resolve(subject.transformer.model, self.site or self.default_site)
+        network = subject.network
+        site = self._site_in(network)
         chosen = labelled_sentences(concept, self.sentences, most=self.per_class, seed=self.seed)
         method = replace(self, labels="groups", examples="words", sentences=None, site=None)
-        vm = method._fit(chosen.vectors(subject.transformer, site), Concept(concept.name, groups=chosen.classes))
+        vm = method._fit(chosen.vectors(network.transformer, site), Concept(concept.name, groups=chosen.classes))
         report = {"params": self.params(), "examples": chosen.report()}
-        return self._at_site(subject, str(site), vm, report)
+        return self._at_site(network, site, vm, report)
 
     def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
         if self.labels != "biased":

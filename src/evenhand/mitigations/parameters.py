@@ -55,6 +55,8 @@ def parse_parameters(method: type[Mitigation], values: Mapping[str, object]) -> 
     hints, names = _hints(method), [field.name for field in fields(method)]
     parsed = {}
     for name, value in values.items():
+        if name == "site" and name not in names:
+            raise UsageError(f"{method.id} does not act at one site of a transformer, so site={value!r} does not apply")
         if name not in names:
             raise unknown_name(f"parameter of {method.id}", name, names)
         parsed[name] = _parse(value, hints[name], f"{method.id}: {name}") if isinstance(value, str) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -14,8 +15,17 @@ from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.prepared_folder import prepared
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import TransformerSubject, resolve
+from evenhand.subjects.subject import (
+    MODEL_NUMERICS,
+    ON_ENGINE,
+    SUBJECTS,
+    Address,
+    Subject,
+    ViewName,
+    files_digest,
+    folder_kind,
+)
+from evenhand.subjects.transformer_part import TransformerPart, resolve
 
 TITLES: dict[Kind, str] = {
     "encoder": "a text encoder",
@@ -25,7 +35,7 @@ TITLES: dict[Kind, str] = {
 
 
 @SUBJECTS.register("encoder")
-class EncoderSubject(TransformerSubject):
+class EncoderSubject(Subject):
     """A transformer that is not a causal language model.
 
     It offers its input word table as `vectors` and its `sentences`; a masked language model also `likelihood`, a text
@@ -34,16 +44,19 @@ class EncoderSubject(TransformerSubject):
 
     kind = "encoder"
     title = "a text encoder"
+    opens = "hf:FOLDER"
+    on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
+    network: TransformerPart
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
     def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
-        self._device, self._precision = resolve(options.get("device"), options.get("precision") or "float32")
-
-    def _load(self) -> Transformer:
-        return Transformer.load(self.folder, self.model_kind, device=self._device, precision=self._precision)
+        device, precision = resolve(options.get("device"), options.get("precision") or "float32")
+        load = partial(Transformer.load, folder, model_kind, device=device, precision=precision)
+        self.network = TransformerPart(folder, load, device=device, precision=precision)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
@@ -56,15 +69,11 @@ class EncoderSubject(TransformerSubject):
             from evenhand.models.lm.masked import MaskedLM
             from evenhand.models.lm.next_sentence import NextSentenceHead
 
-            return MaskedLM(self.transformer, next_sentence=NextSentenceHead.load(self.folder, self.transformer))
+            model = self.network.transformer
+            return MaskedLM(model, next_sentence=NextSentenceHead.load(self.folder, model))
         if name == "labels":
-            return TextClassifier(self.transformer)
-        return self._sentences() if name == "sentences" else self._input_table()
-
-    def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
-
-        return input_table(self.folder)
+            return TextClassifier(self.network.transformer)
+        return self.network.sentences() if name == "sentences" else self.network.table
 
     def _content_digest(self) -> str:
         return files_digest(file for file in self.folder.iterdir() if file.is_file())

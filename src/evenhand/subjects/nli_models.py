@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, UsageError
@@ -16,22 +16,31 @@ from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
 from evenhand.models.nli.model_file import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
-from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
-from evenhand.subjects.vectors_for_models import DEFAULT_VECTORS, VectorsForModels
+from evenhand.subjects.subject import (
+    MODEL_NUMERICS,
+    ON_ENGINE,
+    SUBJECTS,
+    Address,
+    Change,
+    Subject,
+    ViewName,
+    files_digest,
+    folder_kind,
+)
+from evenhand.subjects.transformer_part import TransformerPart
+from evenhand.subjects.vectors_for_models import DEFAULT_VECTORS, VectorsForModels, VectorsFunction
 
 if TYPE_CHECKING:
-    pass
+    from evenhand.models.nli.transformer.model import TransformerNLI
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
 LETTERS = {"e": "entailment", "n": "neutral", "c": "contradiction"}
 
 
 @SUBJECTS.register("nli")
-class NLISubject(TransformerSubject):
+class NLISubject(Subject):
     """One NLI model, or several training seeds of one.
 
     It offers `inference`, and `vectors` where it reads some. One Hugging Face folder also offers `sentences` and can be
@@ -40,6 +49,10 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
+    opens = "an evenhand NLI model, predictions"
+    instead_of_changes = "for models over word vectors give the map: `evenhand probe MODEL --map MAP`"
+    on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
     options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
@@ -55,12 +68,28 @@ class NLISubject(TransformerSubject):
         self.ensemble = NLIEnsemble(tuple(models), note)
         super().__init__(name or self.ensemble.name, address)
         self._given_digest = digest
-        self._folder = folder
+        model = self._member.transformer if folder is not None else None
+        if folder is not None and model is not None:
+            self.network = TransformerPart(folder, lambda: model, device=model.device, precision=model.precision)
+
+    @classmethod
+    def from_object(cls, source: object, **options: Any) -> NLISubject | None:
+        """Wrap an NLI model, or several as an ensemble; `digest` names the content."""
+        digest = str(options.get("digest", ""))
+        if isinstance(source, NLIEnsemble):
+            return cls(source.members, note=source.note, digest=digest)
+        return cls((source,), digest=digest) if isinstance(source, NLIModel) else None
+
+    @property
+    def _member(self) -> TransformerNLI:
+        """The only model, which is a transformer."""
+        (member,) = self.ensemble.members
+        return cast("TransformerNLI", member)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """Inference; vectors where every member reads the same ones."""
-        if self._folder is not None:
+        if self.network is not None:
             return ("inference", "vectors", "sentences")
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
 
@@ -69,51 +98,24 @@ class NLISubject(TransformerSubject):
         """What computes the answers; labels, vectors and maps are part of the digest."""
         return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
-    @property
-    def can_change(self) -> bool:
-        """Whether it is one Hugging Face folder."""
-        return self._folder is not None
-
-    def changed(self, change: ModelChange) -> Self:
-        """Return the changed classifier."""
-        if self._folder is None:
-            raise UsageError(
-                f"{self.name} is not a single Hugging Face classifier, and changes at a site apply to those",
-                hint="for models over word vectors give the map: `evenhand probe MODEL --map MAP`",
-            )
+    def _apply(self, change: Change) -> None:
         from evenhand.models.nli.transformer.model import TransformerNLI
 
-        after = super().changed(change)
-        (member,) = self.ensemble.members
-        labels = member.labels if isinstance(member, TransformerNLI) else None
-        after.ensemble = NLIEnsemble((TransformerNLI(after.transformer, labels=labels),), self.ensemble.note)
-        return after
-
-    def _load(self) -> Transformer:
-        from evenhand.models.nli.transformer.model import TransformerNLI
-
-        (member,) = self.ensemble.members
-        if isinstance(member, TransformerNLI) and member.transformer is not None:
-            return member.transformer
-        raise UsageError(f"{self.name} is not a transformer", hint="open it as hf:FOLDER")
-
-    def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
-
-        if self._folder is None:
-            raise UsageError(f"{self.name} is not a Hugging Face folder")
-        return input_table(self._folder)
+        super()._apply(change)
+        if self.network is not None:
+            changed = TransformerNLI(self.network.transformer, labels=self._member.labels)
+            self.ensemble = NLIEnsemble((changed,), self.ensemble.note)
 
     def _vectors(self) -> Vectors | None:
-        if self._folder is not None:
-            return self._input_table()
+        if self.network is not None:
+            return self.network.table
         tables = {id(table): table for model in self.ensemble.members if (table := getattr(model, "vectors", None))}
         only = next(iter(tables.values())) if len(tables) == 1 else None
         return only if isinstance(only, Vectors) else None
 
     def _open_view(self, name: ViewName) -> NLIEnsemble | Vectors | SentenceEncoder:
-        if name == "sentences":
-            return self._sentences()
+        if name == "sentences" and self.network is not None:
+            return self.network.sentences()
         vectors = self._vectors() if name == "vectors" else None
         return self.ensemble if vectors is None else vectors
 
@@ -156,7 +158,7 @@ def open_models(
     addresses: Sequence[str],
     *,
     vectors: str | None = None,
-    change: VectorChange | None = None,
+    change: VectorsFunction | None = None,
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.nli.model_file import ModelFile
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import VectorChange
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
     from evenhand.models.nli.elmo import ElmoNLI
 
+VectorsFunction: TypeAlias = Callable[[Vectors], Vectors]
+"""A map of vectors."""
 DEFAULT_VECTORS = "glove-embedded"
 AT_TEST_TIME = "the vectors are mapped at test time only: the models were not trained on vectors mapped this way"
 PERHAPS_AT_TEST_TIME = "the vectors are mapped at test time only, unless the models were trained so: no file says"
@@ -27,7 +29,7 @@ OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
 class VectorsForModels:
     """The vectors or the ELMo model that models read, loaded when the first needs them, with notes on how they fit."""
 
-    def __init__(self, source: str, change: VectorChange | None) -> None:
+    def __init__(self, source: str, change: VectorsFunction | None) -> None:
         self.source, self.change = source, change
         self.notes: list[str] = []
         self._vectors: Vectors | None = None

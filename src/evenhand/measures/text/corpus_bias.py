@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.corpus.bias import LABELLINGS
+from evenhand.corpus.readers.source import Corpus
 from evenhand.errors import DegenerateError, VocabularyError
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, measure
@@ -72,7 +73,7 @@ def corpus_bias(
 
     What it does not tell you: what the text says about anybody. See `evenhand show corpus-bias`.
     """
-    text = view if isinstance(view, TextView) else TextView(Path(view).name, (str(view),))
+    text = view if isinstance(view, TextView) else TextView(Path(view).name, Corpus(str(view)))
     about = as_concept(concept)
     groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if about.name == "gender" else {"groups": about}
     stops = stop_words if about.language == "en" else "none"
@@ -80,7 +81,7 @@ def corpus_bias(
     fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
     try:
         result = corpus_bias_scores(
-            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
+            text.source, **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
         )
     except (VocabularyError, DegenerateError) as error:
         several = tuple(about.groups) if len(about.groups) > 2 else ("",)

@@ -11,9 +11,10 @@ import numpy as np
 from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations.maps import Affine, VectorMap
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.lookup import listed, word_rows
 from evenhand.subspaces.principal import RANK_RTOL
@@ -27,7 +28,7 @@ Pairing = Literal["aligned", "all"]
 
 @MITIGATIONS.register("bam")
 @dataclass(frozen=True)
-class BAM(Mitigation):
+class BAM(VectorMethod):
     """Average every vector with its image under the orthogonal matrix W that maps one pole's words near the other's.
 
     Lauscher et al. (2020): W = U V' from the SVD of A'B (A W ~ B, orthogonal Procrustes), with A and B the two lists

@@ -10,9 +10,10 @@ import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
-from evenhand.mitigations.method import Mitigation, require_single_direction
+from evenhand.mitigations.method import require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces import words as word_subspace
@@ -26,7 +27,7 @@ OCCUPATIONS = "bolukbasi2016-professions"
 
 @MITIGATIONS.register("oscar")
 @dataclass(frozen=True)
-class OSCaR(Mitigation):
+class OSCaR(VectorMethod):
     """Rotate the plane of two directions gradually: v1 stays, v2 becomes orthogonal to it, lengths are kept.
 
     Dev et al. (2021). v1 is the concept's direction (the first of several), v2 that of a second concept that should

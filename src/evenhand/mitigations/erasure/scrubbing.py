@@ -11,11 +11,9 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError
 from evenhand.mitigations.erasure.leace import Statistics
 from evenhand.mitigations.maps import LowRank, VectorMap
-from evenhand.mitigations.method import Mitigation, require_groups
+from evenhand.mitigations.method import TRANSFORMER, Mitigation, Target, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 
 if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange
@@ -58,7 +56,8 @@ class ConceptScrubbing(Mitigation):
         "Removes linear information from what the layers read; the residual stream and the output head keep it. Needs "
         "a transformer."
     )
-    view: ClassVar[str] = "sentences"
+    works_on: ClassVar[tuple[Target, ...]] = (TRANSFORMER,)
+    elsewhere: ClassVar[str] = "open a model: eh.open('hf:FOLDER'); for word vectors use leace"
 
     sentences: str | None = None
     per_class: int = 2_000
@@ -69,30 +68,18 @@ class ConceptScrubbing(Mitigation):
         require_groups(concept, self.id)
         if self.per_class < 1:
             raise UsageError(f"per_class must be at least 1, got {self.per_class}")
-        if self.site is not None:
-            raise UsageError(
-                f"{self.id} acts at every layer, so site={self.site!r} does not apply", hint="use leace at one site"
-            )
 
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        raise UsageError(
-            f"{self.id} erases a concept from the layers of a transformer, and {v.name} are word vectors",
-            hint="open a model: eh.open('hf:FOLDER'); for word vectors use leace",
-        )
-
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
+    def _fit_subject(self, subject: Subject, concept: Concept) -> SiteChange:
         from evenhand.mitigations.site_change import SiteChange
         from evenhand.mitigations.site_examples import labelled_sentences
         from evenhand.models.encoders.hooks import install
         from evenhand.models.encoders.sites import Site, count_layers
 
-        if concept is None or not (isinstance(subject, TransformerSubject) and subject.can_change):
-            return super()._fit_subject(subject, concept)
         chosen = labelled_sentences(concept, self.sentences, most=self.per_class, seed=self.seed)
         texts = [text for group in chosen.classes.values() for text in group]
         y = np.repeat(np.arange(len(chosen.classes)), [len(group) for group in chosen.classes.values()])
         orth = self.sentences is None if self.orth is None else self.orth
-        scrubbed = subject.transformer.share_weights()
+        scrubbed = subject.require_network().transformer.share_weights()
         steps: list[tuple[Site, VectorMap]] = []
         for number in range(1, count_layers(scrubbed.model) + 1):
             for site in (Site("attention", number), Site("mlp", number)):

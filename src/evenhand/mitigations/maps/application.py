@@ -34,7 +34,6 @@ from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.models.vectors.formats.safetensors_file import write_stream
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 
 WORTH_THREADS = 2**24  # values; below this, starting threads costs more than it gains
 BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that fit the cache make a chain of maps two to three times faster
@@ -58,7 +57,7 @@ def _on_subject(vm: VectorMap, subject: Subject) -> Subject:
     """Return the changed subject; in a transformer the map acts on the word table."""
     from evenhand.mitigations.site_change import SiteChange  # imports this module
 
-    return subject.changed(SiteChange.at("embeddings", vm) if isinstance(subject, TransformerSubject) else vm)
+    return subject.changed(vm if subject.network is None else SiteChange.at("embeddings", vm))
 
 
 def apply_blocks(

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import AnySubject
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.chain import Chain
@@ -84,6 +85,7 @@ class VectorMap(ABC):
     """
 
     kind: ClassVar[str]
+    acts_on: ClassVar[str] = "vectors"
 
     report: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """Report of the method that fitted the map: method, params, rank removed, words missing, share of variance kept."""
@@ -142,6 +144,8 @@ class VectorMap(ABC):
 
     @overload
     def __call__(self, x: Vectors) -> Vectors: ...
+    @overload
+    def __call__(self, x: AnySubject) -> AnySubject: ...
     @overload
     def __call__(self, x: Floats, words: Words | str | None = None) -> Floats: ...
     @overload

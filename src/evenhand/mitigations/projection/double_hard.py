@@ -12,9 +12,10 @@ from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64, unit_r
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.maps.application import BLOCK_VALUES
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
 from evenhand.subspaces.lookup import Differences, differences
@@ -30,7 +31,7 @@ LONGEST = 19
 
 @MITIGATIONS.register("double-hard")
 @dataclass(frozen=True)
-class DoubleHardDebias(Mitigation):
+class DoubleHardDebias(VectorMethod):
     """Remove one principal component d of the vocabulary and the concept's direction g from every word.
 
     Wang et al. (2020). The mean mu and the components are those of the whole vocabulary. The words most biased to

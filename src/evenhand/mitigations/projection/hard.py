@@ -11,9 +11,10 @@ import numpy as np
 from evenhand.arrays import Matrix64, row_norms, unit_rows
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
-from evenhand.mitigations.method import Mitigation, require_direction, require_groups
+from evenhand.mitigations.method import require_direction, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces.lookup import SAME_WORD, listed, word_rows
@@ -29,7 +30,7 @@ UNDECIDED = 1e-6  # of a unit vector: an offset inside the subspace below this i
 
 @MITIGATIONS.register("hard")
 @dataclass(frozen=True)
-class HardDebias(Mitigation):
+class HardDebias(VectorMethod):
     """Scale to unit length, remove the subspace from neutral words, make counterparts equidistant from all of them.
 
     Bolukbasi et al. (2016): the direction g is the first principal direction of the pairs (unit vectors). Every word

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation, require_direction
+from evenhand.mitigations.method import require_direction
 from evenhand.mitigations.projection.hard import set_subspace
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
 from evenhand.subspaces import Subspace, learn
 
 if TYPE_CHECKING:
+    from evenhand.mitigations.site_change import SiteChange
     from evenhand.words import Concept, Recipe
 
 
 @MITIGATIONS.register("linear")
 @dataclass(frozen=True)
-class LinearProjection(Mitigation):
+class LinearProjection(VectorMethod):
     """Remove the concept's directions from every word, including the concept's own; nothing is normalised.
 
     Dev & Phillips (2019) and Dev et al. (2020) use she - he for gender, the first principal component of eight
@@ -59,16 +61,29 @@ class LinearProjection(Mitigation):
     normalise: bool | None = None
     words: Selector | None = None
 
-    def fit(self, view: Any, concept: Concept | str | None = None, *, seed: int | None = None) -> Any:
+    @overload
+    def fit(self, subject: Vectors, concept: Concept | str | None = None, *, seed: int | None = None) -> VectorMap: ...
+    @overload
+    def fit(
+        self, subject: Subject, concept: Concept | str | None = None, *, seed: int | None = None
+    ) -> VectorMap | SiteChange: ...
+    def fit(
+        self, subject: Vectors | Subject, concept: Concept | str | None = None, *, seed: int | None = None
+    ) -> VectorMap | SiteChange:
         """Learn the subspace, unless one was given, and return the projection that removes it."""
         if concept is not None:
-            return super().fit(view, concept, seed=seed)
+            return super().fit(subject, concept, seed=seed)
         if not isinstance(self.subspace, Subspace):
             raise UsageError(
                 "linear projection needs a concept or a subspace",
                 hint="fit(vectors, concept), or LinearProjection(subspace).fit(vectors)",
             )
-        return self._fit_subject(view, None) if isinstance(view, Subject) else self._fit_vectors(view, None)
+        self.check_subject(subject)
+        if isinstance(subject, Vectors):
+            return self._fit(subject, None)
+        if subject.network is None:
+            return self._fit(subject.view("vectors"), None)
+        return self._fit_words(subject.network, (), lambda v: self._fit(v, None))
 
     def _check(self, concept: Concept) -> None:
         if not isinstance(self.subspace, Subspace):

@@ -12,9 +12,9 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, names
 from evenhand.subspaces.lookup import listed, word_rows
@@ -30,7 +30,7 @@ MIN_COVERAGE = 0.5
 
 @MITIGATIONS.register("misp")
 @dataclass(frozen=True)
-class MISP(Mitigation):
+class MISP(VectorMethod):
     """Shrink the principal components of all differences f - m of names by the share of variance each explains.
 
     Dawkins (2021, equation 4): 100 names on each side, four components, a_i the proportion of variance explained.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import gaussian, random_words
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @MITIGATIONS.register("random")
 @dataclass(frozen=True)
-class RandomProjection(Mitigation):
+class RandomProjection(VectorMethod):
     """Remove random directions, which have nothing to do with the concept: a control, not a remedy.
 
     A method that removes k directions changes a model whatever they mean. What remains of its effect beside this

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.mitigations.maps import ExceptWords, SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation, require_pairs
+from evenhand.mitigations.method import require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span
 from evenhand.subspaces.principal import RANK_RTOL
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @MITIGATIONS.register("span")
 @dataclass(frozen=True)
-class Span(Mitigation):
+class Span(VectorMethod):
     """Remove the span of the differences of the concept's pairs, on vectors that are not normalised.
 
     The Debiasing Theorem (Ethayarajh, Duvenaud & Hirst 2019, section 3): if the model factorises its word-context

@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from evenhand import words
 from evenhand.arrays import Matrix64
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation, require_groups, require_pairs
+from evenhand.mitigations.method import CORPUS, Mitigation, Target, require_groups, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.word_swap import WordSwap
 from evenhand.models.vectors import Vectors
@@ -60,7 +59,11 @@ class CounterfactualAugmentation(Mitigation):
         "Balances listed words only; stereotypes without a listed word stay. Swapped texts can be false or odd. "
         "Pronouns follow a rule that errs, names are those of US births, and proper names are told by capital letters."
     )
-    view: ClassVar[str] = "text"
+    works_on: ClassVar[tuple[Target, ...]] = (CORPUS,)
+    elsewhere: ClassVar[str] = (
+        "use it on corpora and training data, then train on the result: `evenhand debias corpus:PATH -m cda -o OUT`; "
+        "for vectors use linear, hard or another method of `evenhand list methods`; cda-tuning trains a model so"
+    )
     definition: ClassVar[int] = 2
 
     sides: Literal["two", "one"] = "two"
@@ -68,28 +71,24 @@ class CounterfactualAugmentation(Mitigation):
     lists: bool = True
     seed: int = 0
 
-    def fit(  # type: ignore[override]  # a method on text returns a text change
-        self, view: TextView | Subject | None, concept: Concept | str, *, seed: int | None = None
+    def fit(
+        self, subject: TextView | Subject | Vectors | None, concept: Concept | str, *, seed: int | None = None
     ) -> WordSwap:
         """Return the swap of a concept; nothing is learned from the text.
 
         Args:
-            view: the text or the corpus that is to be changed, or None.
+            subject: the text or the corpus that is to be changed, or None.
             concept: the concept whose groups are swapped, or its id or file.
             seed: the seed, instead of the field `seed`.
         """
-        if isinstance(view, Vectors) or (isinstance(view, Subject) and view.offers != ("text",)):
-            title = view.title if isinstance(view, Subject) else "word vectors"
-            other = "for vectors use linear, hard or another method of `evenhand list methods`"
-            raise UsageError(
-                f"{self.id} changes the text of a corpus, and {view.name} is {title}",
-                hint="use it on corpora and training data, then train on the result: `evenhand debias corpus:PATH -m "
-                f"{self.id} -o OUT`; {other if title == 'word vectors' else 'cda-tuning trains a model further so'}",
-            )
-        about = as_concept(concept)
-        method = self.with_seed(seed)
+        about, method = as_concept(concept), self.with_seed(seed)
+        if not isinstance(subject, TextView | None):
+            method.check_subject(subject)
         method.check_concept(about)
         return method._swap(about)
+
+    def _fit_subject(self, subject: Subject, concept: Concept) -> WordSwap:
+        return self._swap(concept)
 
     def _check(self, concept: Concept) -> None:
         require_groups(concept, self.id)
@@ -104,9 +103,6 @@ class CounterfactualAugmentation(Mitigation):
                 f"({sizes})",
                 hint="list the counterparts in the same order in every group",
             )
-
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        raise UsageError(f"{self.id} changes text, not word vectors", hint="use fit(None, concept)")
 
     def _swap(self, concept: Concept) -> WordSwap:
         settings: dict[str, Any] = {"sides": self.sides, "seed": self.seed}

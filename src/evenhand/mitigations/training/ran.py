@@ -15,9 +15,10 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.labelled_words import plain_rows
 from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
-from evenhand.mitigations.method import Mitigation, require_single_direction
+from evenhand.mitigations.method import require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.subspaces import Subspace, learn, pairs
@@ -37,7 +38,7 @@ EPSILON = 1e-8
 
 @MITIGATIONS.register("ran")
 @dataclass(frozen=True)
-class RAN(Mitigation):
+class RAN(VectorMethod):
     """Move each word away from the neighbours that the concept brought near, keep it near itself, and neutralise it.
 
     Kumar et al. (2020): R are the neighbours (of the 200 nearest, at most 100) whose similarity to w is due to the
@@ -76,6 +77,7 @@ class RAN(Mitigation):
         "Changes listed words only, one by one: unseen words and arrays without words cannot be mapped. Uses one "
         "direction to find biased neighbours. All vectors are scaled to unit length."
     )
+    takes: ClassVar[Literal["seconds", "a minute", "minutes"]] = "a minute"
 
     change: Iterable[str] | None = None
     words: Selector | None = None

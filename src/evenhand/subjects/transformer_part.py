@@ -1,0 +1,125 @@
+"""`TransformerPart`: the transformer of a subject, the changes of it, and how the result is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, get_args
+
+from evenhand.errors import UsageError
+from evenhand.models.device import PRECISIONS, device_kind, resolve_device, resolve_precision
+from evenhand.models.encoders.sentences import TransformerSentences
+from evenhand.models.transformer import Transformer
+from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import Change, describe_change
+
+if TYPE_CHECKING:
+    from evenhand.models.encoders.folding import Decoder
+    from evenhand.models.encoders.protocol import SentenceEncoder
+    from evenhand.models.encoders.saving import SavedModel
+
+
+class ModelChange(Change, Protocol):
+    """A fitted change of a transformer, such as a map at a place inside it."""
+
+    def apply_to(self, transformer: Transformer) -> Transformer:
+        """Return the changed transformer; the given one stays as it is."""
+
+    def change_table(self, vectors: Vectors) -> Vectors:
+        """Return the input table, as word vectors, after the change."""
+
+
+class TransformerPart:
+    """A stored transformer with changes, loaded when a view first needs it.
+
+    Args:
+        source: the folder or file of the model.
+        load: loads model and tokenizer as they are stored.
+        device: where it runs.
+        precision: how precisely.
+
+    Attributes:
+        changes: the changes applied so far, first to last.
+    """
+
+    def __init__(self, source: Path, load: Callable[[], Transformer], *, device: str, precision: str) -> None:
+        self.source, self.device, self.precision = source, device, precision
+        self.changes: tuple[ModelChange, ...] = ()
+        self._load = load
+        self._before: TransformerPart | None = None
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        """Model and tokenizer, after all changes."""
+        return self._load() if self._before is None else self.changes[-1].apply_to(self._before.transformer)
+
+    @cached_property
+    def table(self) -> Vectors:
+        """The input table as word vectors, after all changes; read without loading the model."""
+        from evenhand.models.input_table import input_table
+
+        return input_table(self.source) if self._before is None else self.changes[-1].change_table(self._before.table)
+
+    def sentences(self) -> SentenceEncoder:
+        """Return the view `sentences`."""
+        return TransformerSentences(self.transformer)
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Where the model runs and how precisely: a GPU adds in another order than a CPU, and rounds differently."""
+        return {"device": device_kind(self.device), "precision": self.precision}
+
+    def changed(self, change: ModelChange) -> TransformerPart:
+        """Return the part with one more change; this one stays as it is."""
+        after = TransformerPart(self.source, self._load, device=self.device, precision=self.precision)
+        after.changes, after._before = (*self.changes, change), self
+        return after
+
+    def check_output(
+        self, folder: Path, *, sites: Sequence[str] = (), decoder: str = "untied", hook: bool = False
+    ) -> None:
+        """Raise if `save` could not write there; `sites` are those at which maps will be."""
+        from evenhand.models.encoders.folding import Decoder, require_foldable
+        from evenhand.models.encoders.saving import check_target
+
+        if decoder not in get_args(Decoder):
+            raise UsageError(f"--decoder {decoder} is unknown", hint=f"use {' or '.join(get_args(Decoder))}")
+        check_target(folder, self.source)
+        for site in () if hook else sites:
+            require_foldable(self.transformer, site)
+
+    def save(self, folder: Path, *, decoder: str = "untied", hook: bool = False) -> SavedModel:
+        """Write the changed model as a folder that plain `transformers` loads.
+
+        The maps are folded into the weights where that is exact. Others are refused, unless `hook` is true: they are
+        then kept beside the weights, where `eh.open` finds them and plain transformers does not. Trained weights take
+        the place of the stored ones.
+
+        Args:
+            folder: where to write; the folder is complete or absent.
+            decoder: `untied` separates an output layer that shares the word table first; `tied` changes it too.
+            hook: keep maps beside the weights that cannot be folded.
+        """
+        from evenhand.models.encoders.saving import SavedModel, save_changed
+
+        stored = self
+        while stored._before is not None and not hasattr(stored.changes[-1], "folder"):
+            stored = stored._before  # the last weights that lie on the disk
+        later = self.changes[len(stored.changes) :]
+        foreign = [change for change in later if not hasattr(change, "maps")]
+        if foreign:
+            raise UsageError(f"{foreign[0]!r} is not a map at a site, so the model cannot be saved with it")
+        if stored.changes and not later:
+            stored.changes[-1].save(folder)
+            return SavedModel(folder, {}, (), ())
+        maps = [each for change in later for each in getattr(change, "maps", ())]
+        record = {"changes": [describe_change(change) for change in self.changes]}
+        tied: Decoder = "tied" if decoder == "tied" else "untied"
+        return save_changed(stored.transformer, maps, folder, decoder=tied, hook=hook, record=record)
+
+
+def resolve(device: str | None, precision: str | None, *, supported: Sequence[str] = PRECISIONS) -> tuple[str, str]:
+    """Return the device and the precision that are meant; raise `UsageError` when a subject is opened, not later."""
+    where = resolve_device(device or "auto")
+    return where, resolve_precision(precision or "auto", where, supported=supported)
