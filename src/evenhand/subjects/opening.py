@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, folder_kind
+from evenhand.subjects.subject import SUBJECTS, Address, AnySubject, Subject, folder_kind
 
 HUGGING_FACE = "hf"  # a scheme that several kinds share; the config of the folder says which it is
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")  # name, or organisation/name
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
 
 
+@overload
+def open_subject(source: AnySubject, **options: Any) -> AnySubject: ...
+@overload
+def open_subject(source: object, **options: Any) -> Subject: ...
 def open_subject(source: object, **options: Any) -> Subject:
     """Open anything that can be audited.
 

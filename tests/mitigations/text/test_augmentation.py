@@ -231,7 +231,7 @@ def test_the_audit_of_a_corpus_shows_before_and_after(tmp_path: Path) -> None:
     changed = corpus.changed(TWO)
     assert changed.digest != corpus.digest
     assert not corpus.changes
-    with pytest.raises(UsageError, match="changes word vectors; .* is a corpus"):
+    with pytest.raises(UsageError, match="changes word vectors; "):
         corpus.changed(eh.mitigations.LinearProjection().fit(eh.Vectors.default(), "gender"))
     with pytest.raises(UsageError, match="cda works on corpora only; glove-embedded is word vectors"):
         eh.Audit.run(eh.Vectors.default(), methods=["cda"], measures=["weat"])

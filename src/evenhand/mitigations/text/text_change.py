@@ -258,9 +258,10 @@ class TextChain(TextChange):
 
 
 def _kind(name: str) -> type[TextChange]:
-    from evenhand.mitigations.text.word_swap import WordSwap
+    """Return the class of a kind; those of another package are known once their module is imported."""
+    import evenhand.mitigations.text.word_swap  # noqa: F401 (defines a kind)
 
-    kinds: dict[str, type[TextChange]] = {WordSwap.kind: WordSwap, TextChain.kind: TextChain}
+    kinds = {each.kind: each for each in TextChange.__subclasses__()}
     if name not in kinds:
         raise FormatError(f"unknown kind of text change {name!r}", hint="update evenhand")
     return kinds[name]
