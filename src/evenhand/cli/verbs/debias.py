@@ -132,8 +132,8 @@ def debias(
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
             return
-        check_methods(methods, opened, about)
         saving = _saving({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
+        check_methods(methods, opened, about)
         _check_output(opened, methods, out, saving)
         with _at_work(out):
             changed, changes = apply_methods(methods, opened, about, seed=seed)
