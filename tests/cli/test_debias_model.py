@@ -82,7 +82,11 @@ def test_methods_in_a_chain_name_their_sites(bert: str, tmp_path: Path) -> None:
         (("debias", "{bert}", "-m", "scrubbing", "--site", "layer:1", "-o", "{out}"), 2, "does not act at one site"),
         (("debias", "{bert}", "-m", "linear", "-o", "{folder}"), 1, "is the model itself"),
         (("debias", "glove-embedded", "-m", "linear", "--site", "layer:1", "-o", "{out}.vec"), 2, "applies to a model"),
-        (("debias", "glove-embedded", "-m", "sentence-debias", "-o", "{out}.vec"), 2, "works on transformers only; glove-embedded is word vectors"),
+        (
+            ("debias", "glove-embedded", "-m", "sentence-debias", "-o", "{out}.vec"),
+            2,
+            "works on transformers only; glove-embedded is word vectors",
+        ),
         (("audit", "{bert}", "--site", "layer:1", "-o", "{out}"), 2, "no method was named"),
         (("show", "hf:{out}"), 4, "no folder"),
     ],

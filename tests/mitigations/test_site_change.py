@@ -16,7 +16,7 @@ import evenhand as eh  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError, UsageError  # noqa: E402
 from evenhand.mitigations import SiteChange, get  # noqa: E402
 from evenhand.mitigations.erasure.leace import Statistics  # noqa: E402
-from evenhand.mitigations.erasure.linear_svm import train  # noqa: E402
+from evenhand.mitigations.labelled_words import train  # noqa: E402
 from evenhand.mitigations.site_examples import (  # noqa: E402
     SENTENCES,
     concept_words,

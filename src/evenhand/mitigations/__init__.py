@@ -17,7 +17,7 @@ UNREGISTERED = (
     "evenhand.mitigations.registry:get_vector_method",
     "evenhand.mitigations.registry:ids",
     "evenhand.mitigations.registry:listing",
-    "evenhand.mitigations.site_change:SiteChange",
+    "evenhand.mitigations.maps.site_change:SiteChange",
     "evenhand.mitigations.text.text_change:TextChange",
     "evenhand.mitigations.training.glove:glove",
 )

@@ -20,10 +20,10 @@ from evenhand.models.vectors import Coverage, Vectors
 from evenhand.words import as_concept
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
     from evenhand.subjects import Subject
-    from evenhand.subjects.transformer_part import TransformerPart
+    from evenhand.subjects.transformer_subjects import TransformerPart
     from evenhand.words import Concept
 
 M = TypeVar("M", bound=VectorMap)
@@ -62,7 +62,7 @@ class SiteMethod(Mitigation):
         Tokens with massive activations keep their vectors: see `ExceptLongVectors`.
         """
         from evenhand.mitigations.maps import ExceptLongVectors
-        from evenhand.mitigations.site_change import SiteChange
+        from evenhand.mitigations.maps.site_change import SiteChange
         from evenhand.mitigations.site_examples import massive_activations
         from evenhand.models.encoders.hooks import check_fits
         from evenhand.models.encoders.sites import locate

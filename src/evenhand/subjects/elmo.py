@@ -19,7 +19,7 @@ from evenhand.models.model_files import read_json
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.subjects.subject import MODEL_NUMERICS, SUBJECTS, Address, Change, Subject, ViewName, files_digest
-from evenhand.subjects.transformer_part import resolve
+from evenhand.subjects.transformer_subjects import resolve
 from evenhand.subjects.vectors import WrittenVectors
 
 

@@ -29,7 +29,7 @@ from evenhand.subjects.subject import (
     files_digest,
     folder_kind,
 )
-from evenhand.subjects.transformer_part import TransformerPart, resolve
+from evenhand.subjects.transformer_subjects import TransformerPart, resolve
 
 if TYPE_CHECKING:
     from evenhand.models.lm.likelihood import Likelihood

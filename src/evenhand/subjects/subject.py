@@ -20,7 +20,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.registry import Registry
 
 if TYPE_CHECKING:
-    from evenhand.subjects.transformer_part import TransformerPart
+    from evenhand.subjects.transformer_subjects import TransformerPart
 
 ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation"]
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names

@@ -10,8 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.mitigations.erasure.linear_svm import LinearClassifier, train
-from evenhand.mitigations.labelled_words import FromLabels, Labelled
+from evenhand.mitigations.labelled_words import FromLabels, Labelled, LinearClassifier, train
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing

@@ -55,7 +55,7 @@ def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
 
 def _on_subject(vm: VectorMap, subject: Subject) -> Subject:
     """Return the changed subject; in a transformer the map acts on the word table."""
-    from evenhand.mitigations.site_change import SiteChange  # imports this module
+    from evenhand.mitigations.maps.site_change import SiteChange  # imports this module
 
     return subject.changed(vm if subject.network is None else SiteChange.at("embeddings", vm))
 

@@ -20,7 +20,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import AnySubject
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.maps.chain import Chain
+    from evenhand.mitigations.maps.combined import Chain
 
 
 # torch is optional, and numpy arrays and tensors share no type: these aliases name the values that may be either.
@@ -162,7 +162,7 @@ class VectorMap(ABC):
         raise UsageError(f"{self!r} cannot be written as x M + b: {why}", hint="check is_linear first")
 
     def __matmul__(self, first: VectorMap) -> Chain:
-        from evenhand.mitigations.maps.chain import Chain
+        from evenhand.mitigations.maps.combined import Chain
 
         return Chain((first, self)) if isinstance(first, VectorMap) else NotImplemented
 

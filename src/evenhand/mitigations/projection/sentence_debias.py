@@ -19,7 +19,7 @@ from evenhand.subjects import Subject
 from evenhand.subspaces.principal import principal
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.words import Concept
 
 

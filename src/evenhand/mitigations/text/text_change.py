@@ -259,7 +259,7 @@ class TextChain(TextChange):
 
 def _kind(name: str) -> type[TextChange]:
     """Return the class of a kind; those of another package are known once their module is imported."""
-    import evenhand.mitigations.text.word_swap  # noqa: F401 (defines a kind)
+    import evenhand.mitigations.text.cda  # noqa: F401 (defines a kind)
 
     kinds = {each.kind: each for each in TextChange.__subclasses__()}
     if name not in kinds:

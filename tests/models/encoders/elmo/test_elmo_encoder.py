@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UnknownNameError, UsageError  # noqa: E402
-from evenhand.mitigations.maps.linear import Affine, SoftProjection  # noqa: E402
-from evenhand.mitigations.maps.wordwise import ExceptWords  # noqa: E402
+from evenhand.mitigations.maps.combined import ExceptWords  # noqa: E402
+from evenhand.mitigations.maps.coordinates import Affine, SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
 from evenhand.models.encoders.elmo.options import ElmoOptions  # noqa: E402
 from evenhand.models.encoders.elmo.weights import save_model  # noqa: E402

@@ -1,22 +1,38 @@
-"""`TransformerPart`: the transformer of a subject, the changes of it, and how the result is written."""
+"""Transformers in subjects: the part that models are made of, and the subject that has nothing else."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
-from evenhand.errors import UsageError
+from evenhand.errors import EvenhandWarning, UsageError
+from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.device import PRECISIONS, device_kind, resolve_device, resolve_precision
+from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.encoders.sentences import TransformerSentences
+from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
+from evenhand.models.lm.likelihood import MaskedLikelihood
+from evenhand.models.prepared_folder import prepared
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import Change, describe_change
+from evenhand.subjects.subject import (
+    MODEL_NUMERICS,
+    ON_ENGINE,
+    SUBJECTS,
+    Address,
+    Change,
+    Subject,
+    ViewName,
+    describe_change,
+    files_digest,
+    folder_kind,
+)
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.folding import Decoder
-    from evenhand.models.encoders.protocol import SentenceEncoder
     from evenhand.models.encoders.saving import SavedModel
 
 
@@ -123,3 +139,78 @@ def resolve(device: str | None, precision: str | None, *, supported: Sequence[st
     """Return the device and the precision that are meant; raise `UsageError` when a subject is opened, not later."""
     where = resolve_device(device or "auto")
     return where, resolve_precision(precision or "auto", where, supported=supported)
+
+
+TITLES: dict[Kind, str] = {
+    "encoder": "a text encoder",
+    "masked-lm": "a masked language model",
+    "text-classifier": "a text classifier",
+}
+
+
+@SUBJECTS.register("encoder")
+class EncoderSubject(Subject):
+    """A transformer that is not a causal language model.
+
+    It offers its input word table as `vectors` and its `sentences`; a masked language model also `likelihood`, a text
+    classifier also `labels`.
+    """
+
+    kind = "encoder"
+    title = "a text encoder"
+    opens = "hf:FOLDER"
+    on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
+    network: TransformerPart
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
+
+    def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
+        super().__init__(folder.name, address)
+        self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
+        self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
+        device, precision = resolve(options.get("device"), options.get("precision") or "float32")
+        load = partial(Transformer.load, folder, model_kind, device=device, precision=precision)
+        self.network = TransformerPart(folder, load, device=device, precision=precision)
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
+        more: dict[Kind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
+        return ("vectors", "sentences", *more.get(self.model_kind, ()))
+
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
+        if name == "likelihood":
+            from evenhand.models.lm.masked import MaskedLM
+            from evenhand.models.lm.next_sentence import NextSentenceHead
+
+            model = self.network.transformer
+            return MaskedLM(model, next_sentence=NextSentenceHead.load(self.folder, model))
+        if name == "labels":
+            return TextClassifier(self.network.transformer)
+        return self.network.sentences() if name == "sentences" else self.network.table
+
+    def _content_digest(self) -> str:
+        return files_digest(file for file in self.folder.iterdir() if file.is_file())
+
+    def describe(self) -> dict[str, Any]:
+        """Name, hash and the kind of model."""
+        return super().describe() | {"model": self.model_kind}
+
+    @classmethod
+    def recognise(cls, address: Address) -> str:
+        """A Hugging Face folder whose config names an encoder, a masked LM or a text classifier."""
+        title = TITLES.get(cast(Kind, folder_kind(address)))
+        return f"its config names {title}" if title else ""
+
+    @classmethod
+    def from_address(cls, address: Address, **options: Any) -> EncoderSubject:
+        """Open the folder; weights are read when a view needs them."""
+        folder = prepared(address.path, allow_pickle=bool(options.pop("allow_pickle", False)))
+        if names := unnamed_labels(folder):
+            warnings.warn(
+                f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
+                "for an NLI model name their order: --labels c,n,e",
+                EvenhandWarning,
+                stacklevel=3,
+            )
+        return cls(folder, address.text, model_kind=model_kind(folder), **options)

@@ -27,6 +27,7 @@ from evenhand.subjects.subject import AnySubject
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+
 When = Literal["test", "train+test"]
 FORMAT = 1
 METADATA = "evenhand-change"
