@@ -1,4 +1,4 @@
-"""LEACE: the smallest affine change after which no linear classifier finds a concept; scrubbing: LEACE at every layer."""
+"""LEACE, after which no linear classifier finds a concept, and concept scrubbing, which is LEACE at every layer."""
 
 from __future__ import annotations
 
