@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import UsageError, counted, unknown_name
@@ -24,6 +24,8 @@ from evenhand.words import as_concept
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
+Variant: TypeAlias = Literal["paper", "released"]
+"""Which definition of a method: that of the paper, or that of the released code where it differs."""
 ANY_NUMBER = "use inlp, leace, hard or linear, which take any number of groups, or make a concept of two of the groups"
 
 

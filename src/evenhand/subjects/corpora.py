@@ -22,7 +22,7 @@ SMALL = 256 << 20  # bytes: a corpus up to this size is hashed whole, a larger o
 SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".arrow", ".wet", ".warc", ".xml")
 
 
-class TextChange(Change, DocumentChange, Protocol):
+class CorpusChange(Change, DocumentChange, Protocol):
     """A fitted change of documents."""
 
     def write(self, paths: tuple[str, ...], out: Path, *, fields: Sequence[str], **reading: Any) -> Written:
@@ -60,10 +60,10 @@ class CorpusSubject(Subject):
         return TextView(self.name, corpus if change is None else ChangedSource(corpus, change), counting)
 
     @property
-    def _change(self) -> TextChange | None:
+    def _change(self) -> CorpusChange | None:
         """All changes as one, which is applied while the text is read."""
-        changes = cast("tuple[TextChange, ...]", self.changes)
-        return reduce(lambda first, second: cast(TextChange, second @ first), changes) if changes else None
+        changes = cast("tuple[CorpusChange, ...]", self.changes)
+        return reduce(lambda first, second: cast(CorpusChange, second @ first), changes) if changes else None
 
     def _apply(self, change: Change) -> None:
         pass  # the documents are changed while they are read

@@ -22,7 +22,7 @@ from evenhand.subspaces.principal import RANK_RTOL
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Variant = Literal["regularised", "paper", "released"]
+BamVariant = Literal["regularised", "paper", "released"]
 Pairing = Literal["aligned", "all"]
 
 
@@ -66,11 +66,11 @@ class BAM(VectorMethod):
     pairing: Pairing | None = None
     mapped: Literal["positive", "negative"] = "positive"
     words: Selector | None = None
-    variant: Variant = "regularised"
+    variant: BamVariant = "regularised"
 
     def _check(self, concept: Concept) -> None:
         for name, value, allowed in (
-            ("variant", self.variant, get_args(Variant)),
+            ("variant", self.variant, get_args(BamVariant)),
             ("pairing", self.pairing, (None, *get_args(Pairing))),
             ("mapped", self.mapped, ("positive", "negative")),
         ):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
-from evenhand.mitigations.method import require_single_direction
+from evenhand.mitigations.method import Variant, require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.mitigations.vector_method import VectorMethod
@@ -21,7 +21,6 @@ from evenhand.subspaces import words as word_subspace
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe, WordSet
 
-Variant = Literal["paper", "released"]
 OCCUPATIONS = "bolukbasi2016-professions"
 
 

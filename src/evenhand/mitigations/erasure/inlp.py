@@ -12,6 +12,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.mitigations.labelled_words import FromLabels, Labelled, LinearClassifier, train
 from evenhand.mitigations.maps import SoftProjection, VectorMap
+from evenhand.mitigations.method import Variant
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
@@ -21,7 +22,6 @@ from evenhand.subspaces.principal import RANK_RTOL
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Variant = Literal["paper", "released"]
 ZERO = 1e-6  # of the margin: a classifier whose decision values all stay below this decides nothing
 COMPLETED = "completed all iterations"
 NO_DIMENSION = "no dimension is left"

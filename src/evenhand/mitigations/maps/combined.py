@@ -16,9 +16,9 @@ from evenhand.mitigations.maps.coordinates import RowNormalise
 from evenhand.mitigations.maps.vectormap import (
     Array,
     Backend,
+    RowWords,
     State,
     VectorMap,
-    Words,
     frozen,
     plain_words,
     same_length,
@@ -84,7 +84,7 @@ class Chain(VectorMap):
             return self.in_dim - int(np.linalg.matrix_rank(self.to_matrix()[0]))
         return max(part.rank_removed for part in self.parts)
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Apply the maps in order."""
         for part in self.parts:
             x = part.transform(x, at, words)
@@ -169,7 +169,7 @@ class WordTable(VectorMap):
         """Return True."""
         return True
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return the rows with those of listed words replaced."""
         row_of = self._row_of
         matches = [(row, row_of[word]) for row, word in enumerate(words or ()) if word in row_of]
@@ -230,7 +230,7 @@ class ExceptWords(VectorMap):
         """Return that of the inner map, which applies to words that are not exempt."""
         return self.map.rank_removed
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Apply the inner map and restore the exempt rows."""
         mapped = self.map.transform(x, at, words)
         rows = [row for row, word in enumerate(words or ()) if word in self._exempt]
@@ -299,7 +299,7 @@ class ExceptLongVectors(VectorMap):
         """Return the map of vectors up to the limit."""
         return self.map
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Apply the inner map and restore long rows."""
         squares = at.xp.einsum("ij,ij->i", x, x)[:, None]
         return at.xp.where(squares > self.limit**2, x, self.map.transform(x, at, words))

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.maps.vectormap import Array, Backend, State, Torch, VectorMap, Words, frozen, same_length
+from evenhand.mitigations.maps.vectormap import Array, Backend, RowWords, State, Torch, VectorMap, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
 
@@ -57,7 +57,7 @@ class SoftProjection(VectorMap):
         """Return the number of directions of weight 1; the others are scaled, which is invertible."""
         return int(np.count_nonzero(np.asarray(self.weights) == 1))
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return x - (x B' * a) B."""
         if 2 * len(self.basis) > self.in_dim and at.xp is np:
             return x @ self._matrix  # with many directions one product with a d x d matrix is cheaper than two
@@ -119,7 +119,7 @@ class Affine(VectorMap):
         """Return the number of dimensions less the rank of M."""
         return self.in_dim - int(np.linalg.matrix_rank(self.matrix))
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return x M + b."""
         return x @ at.put(self.matrix) + at.put(self.bias)
 
@@ -178,7 +178,7 @@ class LowRank(VectorMap):
         nonzero = np.linalg.svd(small, compute_uv=False) > ORTHONORMAL_ATOL * scale
         return int(len(small) - np.count_nonzero(nonzero))
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return x - (x L) R + b."""
         return x - (x @ at.put(self.left)) @ at.put(self.right) + at.put(self.bias)
 
@@ -249,7 +249,7 @@ class PlaneRotation(VectorMap):
         """Return the number of coordinates."""
         return len(self.v1)
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Rotate the two coordinates in the plane and add the change: O(n d), without a d x d basis."""
         plane = at.xp.stack([at.put(self.v1), at.put(self.e)])
         along, across = x @ plane[0], x @ plane[1]
@@ -294,7 +294,7 @@ class RowNormalise(VectorMap):
         """Return `dim`, or its own number of coordinates."""
         return dim if self.dim is None else self.dim
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return rows divided by their lengths."""
         squares = at.xp.einsum("ij,ij->i", x, x)[:, None]
         return x / at.xp.sqrt(at.xp.where(squares > 0, squares, at.xp.ones_like(squares)))
@@ -350,7 +350,7 @@ class DropCoordinates(VectorMap):
         """Return the number of dropped coordinates."""
         return len(tuple(self.indices)) if self.dim is None else self.dim - len(self._remaining(self.dim))
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return the remaining columns."""
         return x[:, self._remaining(x.shape[1])]
 
@@ -411,7 +411,7 @@ class Encoder(VectorMap):
         """Return the number of dimensions less the rank of W; tanh is invertible."""
         return self.in_dim - int(np.linalg.matrix_rank(self.weight))
 
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Return tanh(x W + b)."""
         return at.xp.tanh(x @ at.put(self.weight) + at.put(self.bias))
 

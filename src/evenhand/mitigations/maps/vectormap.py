@@ -64,7 +64,7 @@ def wide_tensor(x: Tensor) -> Tensor:
     return x if x.element_size() >= 4 else x.float()
 
 
-Words = Sequence[str]
+RowWords = Sequence[str]
 
 
 class State(NamedTuple):
@@ -130,7 +130,7 @@ class VectorMap(ABC):
         return 0
 
     @abstractmethod
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Compute the map on rows (n, in_dim), which are in sufficient precision already."""
 
     @abstractmethod
@@ -147,10 +147,10 @@ class VectorMap(ABC):
     @overload
     def __call__(self, x: AnySubject) -> AnySubject: ...
     @overload
-    def __call__(self, x: Floats, words: Words | str | None = None) -> Floats: ...
+    def __call__(self, x: Floats, words: RowWords | str | None = None) -> Floats: ...
     @overload
-    def __call__(self, x: Array, words: Words | str | None = None) -> Array: ...
-    def __call__(self, x: Array, words: Words | str | None = None) -> Array:
+    def __call__(self, x: Array, words: RowWords | str | None = None) -> Array: ...
+    def __call__(self, x: Array, words: RowWords | str | None = None) -> Array:
         """Return the mapped vectors, of the same type as the input; `words` names the rows of a bare array."""
         from evenhand.mitigations.maps.application import apply  # imports this module
 

@@ -24,7 +24,7 @@ from evenhand.subspaces.principal import RANK_RTOL, principal
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Score = Literal["cosine", "projection"]
+BiasScore = Literal["cosine", "projection"]
 FREQUENT = 50_000  # rows considered, and the longest word: the restriction of Gonen & Goldberg 2019
 LONGEST = 19
 
@@ -68,7 +68,7 @@ class DoubleHardDebias(VectorMethod):
     components: int = 20
     n_words: int = 1000
     anchor: Sequence[str] | None = None
-    score: Score = "cosine"
+    score: BiasScore = "cosine"
     centre_first: bool = False
     words: Selector | None = None
     seed: int = 0
@@ -81,7 +81,7 @@ class DoubleHardDebias(VectorMethod):
             raise UsageError(
                 f"components and n_words must be at least 1, got {self.components} and {self.n_words}",
             )
-        if self.score not in get_args(Score):
+        if self.score not in get_args(BiasScore):
             raise UsageError(f"unknown score {self.score!r}", hint="use cosine or projection")
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:

@@ -23,7 +23,7 @@ from evenhand.subspaces.principal import principal
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
-Variant = Literal["paper", "wefe"]
+HardVariant = Literal["paper", "wefe"]
 WordSets = tuple[tuple[str, ...], ...]
 UNDECIDED = 1e-6  # of a unit vector: an offset inside the subspace below this is rounding of float32
 
@@ -69,11 +69,11 @@ class HardDebias(VectorMethod):
     k: int | None = None
     words: Selector | None = None
     equalise: bool = True
-    variant: Variant = "paper"
+    variant: HardVariant = "paper"
 
     def _check(self, concept: Concept) -> None:
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(Variant))}")
+        if self.variant not in get_args(HardVariant):
+            raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(HardVariant))}")
         check_subspace(concept, "hard debiasing", self.subspace)
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:

@@ -38,7 +38,7 @@ RULES = 2
 PairTuple = tuple[tuple[str, str], ...]
 
 
-class Entry(NamedTuple):
+class Replacement(NamedTuple):
     """What becomes of a word."""
 
     target: str
@@ -120,7 +120,7 @@ class WordSwap(TextChange):
             log.documents += 1
             yield from self._stream(document, self._tables[self._table_number(head)], log)
 
-    def _stream(self, fragments: Iterable[str], table: Mapping[str, Entry], log: SwapCounts) -> Iterator[str]:
+    def _stream(self, fragments: Iterable[str], table: Mapping[str, Replacement], log: SwapCounts) -> Iterator[str]:
         """Swap piece by piece; the words at the end of a piece wait until the words after them are known."""
         rest, done = "", 0  # text whose first words are done and serve as context
         for piece in _pieces(fragments):
@@ -140,7 +140,9 @@ class WordSwap(TextChange):
         log.words += stop - done
         yield "".join(self._swap(parts, done, stop, table, log)[2 * done :])
 
-    def _swap(self, parts: list[str], first: int, stop: int, table: Mapping[str, Entry], log: SwapCounts) -> list[str]:
+    def _swap(
+        self, parts: list[str], first: int, stop: int, table: Mapping[str, Replacement], log: SwapCounts
+    ) -> list[str]:
         """Return the parts with the words from `first` to `stop` swapped."""
         changed = list(parts)
         begin = 2 * first + 1
@@ -160,7 +162,7 @@ class WordSwap(TextChange):
             log.swapped[word.lower(), target.lower()] += 1
         return changed
 
-    def _keeps(self, parts: list[str], position: int, role: Role, table: Mapping[str, Entry]) -> bool:
+    def _keeps(self, parts: list[str], position: int, role: Role, table: Mapping[str, Replacement]) -> bool:
         if not self.keep_proper_nouns or (parts[position].islower() and role is not Role.ADDRESS):
             return False
         return is_kept(parts, position, role, lambda word: table[word].role if word in table else None)
@@ -180,9 +182,9 @@ class WordSwap(TextChange):
         return int.from_bytes(digest, "big") % (self.groups - 1)
 
     @cached_property
-    def _tables(self) -> tuple[dict[str, Entry], ...]:
+    def _tables(self) -> tuple[dict[str, Replacement], ...]:
         """Every spelling with its entry, one table for each shift of the groups."""
-        table: dict[str, Entry] = {}
+        table: dict[str, Replacement] = {}
         for first, second in self.names:
             _add(table, first, second, Role.NAME)
             _add(table, second, first, Role.NAME)
@@ -243,13 +245,13 @@ class WordSwap(TextChange):
         return cls(**lists, titles=tuple(state["titles"]), **settings)
 
 
-def _add(table: dict[str, Entry], word: str, target: str, role: Role) -> None:
+def _add(table: dict[str, Replacement], word: str, target: str, role: Role) -> None:
     """Add the spellings of a word: as listed, capitalised, in capitals; a listed capital needs one in the text."""
     spellings = [(word, target), (word.upper(), target.upper())]
     if word.islower():
         spellings.append((word[0].upper() + word[1:], target[0].upper() + target[1:]))
     for source, replacement in spellings:
-        table[source] = Entry(replacement, role)
+        table[source] = Replacement(replacement, role)
 
 
 def _agreeing(present: str, word: str, target: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
-from evenhand.mitigations.method import Mitigation, Target, require_pairs, require_two_groups
+from evenhand.mitigations.method import Mitigation, Target, Variant, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 PUBLISHED_PAIRS = "gn-glove-pairs"
-Variant = Literal["paper", "released"]
 Per = Literal["entry", "word"]
 Form = Literal["l1", "l2"]
 HOW = (

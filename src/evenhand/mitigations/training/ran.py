@@ -26,7 +26,7 @@ from evenhand.subspaces import Subspace, learn, pairs
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Weights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
+LossWeights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
 PAPER = (1 / 8, 6 / 8, 1 / 8)
 RELEASED = (1 / 8, 6 / 8, 6 / 8)  # the released objective uses the second weight twice
 CELLS_AT_ONCE = 1 << 18  # of neighbours per block: 2 MB in double precision, which stay in a core's cache for all steps
@@ -60,7 +60,7 @@ class RAN(VectorMethod):
         theta: Indirect bias from which a neighbour repels.
         neighbours: Number of nearest neighbours considered, including the word itself.
         most: Number of repelling neighbours, at most.
-        weights: Weights of repulsion, attraction and neutralisation; None: those of the variant.
+        weights: LossWeights of repulsion, attraction and neutralisation; None: those of the variant.
         steps: Steps of Adam.
         rate: Learning rate of Adam.
         precision: Floating-point precision of the optimisation.
@@ -85,7 +85,7 @@ class RAN(VectorMethod):
     theta: float = 0.05
     neighbours: int = 200
     most: int = 100
-    weights: Weights | None = None
+    weights: LossWeights | None = None
     steps: int = 300
     rate: float = 0.01
     precision: Literal["double", "single"] = "double"
@@ -112,7 +112,7 @@ class RAN(VectorMethod):
         details = {"concept": concept.name, "subspace": direction.to_dict(basis=False), "weights": list(weights)}
         return self._reported(vm, v, coverage, {**details, **_summary(pool[rows], result, repelling, g)})
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> LossWeights:
         if self.variant not in ("paper", "released"):
             raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
         if self.precision not in ("double", "single"):
@@ -160,7 +160,9 @@ class RAN(VectorMethod):
             repelling += [candidates[mask][: self.most] for candidates, mask in zip(near, biased, strict=True)]
         return repelling
 
-    def _minimise(self, pool: Matrix64, rows: Rows, repelling: list[Rows], g: Vector64, weights: Weights) -> Matrix64:
+    def _minimise(
+        self, pool: Matrix64, rows: Rows, repelling: list[Rows], g: Vector64, weights: LossWeights
+    ) -> Matrix64:
         dtype = np.dtype(np.float64 if self.precision == "double" else np.float32)
         result = np.empty((len(rows), pool.shape[1]))
         vectors, direction = pool.astype(dtype), g.astype(dtype)
@@ -238,7 +240,7 @@ class NeighbourBlock(NamedTuple):
         return self.rows[:, -2]
 
 
-def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights) -> NeighbourBlock:
+def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: LossWeights) -> NeighbourBlock:
     """Combine words (n, d) and their repelling neighbours in one array."""
     sizes = [len(rows) for rows in repel]
     rows = np.zeros((len(words), max(sizes) + 2, words.shape[1]), dtype=words.dtype)
@@ -250,7 +252,7 @@ def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights
     return NeighbourBlock(rows, share)
 
 
-def objective(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+def objective(x: Floats, block: NeighbourBlock, weights: LossWeights) -> Floats:
     """Return the objective of each word."""
     _, attract, neutral = weights
     dots = np.matmul(block.rows, x[:, :, None])[:, :, 0]
@@ -259,7 +261,7 @@ def objective(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
     return np.asarray(repulsion + attract * np.abs(cosines[:, -1] - 1) / 2 + neutral * np.abs(dots[:, -1]))
 
 
-def gradient(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+def gradient(x: Floats, block: NeighbourBlock, weights: LossWeights) -> Floats:
     """Return the gradient of the objective for every word; |.| has derivative 0 at 0, and |cos - 1| is 1 - cos.
 
     With c = <x, n> / |x| the gradient of cos is n / |x| - c x / |x|^2: one weight for each row of the block, and one
@@ -279,7 +281,7 @@ def gradient(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
     return slope
 
 
-def descend(block: NeighbourBlock, weights: Weights, *, steps: int, rate: float) -> Floats:
+def descend(block: NeighbourBlock, weights: LossWeights, *, steps: int, rate: float) -> Floats:
     """Minimise by Adam (Kingma & Ba 2015), starting at the words; in place, since memory access dominates its cost."""
     x = block.words.copy()
     mean, square = np.zeros_like(x), np.zeros_like(x)
