@@ -209,7 +209,7 @@ def test_training_compares_what_it_is_said_to_compare() -> None:
     pytest.importorskip("torch")
     from dataclasses import fields
 
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.training import NLITrainingSettings
     from evenhand.models.nli.transformer.fine_tuning import FineTuningSettings
 
     known = {

@@ -20,7 +20,7 @@ CHECK = """
 from evenhand.measures.registry import MEASURES
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.models.nli.over_vectors import NLI_MODELS
-from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
+from evenhand.models.nli.networks import ARCHITECTURES
 from evenhand.models.vectors.formats import FORMATS
 from evenhand.report.charts import CHARTS
 from evenhand.subjects import SUBJECTS

@@ -413,10 +413,9 @@ def _lm_config(path: Path) -> object:
     needs=("torch",),
 )
 def _nli_checkpoint(path: Path) -> object:
-    from evenhand.models.nli.training.checkpoint import read_checkpoint, read_standing
+    from evenhand.models.training import read_checkpoint
 
-    about, _ = read_checkpoint(path, {})
-    return read_standing(about, path)
+    return read_checkpoint(path, {})
 
 
 @target(

@@ -16,11 +16,14 @@ from evenhand.errors import UsageError, counted
 from evenhand.measures import Measurement
 from evenhand.printable import printable
 from evenhand.progress import Progress
+from evenhand.registry import Registry
 from evenhand.subjects import Subject, open_subject
 from evenhand.words import Concept
 from evenhand.words import concept as find_concept
 
 ORIGINAL = "original"
+# How a record is shown, by the module of `report` that does it; it is imported when somebody looks.
+VIEWS: Registry[Callable[..., Any]] = Registry("view of an audit", ("evenhand.report",))
 
 
 @dataclass(frozen=True)
@@ -166,14 +169,11 @@ class Audit:
         return f"Audit({printable(', '.join(self.subjects))}: {sizes}, concept {self.concept}, seed {self.seed})"
 
     def __rich__(self) -> Any:
-        from evenhand.report.terminal import audit_group
-
-        return audit_group(self)
+        return VIEWS.get("terminal")(self)
 
     def _repr_html_(self) -> str:
-        from evenhand.report.tables import html_table
-
-        return html_table(self)
+        table: str = VIEWS.get("tables")(self)
+        return table
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -257,14 +257,11 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; `audit/schema.json` describes it."""
         from evenhand.audit.store import SCHEMA, signed
-        from evenhand.report.findings import findings
-        from evenhand.report.headline import headline
 
         record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
-            "headline": headline(self),
-            "findings": [finding.to_dict() for finding in findings(self)],
+            **VIEWS.get("findings")(self),
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }
@@ -285,9 +282,8 @@ class Audit:
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page."""
-        from evenhand.report.html import write  # the one upward import: the page is a view of the record
-
-        return write(self, Path(path))
+        written: Path = VIEWS.get("html")(self, Path(path))
+        return written
 
 
 def record_measured(

@@ -16,10 +16,10 @@ from evenhand.audit.rows import Row, rows
 from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
 from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted
-from evenhand.report import numbers
-from evenhand.report.findings import Finding, Kind
+from evenhand.measures import numbers
+from evenhand.report.findings import Finding, FindingKind
 
-HEADINGS: dict[Kind, str] = {
+HEADINGS: dict[FindingKind, str] = {
     "unmeasured": "Before you compare",
     "change": "Where bias differs",
     "cost": "Where quality differs",
@@ -153,7 +153,9 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
         yield Finding("unmeasured", text, "")
 
 
-def _differences(about: Mapping[str, Sequence[Row]], names: Sequence[str], what: str, kind: Kind) -> Iterator[Finding]:
+def _differences(
+    about: Mapping[str, Sequence[Row]], names: Sequence[str], what: str, kind: FindingKind
+) -> Iterator[Finding]:
     """Yield a sentence for each run beside the first and each stage that differs, and one for all that do not."""
     first, *others = names
     tests = {subject: run_change_tests(group, others) for subject, group in about.items()}
@@ -180,7 +182,9 @@ def _differs(change: Changed) -> bool:
     return change.sure or change.changes_sign
 
 
-def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, what: str, kind: Kind) -> Finding:
+def _difference(
+    changes: Sequence[Changed], subject: str, run: str, first: str, what: str, kind: FindingKind
+) -> Finding:
     sure = [change for change in changes if _differs(change)]
     groups = {
         "better": [change for change in sure if change.closer and not change.changes_sign],

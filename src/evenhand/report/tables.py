@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenhand.audit import Audit
+from evenhand.audit.record import VIEWS
 from evenhand.audit.rows import Row, rows
+from evenhand.measures import numbers
 from evenhand.printable import escape_html
-from evenhand.report import numbers
 
 FAMILIES = {
     "association": "Association: which words are near which",
@@ -77,6 +78,7 @@ def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
     return dict(sorted(filled, key=lambda item: (item[1][0].info.family == "quality", prominence(item[1][0], kind)[0])))
 
 
+@VIEWS.register("tables")
 def html_table(audit: Audit) -> str:
     """Return a plain HTML table, for notebooks."""
     head = "".join(f"<th>{escape_html(stage)}</th>" for stage in audit.stage_names)

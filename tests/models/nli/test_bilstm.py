@@ -250,7 +250,7 @@ def test_weights_that_do_not_fit():
 
 
 def network(members=2, dropout=0.0):
-    from evenhand.models.nli.training.networks.bilstm import BiLSTMNetwork
+    from evenhand.models.nli.networks import BiLSTMNetwork
 
     made = BiLSTMNetwork(members, DIM, HIDDEN, dropout)
     made.initialise(range(3, 3 + members))

@@ -16,15 +16,14 @@ from evenhand.models.nli.labelled_pairs import LabelledPairs
 
 torch = pytest.importorskip("torch")
 
+from evenhand.models.nli.networks import DecomposableNetwork, StackedLinear  # noqa: E402
 from evenhand.models.nli.over_vectors import Lookup  # noqa: E402
 from evenhand.models.nli.training import train  # noqa: E402
-from evenhand.models.nli.training.batches import (  # noqa: E402
+from evenhand.models.nli.training_batches import (  # noqa: E402
     EncodedPairs,
     TrainingBatches,
     compact,
 )
-from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork  # noqa: E402
-from evenhand.models.nli.training.networks.stacked import StackedLinear  # noqa: E402
 
 NOUNS, VERBS = ("man", "dog", "cat", "girl", "cook"), ("ate", "slept", "ran", "sang", "fell")
 WORDS = ("the", "not", ".", *NOUNS, *VERBS)
@@ -206,7 +205,7 @@ def test_resumed_is_uninterrupted(tmp_path, stack, optimiser):
 
 
 def test_stopped_without_a_checkpoint():
-    with pytest.raises(KeyboardInterrupt, match="no checkpoint folder was given"):
+    with pytest.raises(KeyboardInterrupt, match="no place for one was given"):
         train(corpus(1), corpus(1), vectors(), progress=stop_in(1), **SMALL)
 
 

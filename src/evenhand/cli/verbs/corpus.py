@@ -219,7 +219,7 @@ def parse_groups(values: list[str]) -> tuple[dict[str, list[str]] | None, str | 
 
 
 def _write_page(path: Path, comparison: Comparison, names: tuple[str, str]) -> None:
-    from evenhand.report.comparison_page import write_comparison
+    from evenhand.report.text_comparison import write_comparison
 
     context = "infinite" if comparison.second.params["decay"] else "fixed"
     short = Path(names[0]).name, Path(names[1]).name

@@ -214,7 +214,7 @@ def measure(
             progress=bar,
         )  # fmt: skip
         if html:
-            from evenhand.report.comparison_page import write_comparison
+            from evenhand.report.text_comparison import write_comparison
 
             contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
             write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))

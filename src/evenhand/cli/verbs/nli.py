@@ -20,8 +20,7 @@ from evenhand.errors import UsageError, counted, require, shown
 if TYPE_CHECKING:
     from evenhand.models.nli import NLIModel
     from evenhand.models.nli.labelled_pairs import LabelledPairs
-    from evenhand.models.nli.training import TrainedNLI
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.training import NLITrainingSettings, TrainedNLI
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
@@ -70,7 +69,7 @@ def train(
 ) -> None:
     """Train one model per seed; rerun the same command to resume."""
     require("torch", extra="models")
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.training import NLITrainingSettings
 
     settings = NLITrainingSettings(
         architecture=architecture, epochs=epochs, patience=patience, hidden=hidden, batch=batch, optimiser=optimiser,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
-    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+    from evenhand.models.nli.networks import ElmoNLINetwork
 
 KIND = "elmo-bilstm"
 PAIRS_AT_ONCE = 1_024
@@ -233,7 +233,7 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
         UsageError: If the weights belong to an ELMo model of another size.
     """
     torch = require("torch", extra="models")
-    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+    from evenhand.models.nli.networks import ElmoNLINetwork
 
     for name, axes in (("scores", 2), ("lstm.input", 3), ("output.weight", 2)):
         if name not in arrays or arrays[name].ndim != axes:

@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, shown
 from evenhand.files import existing, writing
-from evenhand.models.model_files import read_header, read_tensor
+from evenhand.models.model_files import parse_metadata, read_header, read_tensor
 from evenhand.models.nli.protocol import LABELS
 
 FORMAT = 1
@@ -79,24 +79,6 @@ def is_model_file(path: Path) -> bool:
             return METADATA in (file.metadata() or {})
     except (SafetensorError, OSError):
         return False
-
-
-def parse_metadata(path: Path, text: str) -> dict[str, object]:
-    """Parse JSON from the metadata of a safetensors file.
-
-    Raises:
-        FormatError: If it is not a JSON object of valid Unicode text, or is nested too deeply.
-    """
-    try:
-        content = json.loads(text)
-        json.dumps(content, ensure_ascii=False).encode()  # lone surrogates cannot be printed or written
-    except RecursionError as error:
-        raise FormatError(f"{path}: the metadata is nested too deeply", hint="write or fetch the file again") from error
-    except ValueError as error:  # JSONDecodeError, UnicodeEncodeError, integers of thousands of digits
-        raise FormatError(f"{path}: the metadata is not valid JSON ({error})", hint="fetch the file again") from error
-    if not isinstance(content, dict):
-        raise FormatError(f"{path}: the metadata is not a JSON object, got {shown(content)}")
-    return content
 
 
 def _read_metadata(path: Path) -> dict[str, object]:

@@ -123,7 +123,7 @@ class ModelOverVectors:
 
 # The models of the package are registered when `evenhand.models.nli` is imported.
 NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
-    "kind of NLI model", ("evenhand.models.nli.training.networks",), group="evenhand.nli_models"
+    "kind of NLI model", ("evenhand.models.nli",), group="evenhand.nli_models"
 )
 
 

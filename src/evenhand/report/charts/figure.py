@@ -12,7 +12,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.registry import ARROWS
 from evenhand.registry import Registry
 
-Place = Literal["bias", "left", "details"]
+ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
     "zero": "nearer to 0 is better",
     "lower": "lower is better",
@@ -35,7 +35,7 @@ class Figure:
     id: str = ""
     family: str = ""
     """The family of measures under which a report shows it; empty for none."""
-    place: Place = "details"
+    place: ChartPlace = "details"
 
     @property
     def alt(self) -> str:
@@ -62,11 +62,11 @@ class ChartInfo:
 
     measures: tuple[str, ...] = ()
     family: str = ""
-    place: Place = "details"
+    place: ChartPlace = "details"
 
 
 def register_chart(
-    id: str, *, measures: tuple[str, ...] = (), family: str = "", place: Place = "details"
+    id: str, *, measures: tuple[str, ...] = (), family: str = "", place: ChartPlace = "details"
 ) -> Callable[[Drawing], Drawing]:
     """Return a decorator that registers a chart and says which cells it needs; see `ChartInfo`."""
 

@@ -15,31 +15,30 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 
-from evenhand.errors import DegenerateError, UsageError, require, unknown_name
+from evenhand.arrays import Rows
+from evenhand.errors import UsageError, require, unknown_name
 from evenhand.files import write_text
 from evenhand.folders import replacing_folder
-from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
-from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
-from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.nli.transformer.classifier_head import Head, TrainableClassifier, build_classifier
 from evenhand.models.nli.transformer.device_model import Tensor
 from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length
 from evenhand.models.nli.transformer.token_ids import Tokenizer, length_limit
+from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
 from evenhand.models.transformer import Transformer
 from evenhand.progress import Progress
 
@@ -55,7 +54,7 @@ CONFIG_KEY = "evenhand_training"
 DEV_BATCHES = 4  # batches without gradients take a fraction of the memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FineTuningSettings(AdamWSettings):
     """Everything that decides the result, apart from encoder, pairs, map and seed.
 
@@ -66,8 +65,6 @@ class FineTuningSettings(AdamWSettings):
         longest: tokens of a pair; longer ones are truncated.
         dropout: rate inside the encoder.
         head: `linear` is a linear layer on [CLS]; `own` is the head of the model's class (for BERT with a tanh).
-        device: auto, cpu, cuda or cuda:N.
-        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
     """
 
     epochs: int = 3
@@ -76,23 +73,13 @@ class FineTuningSettings(AdamWSettings):
     longest: int = 128
     dropout: float = 0.1
     head: Head = "linear"
-    device: str = "auto"
-    precision: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("epochs", "batch", "tokens", "longest"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise UsageError(f"dropout must be in [0, 1), got {self.dropout}")
+        self.require_at_least(1, "epochs", "batch", "tokens", "longest")
+        self.require_rates("dropout")
         if self.head not in ("linear", "own"):
             raise unknown_name("head", self.head, ("linear", "own"))
-
-    def resolve(self) -> FineTuningSettings:
-        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
-        device = resolve_device(self.device)
-        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,28 +152,26 @@ def fine_tune(
         **settings: see `FineTuningSettings`: epochs, batch, tokens, longest, learning_rate, weight_decay, warm_up,
             clip, dropout, head, device, precision.
     """
-    options = _settings(settings).resolve()
+    options = FineTuningSettings.of(settings, function="fine_tune").resolve()
     _check(pairs, seed, change, when)
     folder = resolve_folder(body)
     tokenizer = load_tokenizer(folder)
     start = time.perf_counter()
-    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.manual_seed(seed)
+    with seeded(options.device, seed):
         network = TrainableClassifier(build_classifier(folder, dropout=options.dropout), options.head)
         longest = min(options.longest, length_limit(network.model, tokenizer))
         data = [part if isinstance(part, TokenisedPairs) else TokenisedPairs.of(part, tokenizer, longest=longest)
                 for part in (pairs, dev)]  # fmt: skip
         _check_tokens(network.model, tokenizer, data[0])
-        run = _Run(network, data[0], data[1], options, seed, padding=int(tokenizer.pad_token_id or 0))
+        run = NLIFineTuning(network, data[0], data[1], options, seed, padding=int(tokenizer.pad_token_id or 0))
         fingerprint = _fingerprint(folder, data, options, seed, change, when)
         hook = hooked(network.model, SITE, change) if change is not None and when == "train+test" else None
         with hook or contextlib.nullcontext():
-            run.train(checkpoint, fingerprint, progress or (lambda done, total, text: None))
+            run.run(checkpoint, fingerprint, progress)
     model = network.stored().cpu().eval()
     if change is not None:
         model = fold_into_table(model, tokenizer, change)
-    record = _manifest(fingerprint, data, options, change, when, run, time.perf_counter() - start)
+    record = _manifest(fingerprint, data, options, change, when, time.perf_counter() - start)
     return FineTunedNLI(model, tokenizer, seed, tuple(run.history), record)
 
 
@@ -196,8 +181,10 @@ def fold_into_table(model: PreTrainedModel, tokenizer: Tokenizer, change: Tensor
     return fold(transformer, SiteMap(Site.parse(SITE), change)).transformer.model
 
 
-class _Run:
-    """Network, optimiser, data and position of one training."""
+class NLIFineTuning(Training):
+    """A classifier in training; a batch holds pairs of similar length."""
+
+    settings: FineTuningSettings
 
     def __init__(
         self,
@@ -209,99 +196,51 @@ class _Run:
         *,
         padding: int,
     ) -> None:
-        self.network = network.to(settings.device)
-        self.settings, self.seed = settings, seed
+        network.to(settings.device)
+        super().__init__(network, adamw(network.parameters(), settings), settings, total=settings.epochs)
+        self.seed = seed
         self.pairs = DevicePairs(pairs, settings.device, padding=padding)
         self.dev = DevicePairs(dev, settings.device, padding=padding)
-        self.optimiser = DecayingAdamW(network.parameters(), settings)
-        self.history: list[Mapping[str, float]] = []
 
-    def train(self, path: Path | None, fingerprint: Mapping[str, object], progress: Progress) -> None:
-        if path and path.exists():
-            self._restore(path, fingerprint)
-        while len(self.history) < self.settings.epochs:
-            epoch = len(self.history)
-            loss = self._epoch(epoch, progress)
-            if not np.isfinite(loss):
-                raise DegenerateError(
-                    f"the loss of seed {self.seed} is {loss} in epoch {epoch + 1}: training diverged",
-                    hint=f"lower the learning rate (now {self.settings.learning_rate:g})",
-                )
-            self.history.append({"epoch": epoch + 1, "loss": loss, "dev_accuracy": self.accuracy()})
-            if path:
-                write_checkpoint(path, self._tensors(), fingerprint, {"history": self.history})
-
-    def _epoch(self, epoch: int, progress: Progress) -> float:
+    def advance(self, progress: Progress) -> None:
+        """Train for an epoch and evaluate on the development pairs."""
         settings, lengths = self.settings, self.pairs.data.ids.lengths
-        batches = cut_by_length(lengths, pairs=settings.batch, tokens=settings.tokens, seed=(self.seed, epoch))
+        batches = cut_by_length(lengths, pairs=settings.batch, tokens=settings.tokens, seed=(self.seed, self.done))
         total = torch.zeros((), device=settings.device)
-        text = f"epoch {epoch + 1}/{settings.epochs}"
+        text = f"epoch {self.done + 1}/{self.total}"
         text += f", dev {self.history[-1]['dev_accuracy']:.1%}" if self.history else ""
         self.network.train()
-        for step, rows in enumerate(batches):
-            batch = self.pairs.batch(rows)
-            with self._autocast():
-                logits = self.network(batch.inputs)
-            loss = torch.nn.functional.cross_entropy(logits.float(), batch.labels)
-            loss.backward()
-            self.optimiser.step((epoch + (step + 1) / len(batches)) / settings.epochs)
-            total += loss.detach() * len(rows)
-            progress(epoch * len(batches) + step + 1, settings.epochs * len(batches), text)
-        return float(total) / len(lengths)
+        for step, rows in enumerate(batches, start=1):
+            total += len(rows) * self.gradient(len(rows), partial(self._loss, rows), row="pair")
+            share = (self.done + step / len(batches)) / self.total
+            self.update(learning_rate=settings.rate(share), clip=settings.clip)
+            progress(self.done * len(batches) + step, self.total * len(batches), text)
+        loss = float(total) / len(lengths)
+        self.require_finite(loss, of=f" of seed {self.seed}")
+        self.history.append({"epoch": self.done + 1, "loss": loss, "dev_accuracy": self.accuracy()})
+
+    def _loss(self, rows: Rows, part: slice) -> torch.Tensor:
+        batch = self.pairs.batch(rows[part])
+        with self.autocast():
+            logits = self.network(batch.inputs)
+        return torch.nn.functional.cross_entropy(logits.float(), batch.labels)
 
     def accuracy(self) -> float:
         """Return the share of development pairs that are classified correctly."""
         settings, lengths = self.settings, self.dev.data.ids.lengths
         correct = torch.zeros((), dtype=torch.int64, device=settings.device)
         self.network.eval()
-        with torch.inference_mode(), self._autocast():
+        with torch.inference_mode(), self.autocast():
             for rows in cut_by_length(lengths, pairs=settings.batch * DEV_BATCHES, tokens=settings.tokens):
                 batch = self.dev.batch(rows)
                 correct += (self.network(batch.inputs).argmax(-1) == batch.labels).sum()
         return int(correct) / len(lengths)
-
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        half = self.settings.precision == "bfloat16"
-        kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"now.{name}": parameter for name, parameter in self.network.named_parameters()}
-        tensors |= optimiser_tensors(self.optimiser.optimiser)
-        tensors["random.cpu"] = torch.get_rng_state()
-        if torch.device(self.settings.device).type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.settings.device)
-        return tensors
-
-    def _restore(self, path: Path, fingerprint: Mapping[str, object]) -> None:
-        about, tensors = read_checkpoint(path, fingerprint)
-        try:
-            history: Any = about["standing"]["history"]
-            with torch.no_grad():
-                for name, parameter in self.network.named_parameters():
-                    parameter.copy_(tensors[f"now.{name}"])
-            restore_optimiser(self.optimiser.optimiser, tensors)
-            torch.set_rng_state(tensors["random.cpu"])
-            if "random.cuda" in tensors:
-                torch.cuda.set_rng_state(tensors["random.cuda"], self.settings.device)
-            self.history = [dict(entry) for entry in history]
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise damaged_checkpoint(path, error) from error
 
 
 def _converted(model: PreTrainedModel, number: torch.dtype) -> dict[str, Tensor]:
     """Return the weights in a number format; indices stay as they are."""
     weights = model.state_dict().items()
     return {name: tensor.to(number) if tensor.is_floating_point() else tensor for name, tensor in weights}
-
-
-def _settings(options: dict[str, Any]) -> FineTuningSettings:
-    try:
-        return FineTuningSettings(**options)
-    except TypeError as error:
-        names = ", ".join(field.name for field in fields(FineTuningSettings))
-        raise UsageError(f"fine_tune: {error}", hint=f"settings are {names}") from error
 
 
 def _check(pairs: LabelledPairs | TokenisedPairs, seed: int, change: TensorMap | None, when: str) -> None:
@@ -360,10 +299,8 @@ def _manifest(
     settings: FineTuningSettings,
     change: TensorMap | None,
     when: When,
-    run: _Run,
     seconds: float,
 ) -> dict[str, object]:
-    on_gpu = torch.device(settings.device).type == "cuda"
     return {
         "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
         "body": fingerprint["body"],
@@ -374,7 +311,7 @@ def _manifest(
         else {"map": repr(change), "sha256": change.digest, "site": SITE, "when": when},
         "tokens": int(data[0].ids.lengths.sum()),
         "seconds": round(seconds, 2),
-        "device": str(torch.cuda.get_device_name(settings.device)) if on_gpu else settings.device,
+        "device": device_name(settings.device),
         "packages": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "transformers", "numpy")},
