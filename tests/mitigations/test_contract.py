@@ -109,7 +109,7 @@ def test_weights_that_do_not_match_are_refused(tiny_folder: Callable[..., Path],
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(FormatError, match="do not match their checksum"):
         TrainedWeights.load(folder)
-    (folder / "evenhand-change.json").write_text("[]", encoding="utf-8")
+    (folder / "evenhand.json").write_text("[]", encoding="utf-8")
     with pytest.raises(FormatError, match="not trained weights"):
         TrainedWeights.load(folder)
 

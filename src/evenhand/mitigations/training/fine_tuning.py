@@ -34,7 +34,7 @@ from evenhand.words import Concept, as_concept
 if TYPE_CHECKING:
     from evenhand.models.lm.continued_training import ContinuedLM
 
-RECORD, FORMAT = "evenhand-change.json", 1
+RECORD, FORMAT = "evenhand.json", 1  # the record of every model folder that evenhand writes
 # Hidden and attention dropout of Webster et al. (2020) and, for GPT-2, of Meade et al. (2022).
 RAISED = {"albert": (0.05, 0.05), "causal-lm": (0.15, 0.15), "masked-lm": (0.20, 0.15)}
 
