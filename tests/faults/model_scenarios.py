@@ -163,7 +163,7 @@ def _onnx(folder: Path) -> None:
 
 
 def _gguf(folder: Path) -> None:
-    from test_causal_lm import FACTS, arrays_of, small_model, write_gguf
+    from test_gguf import FACTS, arrays_of, small_model, write_gguf
 
     write_gguf(folder / "model.gguf", FACTS, arrays_of(small_model()))
 

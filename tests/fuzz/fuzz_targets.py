@@ -96,9 +96,6 @@ def target(
     return register
 
 
-LONGEST_SIZED = 1 << 16
-
-
 def framed(data: bytes) -> bytes:
     """Put the length of the header in front: the bytes up to the first zero byte are the header of a safetensors file."""
     header, _, body = data.partition(b"\0")
@@ -196,7 +193,7 @@ def _zstd(path: Path) -> object:
 
 @target("gguf", "m.gguf", seeds.gguf, tokens=(b"GGUF", bytes(8), b"\xff" * 8, b"\x01" + bytes(7)))
 def _gguf(path: Path) -> object:
-    from evenhand.models.lm.gguf import open_gguf
+    from evenhand.models.gguf import open_gguf
 
     file = open_gguf(path)
     for name in list(file.arrays)[:4]:
@@ -215,31 +212,6 @@ def _refusals() -> Iterator[None]:
         yield
     except EvenhandError as error:
         str(error).encode()
-
-
-def sized(data: bytes) -> bytes:
-    """Make the file of a llama2.c model as long as its header says, unless that is very long."""
-    from evenhand.models.lm.llama2c import HEADER, Llama2cSizes
-
-    *sizes, pieces, window = HEADER.unpack(data[: HEADER.size].ljust(HEADER.size, b"\1"))
-    if min(*sizes, window) <= 0:
-        return data
-    size = Llama2cSizes(*sizes, abs(pieces), window, pieces > 0).bytes
-    return data[:size].ljust(size, b"\0") if size <= LONGEST_SIZED else data
-
-
-@target("llama2c", "m.bin", seeds.llama2c, wrap=sized)
-def _llama2c(path: Path) -> object:
-    from evenhand.models.lm.llama2c import read_sizes, read_weights
-
-    return read_weights(path, read_sizes(path))
-
-
-@target("llama2c-tokenizer", "tokenizer.bin", seeds.llama2c_tokenizers)
-def _llama2c_tokenizer(path: Path) -> object:
-    from evenhand.models.lm.llama2c import read_pieces
-
-    return read_pieces(path.read_bytes(), 261, path)
 
 
 @target("onnx", "m.onnx", seeds.onnx, beside={"vocab.txt": b"[UNK]\na\nb\n"})
