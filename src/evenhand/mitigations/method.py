@@ -114,10 +114,13 @@ class Mitigation(ABC):
 
     def check_subject(self, subject: Subject | Vectors) -> None:
         """Raise `UsageError` if the method does not work on this kind of subject; fits nothing."""
-        opened = open_subject(subject)  # an object in memory, such as `Vectors`
-        if not any(target.accepts(opened) for target in self.works_on):
+        if isinstance(subject, Vectors):
+            title, accepted = VECTORS.title, VECTORS in self.works_on
+        else:
+            title, accepted = subject.title, any(target.accepts(subject) for target in self.works_on)
+        if not accepted:
             kinds = " and ".join(target.title for target in self.works_on)
-            raise UsageError(f"{self.id} works on {kinds} only; {opened.name} is {opened.title}", hint=self.elsewhere)
+            raise UsageError(f"{self.id} works on {kinds} only; {subject.name} is {title}", hint=self.elsewhere)
 
     def check_concept(self, concept: Concept | str) -> None:
         """Raise `UsageError` if the method cannot work with this concept or has invalid parameters; fits nothing."""

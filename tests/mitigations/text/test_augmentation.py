@@ -252,7 +252,7 @@ def test_the_command(tmp_path: Path) -> None:
     plain = CliRunner().invoke(app, arguments)
     assert "2 of 4 words swapped" in plain.stdout.replace("\n", " ")
     for extra, message in (
-        (["--method", "linear"], "linear changes vectors"),
+        (["--method", "linear"], "linear works on word vectors and transformers only; a.jsonl is a corpus"),
         (["--method", "cda", "--field", "x"], "no field 'x'"),
     ):
         failed = CliRunner().invoke(app, ["debias", f"corpus:{source}", "-o", str(tmp_path / "c.jsonl"), *extra])

@@ -134,12 +134,17 @@ def debias(
             return
         saving = _saving({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
         check_methods(methods, opened, about)
+        alone = next((one for one in methods if one.trains_stored_weights), None) if len(methods) > 1 else None
+        if save_map and alone:
+            raise UsageError(
+                f"{alone.id} cannot be combined with other methods in one map", hint="apply the methods one by one"
+            )
         _check_output(opened, methods, out, saving)
         with _at_work(out):
             changed, changes = apply_methods(methods, opened, about, seed=seed)
             written = changed.save(out, **saving)
-        if save_map:
-            composed(changes).save(save_map)
+            if save_map:
+                composed(changes).save(save_map)
     if as_json:
         reports = [dict(change.report) for change in changes]
         report = chain_report(changes)

@@ -27,14 +27,14 @@ from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress, tell
-from evenhand.subjects import Subject, open_subject
+from evenhand.subjects import Subject
 from evenhand.subjects.subject import AnySubject
 from evenhand.words import Concept, as_concept
 
 if TYPE_CHECKING:
     from evenhand.models.lm.continued_training import ContinuedLM
 
-RECORD, FORMAT = "evenhand-change.json", 1
+RECORD, FORMAT = "evenhand.json", 1  # the record of every model folder that evenhand writes
 # Hidden and attention dropout of Webster et al. (2020) and, for GPT-2, of Meade et al. (2022).
 RAISED = {"albert": (0.05, 0.05), "causal-lm": (0.15, 0.15), "masked-lm": (0.20, 0.15)}
 
@@ -202,22 +202,11 @@ class FineTuning(Mitigation):
         if getattr(subject, "changes", ()):
             raise UsageError(f"{subject.name} was changed and is only in memory", hint="save it and open the folder")
 
-    def fit(self, subject: Subject | Vectors, concept: Concept | str, *, seed: int | None = None) -> TrainedWeights:
-        """Train the model of a subject further, in a folder that is removed with the result.
+    def _fit_subject(self, subject: Subject, concept: Concept) -> TrainedWeights:
+        """Train further in a folder that is removed with the result.
 
         Where a folder for the state is known (`keeping_state`), a stopped training is continued by the same call.
-
-        Args:
-            subject: a masked or causal transformer.
-            concept: the concept, or its id or file.
-            seed: the seed, instead of the field `seed`.
         """
-        about, method = as_concept(concept), self.with_seed(seed)
-        method.check_concept(about)
-        method.check_subject(subject)
-        return method._fit_subject(open_subject(subject), about)
-
-    def _fit_subject(self, subject: Subject, concept: Concept) -> TrainedWeights:
         network, kept = subject.require_network(), state_folder()
         folder = Path(tempfile.mkdtemp(prefix="evenhand-training-")) if kept is None else kept
         folder.mkdir(parents=True, exist_ok=True)

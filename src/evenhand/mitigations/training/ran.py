@@ -60,7 +60,7 @@ class RAN(VectorMethod):
         theta: Indirect bias from which a neighbour repels.
         neighbours: Number of nearest neighbours considered, including the word itself.
         most: Number of repelling neighbours, at most.
-        weights: LossWeights of repulsion, attraction and neutralisation; None: those of the variant.
+        weights: Weights of repulsion, attraction and neutralisation; None: those of the variant.
         steps: Steps of Adam.
         rate: Learning rate of Adam.
         precision: Floating-point precision of the optimisation.
