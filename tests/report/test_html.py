@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
-from evenhand.audit.rows import rows
+from evenhand.audit.record import rows
 from evenhand.measures import numbers
 from evenhand.report import charts
 from evenhand.report.charts.scores import effect_forest

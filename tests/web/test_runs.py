@@ -13,7 +13,7 @@ pytest.importorskip("starlette", reason="the extra [web] is not installed")
 from starlette.testclient import TestClient
 
 import evenhand as eh
-from evenhand.audit.store import signed
+from evenhand.audit.record import signed
 from evenhand.errors import FormatError
 from evenhand.report.findings import findings
 from evenhand.web import PageLimits, create_app

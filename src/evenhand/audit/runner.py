@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import Invocation, manifest, with_command
-from evenhand.audit.outlook import budget_note, outlook, sample_notes
 from evenhand.audit.plan import Plan, Question, check_chain, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
+from evenhand.audit.workload import budget_note, outlook, sample_notes
 from evenhand.errors import (
     DegenerateError,
     EvenhandError,

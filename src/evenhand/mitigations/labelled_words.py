@@ -197,12 +197,8 @@ class FromLabels(VectorMethod):
     sentences: str | None = None
 
     def _check(self, concept: Concept) -> None:
-        if self.examples not in ("words", "sentences"):
-            raise UsageError(f"unknown examples {self.examples!r}", hint="use words or sentences")
         if self.sentences is not None and self.examples == "words":
             raise UsageError(f"{self.id}: sentences={self.sentences!r} needs examples='sentences'")
-        if self.labels not in ("biased", "groups", "names"):
-            raise UsageError(f"unknown labels {self.labels!r}", hint="use biased, groups or names")
         if self.labels == "names":
             require_names(concept, f"{self.id} with labels='names'")
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import UsageError, counted, unknown_name
-from evenhand.mitigations.parameters import Parameter, parameters_of, parse_parameters
+from evenhand.mitigations.parameters import Parameter, check_choices, parameters_of, parse_parameters
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Change, Subject, open_subject
@@ -125,6 +125,7 @@ class Mitigation(ABC):
     def check_concept(self, concept: Concept | str) -> None:
         """Raise `UsageError` if the method cannot work with this concept or has invalid parameters; fits nothing."""
         about = as_concept(concept)
+        check_choices(self)
         self._check(about)
         selector = getattr(self, "words", None)
         if isinstance(selector, Selector):

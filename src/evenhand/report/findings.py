@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit, rank
-from evenhand.audit.record import VIEWS
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import VIEWS, Row, rows
 from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted

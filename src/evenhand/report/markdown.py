@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import rows
+from evenhand.audit.record import rows
 from evenhand.measures import numbers
 from evenhand.printable import printable
 from evenhand.report import run_comparison

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
-from evenhand.audit.tradeoff import is_about_concept
 from evenhand.errors import UsageError, counted
 from evenhand.measures import numbers
 from evenhand.report.findings import Finding, FindingKind
@@ -53,9 +52,7 @@ class RunComparison:
         tables = {subject: rows(self.record, subject) for subject in self.record.subjects}
         bias = {
             subject: [
-                row
-                for row in every
-                if row.info.family != "quality" and is_about_concept(row.question, self.record.concept)
+                row for row in every if row.info.family != "quality" and row.question.asks_about(self.record.concept)
             ]
             for subject, every in tables.items()
         }

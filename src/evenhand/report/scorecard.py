@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row
+from evenhand.audit.record import Row
 from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, is_changeable, run_change_tests
 from evenhand.measures import Measurement
 from evenhand.report.subject_tests import SubjectTests

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.audit.significance import (
     Changed,
     Role,

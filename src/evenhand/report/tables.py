@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.record import VIEWS
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import VIEWS, Row, rows
 from evenhand.measures import numbers
 from evenhand.printable import escape_html
 

@@ -9,8 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
-from evenhand.audit.record import VIEWS
-from evenhand.audit.rows import Row
+from evenhand.audit.record import VIEWS, Row
 from evenhand.errors import counted
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.registry import ARROWS

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from evenhand.audit import Audit
-from evenhand.audit.comparison import RowPair, compare_rows
-from evenhand.audit.store import FILE
+from evenhand.audit.record import FILE
+from evenhand.audit.significance import RowPair, compare_rows
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS

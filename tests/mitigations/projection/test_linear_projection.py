@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection, Span
-from evenhand.mitigations import method as report_module
+from evenhand.mitigations import vector_method as report_module
 from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, pair, pairs, span

@@ -195,7 +195,7 @@ def test_three_groups_draw_the_group_per_document() -> None:
 def test_concepts_that_cannot_be_swapped_are_refused() -> None:
     with pytest.raises(UsageError, match="differ in length"):
         CounterfactualAugmentation().fit(None, Concept("three", groups={"a": ["x"], "b": ["y", "z"], "c": ["w"]}))
-    with pytest.raises(UsageError, match="sides must be"):
+    with pytest.raises(UsageError, match="unknown sides 'both'"):
         CounterfactualAugmentation(sides="both").fit(None, "gender")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="several counterparts"):
         WordSwap(pairs=(("a", "b"), ("b", "c")))

@@ -306,7 +306,7 @@ def sgns(
     as_json: Json = False,
 ) -> None:
     """Train word2vec (skip-gram, negative sampling) and save word and context vectors; needs gensim."""
-    from evenhand.interop.sgns import CONTEXTS, WORDS, train_sgns
+    from evenhand.interop.gensim import CONTEXTS, WORDS, train_sgns
 
     written = [output_file(out / name, sources=files, overwrite=overwrite) for name in (WORDS, CONTEXTS)]
     with written[0], written[1], progress("sgns") as bar, notes_on_stderr():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -69,13 +69,6 @@ class BAM(VectorMethod):
     variant: BamVariant = "regularised"
 
     def _check(self, concept: Concept) -> None:
-        for name, value, allowed in (
-            ("variant", self.variant, get_args(BamVariant)),
-            ("pairing", self.pairing, (None, *get_args(Pairing))),
-            ("mapped", self.mapped, ("positive", "negative")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(map(str, allowed))}")
         require_two_groups(concept, "BAM")
         if self._pairing() == "aligned":
             require_pairs(concept, "BAM", hint="add pairs to the concept, or use pairing='all'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -68,8 +68,6 @@ class OSCaR(VectorMethod):
     variant: Variant = "paper"
 
     def _check(self, concept: Concept) -> None:
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
         if not isinstance(self.subspace, Subspace):
             require_single_direction(concept, "OSCaR", self.subspace)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -104,10 +104,6 @@ class INLP(FromLabels):
         super()._check(concept)
         if self.iterations < 1 or self.C <= 0:
             raise UsageError(f"iterations and C must be positive, got {self.iterations} and {self.C}")
-        if self.weighting not in ("none", "information"):
-            raise UsageError(f"unknown weighting {self.weighting!r}", hint="use none or information")
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
         for name in ("max_rank", "min_variance"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")

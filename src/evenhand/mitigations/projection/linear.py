@@ -208,8 +208,6 @@ class RandomProjection(VectorMethod):
     def _check(self, concept: Concept) -> None:
         if self.k < 1:
             raise UsageError(f"k must be at least 1, got {self.k}")
-        if self.kind not in ("words", "gaussian"):
-            raise UsageError(f"unknown kind {self.kind!r}", hint="use words or gaussian")
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         if self.kind == "gaussian":

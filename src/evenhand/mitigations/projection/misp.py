@@ -116,8 +116,6 @@ class MISP(VectorMethod):
             return []
 
     def _lists(self, concept: Concept) -> dict[str, tuple[str, ...]]:
-        if self.lists not in ("auto", "names", "groups"):
-            raise UsageError(f"unknown lists {self.lists!r}", hint="use auto, names or groups")
         chosen = ("names" if len(concept.names) >= 2 else "groups") if self.lists == "auto" else self.lists
         lists = {name: tuple(words) for name, words in getattr(concept, chosen).items()}
         if len(lists) < 2:

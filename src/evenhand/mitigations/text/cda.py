@@ -395,8 +395,6 @@ class CounterfactualAugmentation(Mitigation):
 
     def _check(self, concept: Concept) -> None:
         require_groups(concept, self.id)
-        if self.sides not in ("two", "one"):
-            raise UsageError(f"{self.id}: sides must be 'two' or 'one', got {self.sides!r}")
         if len(concept.groups) == 2:
             require_pairs(concept, self.id)
         elif len({len(group) for group in concept.groups.values()}) > 1:

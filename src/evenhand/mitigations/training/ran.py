@@ -113,10 +113,6 @@ class RAN(VectorMethod):
         return self._reported(vm, v, coverage, {**details, **_summary(pool[rows], result, repelling, g)})
 
     def _weights(self) -> LossWeights:
-        if self.variant not in ("paper", "released"):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
-        if self.precision not in ("double", "single"):
-            raise UsageError(f"unknown precision {self.precision!r}", hint="use double or single")
         if min(self.vocabulary, self.neighbours - 1, self.most, self.steps) < 1 or self.rate <= 0:
             raise UsageError("vocabulary, most, steps and rate must be positive, and neighbours at least 2")
         weights = self.weights or (PAPER if self.variant == "paper" else RELEASED)

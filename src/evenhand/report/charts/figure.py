@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures.registry import ARROWS
 from evenhand.registry import Registry

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row
+from evenhand.audit.record import Row
 from evenhand.measures import Measurement, numbers
 from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
 from evenhand.report.charts.style import (

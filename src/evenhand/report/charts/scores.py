@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
-from evenhand.audit.rows import Row, rows
-from evenhand.audit.tradeoff import is_about_concept
+from evenhand.audit.record import Row, rows
 from evenhand.measures import numbers
 from evenhand.report.charts.figure import Figure, register_chart, rows_of, sources
 from evenhand.report.charts.style import (
@@ -48,7 +47,7 @@ def decision_changes(audit: Audit, subject: str) -> Figure | None:
 
 def _effects(audit: Audit, subject: str, measure: str, title: str) -> Figure | None:
     every = rows_of(audit, subject, measure)
-    about = [row for row in every if is_about_concept(row.question, audit.concept)] or every
+    about = [row for row in every if row.question.asks_about(audit.concept)] or every
     caption = (
         "Right of 0: the named words go together, as the stereotype has it; left of 0: the opposite. Nearer to 0 is "
         "better. A bar that crosses the line at 0 may be chance."

@@ -9,8 +9,8 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.audit import Audit
-from evenhand.audit.ranking import mean_ranks
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
+from evenhand.audit.tradeoff import mean_ranks
 from evenhand.measures import numbers
 from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
 from evenhand.report.charts.style import (
