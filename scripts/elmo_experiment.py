@@ -41,11 +41,10 @@ from evenhand.models.encoders.elmo.network import ElmoNetwork
 from evenhand.models.encoders.elmo.options import ElmoOptions
 from evenhand.models.encoders.elmo.sentences import average_vectors, word_vectors
 from evenhand.models.nli.elmo import ElmoNLI
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
 from evenhand.models.nli.networks import ElmoNLINetwork
-from evenhand.models.nli.over_vectors import tokens
 from evenhand.models.nli.training import NLITrainingSettings, stack_seed
+from evenhand.models.tokenizing import split_words
 from evenhand.words import probes
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -145,7 +144,7 @@ def some_sentences(data: Path, pairs: LabelledPairs, *, tiny: bool) -> list[list
     wiki = [[words[word] for word in text.ids[ends[n] - text.lengths[n] : ends[n]]] for n in chosen]
     texts = list(dict.fromkeys([*pairs.premises, *pairs.hypotheses]))
     step = max(1, len(texts) // (150 if tiny else SNLI))
-    return wiki + [tokens(text) for text in texts[::step]]
+    return wiki + [split_words(text) for text in texts[::step]]
 
 
 def directions(

@@ -17,9 +17,9 @@ from torch.nn import functional
 from evenhand.errors import UsageError
 from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
 from evenhand.models.nli.labelled_pairs import LabelledPairs
-from evenhand.models.nli.over_vectors import tokens
 from evenhand.models.nli.training import Stack
 from evenhand.models.nli.training_batches import EncodedPairs, SentenceRows, TrainingBatches
+from evenhand.models.tokenizing import split_words
 
 WARMUP = 200  # steps
 
@@ -65,7 +65,7 @@ def encode(*data: LabelledPairs) -> tuple[list[list[str]], list[EncodedPairs]]:
     """Return the distinct sentences of all pairs, and the pairs as rows of their concatenated words."""
     texts = dict.fromkeys(text for pairs in data for side in (pairs.premises, pairs.hypotheses) for text in side)
     numbers = {text: number for number, text in enumerate(texts)}
-    sentences = [tokens(text) for text in texts]
+    sentences = [split_words(text) for text in texts]
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     if not lengths.min():
         raise UsageError(f"the sentence {list(texts)[int(lengths.argmin())]!r} has no words")

@@ -209,8 +209,8 @@ def test_training_compares_what_it_is_said_to_compare() -> None:
     pytest.importorskip("torch")
     from dataclasses import fields
 
+    from evenhand.models.nli.fine_tuning import FineTuningSettings
     from evenhand.models.nli.training import NLITrainingSettings
-    from evenhand.models.nli.transformer.fine_tuning import FineTuningSettings
 
     known = {
         "nli train": {"train", "dev", "seeds", "vectors", *NLITrainingSettings().to_dict()},

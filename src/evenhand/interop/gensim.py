@@ -19,7 +19,7 @@ from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.folders import replacing_folder
 from evenhand.models.vectors import Case, Vectors
-from evenhand.models.vectors.formats.gensim_kv import content
+from evenhand.models.vectors.formats.word2vec import gensim_content
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def from_gensim(
         copy: copy the matrix, so that further training does not change the result; False shares gensim's memory.
         case: how words are looked up.
     """
-    parsed = content(keyed_vectors, name=name)
+    parsed = gensim_content(keyed_vectors, name=name)
     matrix = np.array(parsed.matrix, np.float32, copy=True if copy else None)
     return Vectors(tuple(parsed.words), matrix, name=name, source=parsed.source, case=case, compose=parsed.compose)
 

@@ -17,7 +17,7 @@ from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
-from evenhand.models.nli.model_file import ModelFile, is_model_file
+from evenhand.models.nli.over_vectors import ModelFile, is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.vectors import Vectors
 from evenhand.record_limit import MAX_RECORD
@@ -37,7 +37,7 @@ from evenhand.subjects.transformer_subjects import TransformerPart
 if TYPE_CHECKING:
     from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
     from evenhand.models.nli.elmo import ElmoNLI
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.transformer import TransformerNLI
 
 
 VectorsFunction: TypeAlias = Callable[[Vectors], Vectors]
@@ -157,7 +157,7 @@ class VectorsForModels:
 
 def _plain(history: Any) -> Any:
     """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
-    from evenhand.models.vectors.history import as_json
+    from evenhand.models.vectors.formats.format import as_json
 
     return json.loads(as_json(list(history)))
 
@@ -226,7 +226,7 @@ class NLISubject(Subject):
         return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
     def _apply(self, change: Change) -> None:
-        from evenhand.models.nli.transformer.model import TransformerNLI
+        from evenhand.models.nli.transformer import TransformerNLI
 
         super()._apply(change)
         if self.network is not None:
@@ -369,7 +369,7 @@ def _models(
 
         return embedded(EMBEDDED[text], vectors=reader.for_embedded(), device=device)  # type: ignore[arg-type]
     if _is_hugging_face(text):
-        from evenhand.models.nli.transformer.model import from_text
+        from evenhand.models.nli.transformer import from_text
 
         return (from_text(text, device=device, labels=parse_labels(labels) if labels else None),)
     path = Path(text)
@@ -378,8 +378,8 @@ def _models(
 
         return (PredictionsFile(path, max_record=max_record),)
     if path.name.lower().endswith(".safetensors"):
-        from evenhand.models.nli.model_file import read as read_file
         from evenhand.models.nli.over_vectors import build
+        from evenhand.models.nli.over_vectors import read_model_file as read_file
 
         file = read_file(path)
         if file.kind == ELMO_KIND:

@@ -106,12 +106,12 @@ def probabilities(models: NLIEnsemble, pairs: list[tuple[str, str]]) -> Matrix64
 
 
 def _out_of_vocabulary(models: NLIEnsemble, pairs: list[tuple[str, str]]) -> list[str]:
-    from evenhand.models.nli.over_vectors import tokens
+    from evenhand.models.tokenizing import split_words
 
     model = models.members[0]
     if not isinstance(model, FixedVocabulary):
         return []
-    used = dict.fromkeys(word for pair in pairs for text in pair for word in tokens(text))
+    used = dict.fromkeys(word for pair in pairs for text in pair for word in split_words(text))
     return list(model.out_of_vocabulary(used))
 
 

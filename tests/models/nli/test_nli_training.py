@@ -11,8 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UnknownNameError, UsageError
 from evenhand.models.nli import load
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate
 
 torch = pytest.importorskip("torch")
 
@@ -94,7 +93,7 @@ def test_the_model_answers_as_the_network(options, tmp_path):
 @pytest.mark.parametrize("intra", [False, True])
 def test_probabilities_of_network_and_numpy_model(intra):
     from evenhand.models.nli import DecomposableAttention
-    from evenhand.models.nli.decomposable import Weights
+    from evenhand.models.nli.decomposable import AttentionWeights
 
     network = DecomposableNetwork(3, 12, 16, intra_attention=intra)
     network.initialise([4, 5, 6])
@@ -112,7 +111,7 @@ def test_probabilities_of_network_and_numpy_model(intra):
     with torch.inference_mode():
         found = torch.softmax(network(*batch[:4]), -1).numpy()
     for member in range(3):
-        weights = Weights.from_arrays({**network.arrays(member), "oov": spare})
+        weights = AttentionWeights.from_arrays({**network.arrays(member), "oov": spare})
         asked = DecomposableAttention(weights, words).predict(pairs.premises, pairs.hypotheses).matrix
         assert found[member] == pytest.approx(asked[order], abs=1e-5)
 

@@ -116,7 +116,7 @@ def evaluate(
 ) -> None:
     """Evaluate the accuracy of a model on labelled pairs."""
     from evenhand.mitigations import VectorMap
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
     from evenhand.subjects.nli_models import open_models
 
     data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
@@ -223,7 +223,7 @@ def _train(
 
 def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
     """Save a model, evaluate it on the test pairs, and return its record."""
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
 
     record = {**one.to_dict(), "test": [run(one.model, pairs).to_dict() for pairs in tests]}
     about = {key: record[key] for key in ("seed", "dev_accuracy", "epoch", "data", "words", "settings", "packages")}

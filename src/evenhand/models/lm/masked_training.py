@@ -234,7 +234,7 @@ def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: 
 
     What does not fill the last row is left out.
     """
-    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
+    from evenhand.models.tokenizing import sentence_tokenizer
 
     tokenize = sentence_tokenizer(tokenizer)
     parts: list[Rows] = []

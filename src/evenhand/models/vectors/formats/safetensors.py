@@ -18,10 +18,18 @@ import numpy as np
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, check_expansion, register_format
-from evenhand.models.vectors.formats.vocabulary import join_words, read_vocabulary, split_words
-from evenhand.models.vectors.history import as_json, history_from, source_from
-from evenhand.models.vectors.table import Vectors
+from evenhand.models.vectors.formats.format import (
+    Format,
+    Parsed,
+    ReadOptions,
+    WordMatrix,
+    as_json,
+    check_expansion,
+    history_from,
+    register_format,
+    source_from,
+)
+from evenhand.models.vectors.formats.npy import join_words, read_vocabulary, split_words
 
 LAYOUT = "evenhand-vectors-1"
 # Tensors of types that numpy lacks (bfloat16, float8) are skipped.
@@ -124,7 +132,7 @@ def _main_matrix(tensors: Mapping[str, np.ndarray], path: Path) -> Matrix:
     return tables[0]
 
 
-def write(vectors: Vectors, path: Path, *, dtype: str = "F32") -> None:
+def write(vectors: WordMatrix, path: Path, *, dtype: str = "F32") -> None:
     """Write matrix, vocabulary, source and history, converting rows block by block."""
     blocks = (vectors.matrix[i : i + ROWS_AT_ONCE] for i in range(0, len(vectors), ROWS_AT_ONCE))
     with writing(path) as out:

@@ -1,19 +1,23 @@
-"""word2vec binary layout: a header line, then for each word its bytes, a space and its float32 numbers."""
+"""word2vec binary files, and gensim's pickles of such models, which are opened only with `allow_pickle`.
+
+A binary file has a header line, and then for each word its bytes, a space and its float32 numbers.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix
-from evenhand.errors import FormatError
-from evenhand.files import compression_of, open_bytes, writing
-from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
-from evenhand.models.vectors.formats.rows import GrowingMatrix
-from evenhand.models.vectors.table import Vectors
+from evenhand.errors import FormatError, UsageError, VocabularyError, require
+from evenhand.files import compression_of, existing, open_bytes, writing
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, WordMatrix, register_format
+from evenhand.models.vectors.formats.text import GrowingMatrix
 
 CHUNK = 16 << 20
 HEADER_LINE = re.compile(rb"\d{1,11}[ \t]\d{1,11}\s*?\n")
@@ -125,7 +129,7 @@ def _decode(raw: bytes, errors: str, path: Path, row: int) -> str:
     return word
 
 
-def write(vectors: Vectors, path: Path) -> None:
+def write(vectors: WordMatrix, path: Path) -> None:
     """Write the layout of the original tool, with a line end after each row."""
     for word in vectors.words:
         if not word or " " in word or word.startswith("\n") or len(word) > LONGEST_WORD // 4:
@@ -140,3 +144,58 @@ def write(vectors: Vectors, path: Path) -> None:
 
 
 register_format(Format("word2vec-bin", "word2vec binary", (".bin",), read, write, is_word2vec_binary))
+
+
+@dataclass(frozen=True)
+class GensimComposer:
+    """Composes vectors of unseen words with a gensim `FastTextKeyedVectors`."""
+
+    keyed_vectors: Any = field(repr=False)
+
+    def __call__(self, words: Sequence[str]) -> Matrix:
+        """Return one row per word; a word too short to have an n-gram raises `VocabularyError`."""
+        rows = np.array([self.keyed_vectors.get_vector(word) for word in words], np.float32)
+        composed = rows.reshape(len(words), -1).any(axis=1)  # gensim returns a zero vector and logs a warning
+        if not composed.all():
+            raise VocabularyError(
+                f"the gensim model cannot compose {words[int(composed.argmin())]!r}: it has no n-gram of valid length",
+                hint="leave the word out",
+            )
+        return rows
+
+
+def read_gensim(path: Path, options: ReadOptions) -> Parsed:
+    """Unpickle `KeyedVectors` or a model that has them. This can run arbitrary code."""
+    if not options.allow_pickle:
+        raise UsageError(
+            f"{path}: a Python pickle, which can run arbitrary code when it is opened",
+            hint="if you trust the file: allow_pickle=True (command line: --allow-pickle)",
+        )
+    existing(path, what="vector file")
+    saved = require("gensim.utils", extra="gensim").SaveLoad
+    try:
+        model = saved.load(str(path), mmap=None if compression_of(path) else "r")
+    except Exception as error:  # unpickling can raise any exception
+        raise FormatError(
+            f"{path}: gensim cannot open it ({type(error).__name__}: {error})",
+            hint="keep its .npy files beside it, or export it with save_word2vec_format at its origin",
+        ) from error
+    return gensim_content(model, name=str(path), limit=options.limit)
+
+
+def gensim_content(model: Any, *, name: str, limit: int | None = None) -> Parsed:
+    """Return words, matrix and composer of gensim `KeyedVectors`, or of a model with a `wv` attribute."""
+    keyed = getattr(model, "wv", model)
+    words, matrix = getattr(keyed, "index_to_key", None), getattr(keyed, "vectors", None)
+    if words is None or matrix is None:
+        raise FormatError(f"{name}: a {type(model).__name__}, not gensim (4 or later) vectors", hint="pass model.wv")
+    # gensim allocates rows before it assigns keys; rows without a key are skipped.
+    rows = [row for row, word in enumerate(words) if word is not None][:limit]
+    keys = [words[row] for row in rows]
+    invalid = next((key for key in keys if not isinstance(key, str)), None)
+    if invalid is not None:
+        raise FormatError(f"{name}: the key {invalid!r} is a {type(invalid).__name__}, not a word")
+    whole = rows == list(range(len(rows)))
+    compose = GensimComposer(keyed) if getattr(keyed, "bucket", 0) else None
+    source = {"gensim": type(keyed).__name__}
+    return Parsed(keys, matrix[: len(rows)] if whole else matrix[rows], source=source, compose=compose)
