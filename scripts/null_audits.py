@@ -41,7 +41,7 @@ import numpy as np
 import evenhand as eh
 from evenhand import data, words
 from evenhand.audit.plan import Plan
-from evenhand.audit.significance import ONLY_LEFT, role
+from evenhand.audit.significance import role
 from evenhand.files import write_text
 from evenhand.report.findings import findings
 from evenhand.stats.bootstrap import wilson
@@ -241,7 +241,8 @@ def null_plan(subject: Subject, task: Task) -> Plan:
         for question in plan.questions
         if question.info.view in views
         and role(question, task.concept) == "bias"
-        and question.measure not in (*ONLY_LEFT, *task.without)
+        and question.info.role != "left"
+        and question.measure not in task.without
         and (not task.measures or question.measure in task.measures)
     )
     if not kept:

@@ -14,7 +14,9 @@ pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 DEFINITIONS = BLOCKS[::2]  # each is followed by an example of its use
-MODULES = ("centroid_gap", "first_pair", "neutral_titles", "words_found", "csv", "bag_of_words", "subtitles")
+MODULES = (
+    "centroid_gap", "pronoun_lean", "first_pair", "neutral_titles", "words_found", "csv", "bag_of_words", "subtitles",
+)  # fmt: skip
 ENTRY_POINTS = tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])["project"]["entry-points"]
 CHECK = """
 from evenhand.measures.registry import MEASURES
@@ -54,6 +56,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert "centroid-gap:weat-6" in output
     assert "Mx. Hill said that Mx. Hill is a doctor" in output
     assert "neutral-titles works on corpora only; glove-embedded is word vectors" in output
+    assert "Measurement('pronoun-lean:words', -0.6931 [-0.6931, -0.6931], p = 0.25, n = 3)" in output
     assert "SubtitlesSubject('film.srt', offers text)" in output
     assert "Words found" in (tmp_path / "report.html").read_text(encoding="utf-8")
 

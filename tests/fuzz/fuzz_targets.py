@@ -405,35 +405,35 @@ def _lm_checkpoint(path: Path) -> object:
 
 @target("crows-pairs", "c.csv", seeds.crows_pairs, tokens=TABLE_TOKENS)
 def _crows(path: Path) -> object:
-    from evenhand.words.sentence_sets.crows_pairs import read_crows_pairs
+    from evenhand.measures.likelihood.stereotype_pairs import read_crows_pairs
 
     return read_crows_pairs(path)
 
 
 @target("stereoset", "s.json", seeds.stereoset, tokens=JSON_TOKENS)
 def _stereoset(path: Path) -> object:
-    from evenhand.words.sentence_sets.stereoset import read_stereoset
+    from evenhand.measures.likelihood.stereoset import read_stereoset
 
     return read_stereoset(path)
 
 
 @target("bbq", "Age.jsonl", seeds.bbq, beside={"additional_metadata.csv": seeds.BBQ_METADATA}, tokens=JSON_TOKENS)
 def _bbq(path: Path) -> object:
-    from evenhand.words.sentence_sets.bbq import read_bbq
+    from evenhand.measures.likelihood.bbq import read_bbq
 
     return read_bbq(path.parent, ("Age",))
 
 
 @target("bbq-metadata", "m.csv", lambda: [seeds.BBQ_METADATA], tokens=TABLE_TOKENS)
 def _bbq_metadata(path: Path) -> object:
-    from evenhand.words.sentence_sets.bbq import read_metadata
+    from evenhand.measures.likelihood.bbq import read_metadata
 
     return read_metadata(path)
 
 
 @target("winobias", "w.txt", seeds.winobias)
 def _winobias(path: Path) -> object:
-    from evenhand.words.sentence_sets import winobias
+    from evenhand.measures.likelihood import winobias
 
     content = path.read_bytes()
     for name in seeds.WINOBIAS_FILES:
@@ -443,35 +443,35 @@ def _winobias(path: Path) -> object:
 
 @target("winogender", "all_sentences.tsv", seeds.winogender, beside=seeds.WINOGENDER, tokens=TABLE_TOKENS)
 def _winogender(path: Path) -> object:
-    from evenhand.words.sentence_sets.winogender import read_winogender
+    from evenhand.measures.likelihood.winogender import read_winogender
 
     return read_winogender(path.parent)
 
 
 @target("winogenerated", "winogenerated_examples.jsonl", seeds.winogenerated, tokens=JSON_TOKENS)
 def _winogenerated(path: Path) -> object:
-    from evenhand.words.sentence_sets.winogenerated import read_winogenerated
+    from evenhand.measures.likelihood.pronoun_share import read_winogenerated
 
     return read_winogenerated(path.parent)
 
 
 @target("holistic-bias", "descriptors.json", seeds.holistic, beside=seeds.HOLISTIC, tokens=JSON_TOKENS)
 def _holistic(path: Path) -> object:
-    from evenhand.words.sentence_sets.holistic_bias import read_holistic_bias
+    from evenhand.measures.likelihood.holistic_bias import read_holistic_bias
 
     return read_holistic_bias(path.parent)
 
 
 @target("hurtlex", "hurtlex_EN.tsv", seeds.hurtlex, tokens=TABLE_TOKENS)
 def _hurtlex(path: Path) -> object:
-    from evenhand.words.sentence_sets.honest import read_hurtlex
+    from evenhand.measures.likelihood.honest import read_hurtlex
 
     return read_hurtlex(path.parent)
 
 
 @target("honest", "binary/en_template.tsv", seeds.honest, beside={"binary/note": b""}, tokens=TABLE_TOKENS)
 def _honest(path: Path) -> object:
-    from evenhand.words.sentence_sets.honest import read_templates
+    from evenhand.measures.likelihood.honest import read_templates
 
     return read_templates(path.parents[1])
 

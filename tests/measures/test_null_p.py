@@ -15,21 +15,18 @@ import pytest
 from scipy.special import ndtri
 
 from evenhand import measures
-from evenhand.measures.contrasts import against_others, contrasts, group_word_p
-from evenhand.measures.likelihood.honest import identity_p
-from evenhand.measures.likelihood.stereoset import TermTable
-from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, pair_measurements
-from evenhand.measures.likelihood.winobias import stereotype_p
-from evenhand.measures.likelihood.winogender import majority_p
+from evenhand.measures.call import Call
+from evenhand.measures.groups import against_others, contrasts, group_word_p
+from evenhand.measures.likelihood.honest import HonestTemplate, identity_p
+from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence, TermTable
+from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, StereotypePair, pair_measurements
+from evenhand.measures.likelihood.winobias import WinoBiasPair, stereotype_p
+from evenhand.measures.likelihood.winogender import WinogenderSentence, majority_p
+from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats.permutation import relabelling_p
 from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Template
-from evenhand.words.sentence_sets.crows_pairs import StereotypePair
-from evenhand.words.sentence_sets.honest import HonestTemplate
-from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
-from evenhand.words.sentence_sets.winobias import WinoBiasPair
-from evenhand.words.sentence_sets.winogender import WinogenderSentence
 
 DRAWS = 300
 MOST = 0.05 + 3 * np.sqrt(0.05 * 0.95 / DRAWS)  # three standard errors above the level
@@ -287,9 +284,8 @@ def _pairs_p(seed: int, bias: float = 0.0) -> float | None:
 
     more, less = (np.array([score(getattr(pair, side)) for pair in PAIRS]) for side in ("more", "less"))
     scores = PairScores(more + bias, less, {})
-    (found,) = pair_measurements(
-        "crows-pairs", "m", PairSet("pairs", tuple(PAIRS)), scores, variant="corrected", params={}, seed=0
-    )
+    call = Call(info("crows-pairs"), "m")
+    (found,) = pair_measurements(call, PairSet("pairs", tuple(PAIRS)), scores, variant="corrected")
     return found.p_value
 
 

@@ -39,7 +39,7 @@ def test_the_scatter_has_every_word_and_the_fitted_line(comparison) -> None:
 
 
 def test_the_record_keeps_the_points_of_the_regression(comparison) -> None:
-    *_, beta = comparison_measurements(comparison, {"query": "words", "model": "text", "seed": 0})
+    *_, beta = comparison_measurements(comparison, model="text", seed=0)
     assert {item["word"] for item in beta.items} == {point["word"] for point in comparison.points()}
     assert beta.details["intercept"] == comparison.beta.intercept
     first = beta.items[0]

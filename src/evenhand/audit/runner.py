@@ -21,15 +21,13 @@ from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
 from evenhand.audit.workload import budget_note, outlook, sample_notes
 from evenhand.errors import (
-    DegenerateError,
     EvenhandError,
     EvenhandWarning,
     TextTooLongError,
     UsageError,
-    VocabularyError,
     WorkerError,
 )
-from evenhand.measures.group_tables import measure_groups, needs_table
+from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.mitigations.method import apply_methods, chain_report
@@ -308,7 +306,7 @@ def ask(
         if isinstance(asked, Query) and needs_table(info, asked):
             return measure_groups(function, view, asked, **arguments)
         return function(view, asked, **arguments)
-    except (VocabularyError, DegenerateError, TextTooLongError) as error:
+    except TextTooLongError as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 

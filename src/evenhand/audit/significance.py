@@ -37,31 +37,25 @@ from evenhand.stats.multiplicity import NORMAL_95, harmonic_mean_p, holm, two_si
 from evenhand.stats.units import PairedTest, exchange_test
 
 LEVEL = 0.05
-BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
-# These take the most biased words of the original and ask whether they can still be told apart. On the original they
-# can, by construction, so any method lowers them; what counts is what is left.
-ONLY_LEFT = ("clustering", "recoverability", "neighbours")
-MOVED = ("retention", "sentence-retention")  # 1 on the original by construction: how far a method moves, not a loss
 ENOUGH_IN_COMMON = 0.5  # share of the units of each record that both must have to be compared on them
 
-Role = Literal["bias", "left", "by construction", "control", "quality", "moved"]
+RowRole = Literal["bias", "left", "by construction", "control", "cost", "moved"]
 Verdict = Literal["better", "worse", "other sign", "unclear", "same"]
 
 
-def role(question: Question, concept: str) -> Role:
+def role(question: Question, concept: str) -> RowRole:
     """Return what a row is for in an audit of a concept."""
-    if question.info.family == "quality":
-        return "moved" if question.measure in MOVED else "quality"
+    info = question.info
+    if info.role in ("cost", "moved"):
+        return info.role
     if not question.asks_about(concept):
         return "control"
-    if question.measure in ONLY_LEFT:
-        return "left"
-    return "by construction" if question.variant in BY_CONSTRUCTION else "bias"
+    return "by construction" if question.variant in info.by_construction else info.role
 
 
 def is_changeable(row: Row) -> bool:
     """Return whether a change of the score says something: not if a method brings it down by construction."""
-    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
+    return row.question.variant not in row.info.by_construction and row.info.role != "left"
 
 
 # Against no bias ----------------------------------------------------------------------------------------------------
@@ -381,7 +375,7 @@ def _differ(before: Audit, after: Audit) -> bool:
 def compare_rows(pairs: Iterable[RowPair], concept: str) -> list[RowChange]:
     """Test the change of rows, corrected over the rows of one subject, stage and kind, as in a report."""
     every = list(pairs)
-    families: dict[tuple[str, str, Role], list[int]] = {}
+    families: dict[tuple[str, str, RowRole], list[int]] = {}
     for place, pair in enumerate(every):
         families.setdefault((pair.subject, pair.stage, role(pair.question, concept)), []).append(place)
     tested: dict[int, Changed] = {}

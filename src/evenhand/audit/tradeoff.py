@@ -10,16 +10,12 @@ import numpy as np
 
 from evenhand import measures
 from evenhand.arrays import Matrix64
+from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
 from evenhand.audit.significance import distance_from_ideal
 from evenhand.errors import UsageError
-from evenhand.measures import Measurement
+from evenhand.measures import Info, Measurement
 
-# Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
-# makes it 0 by construction, which says nothing.
-BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe", "crows-pairs", "log-probability")
-SKIPPED_VARIANTS = ("old-direction",)
-RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
 
 
@@ -48,14 +44,27 @@ def cost_note(results: Sequence[Result]) -> str:
     changed = [result for result in results if result.stage != ORIGINAL]
     if not any(result.question.info.view == "vectors" for result in changed):
         return ""
-    rated = [result for result in changed if result.question.measure in RATED]
+    rated = [result for result in changed if _is_rated(result.question.info)]
     if not rated:
-        return f"cost not measured: no {' or '.join(RATED)} was measured; measure {RATED[0]} too"
+        known = [id for id in measures.ids() if _is_rated(measures.info(id))]
+        return f"cost not measured: no {' or '.join(reversed(known))} was measured; measure {known[-1]} too"
     if any(result.measurement.status == "ok" for result in rated):
         return ""
     reasons = dict.fromkeys(result.measurement.reason for result in rated)
     own = "or measure similarity with a file of your own"
     return f"cost not measured: {'; '.join(reasons)}. Get larger sets with `{TO_FETCH}`, {own}"
+
+
+def _is_rated(info: Info) -> bool:
+    """Return whether a measure of vectors compares with people's answers."""
+    return info.role == "cost" and info.view == "vectors"
+
+
+def _is_bias(question: Question, concept: str) -> bool:
+    """Return whether a method should lower the value: not that of a control, nor one that it lowers by construction."""
+    info = question.info
+    is_control = info.takes == "query" and not question.asks_about(concept)
+    return info.in_tradeoff and question.variant not in info.by_construction and not is_control
 
 
 def _beats(one: Tradeoff, other: Tradeoff) -> bool:
@@ -70,9 +79,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
     for label, cells in rows.items():
         question = audit.question(label)
         is_cost = question.info.family == "quality"
-        if not is_cost and (question.measure not in BIAS or question.variant in SKIPPED_VARIANTS):
-            continue
-        if question.measure == "weat" and not question.asks_about(audit.concept):
+        if not is_cost and not _is_bias(question, audit.concept):
             continue
         share = _share(cells[ORIGINAL], cells[stage])
         if share is None:

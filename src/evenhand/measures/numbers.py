@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evenhand.measures import Measurement
+from evenhand.measures.measurement import Measurement
 
 MOST_DECIMALS = 6
 

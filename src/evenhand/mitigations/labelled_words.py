@@ -19,7 +19,7 @@ from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
 from evenhand.subspaces import learn
-from evenhand.subspaces.lookup import listed, word_rows
+from evenhand.subspaces.differences import listed, word_rows
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.site_change import SiteChange

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit, rank
 from evenhand.audit.record import VIEWS, Row, rows
-from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
+from evenhand.audit.significance import Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement, numbers
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN, kind_name, subject_record
+from evenhand.report.tables import kind_name, subject_record
 
 FindingKind = Literal["bias", "change", "left", "cost", "unmeasured"]
 ORDER: tuple[FindingKind, ...] = ("bias", "change", "left", "cost", "unmeasured")
@@ -185,7 +185,7 @@ def _decisions(tests: SubjectTests) -> Iterable[Finding]:
 def _bias_sentence(group: list[Tested], tests: SubjectTests) -> Finding:
     clearest = min(group, key=lambda test: (test.p, -test.strength))
     measurement, info = clearest.measurement, clearest.row.info
-    text = sentence(measurement.reading if info.id in PLAIN else f"{info.title}: {measurement.reading}")
+    text = sentence(measurement.reading if info.plain else f"{info.title}: {measurement.reading}")
     if info.view == "inference" and tests.kind == "vectors":
         text = f"In NLI models trained on these vectors, {text[:1].lower()}{text[1:]}"
     evidence = _numbers(measurement, clearest.row.label, clearest.p)
@@ -308,7 +308,7 @@ def _left(tests: SubjectTests) -> list[Finding]:
 
 
 def _is_left(test: Tested) -> bool:
-    return test.row.question.measure in ONLY_LEFT
+    return test.row.info.role == "left"
 
 
 def _cost(tests: SubjectTests) -> list[Finding]:
@@ -320,8 +320,8 @@ def _cost(tests: SubjectTests) -> list[Finding]:
     if note:
         return [Finding("cost", f"{note[:1].upper()}{note[1:]}.", subject)]
     every = [row for row in rows(audit, subject) if row.info.family == "quality"]
-    quality = [row for row in every if row.question.measure not in MOVED]
-    moved = _moved([row for row in every if row.question.measure in MOVED], audit.mitigated)
+    quality = [row for row in every if row.info.role == "cost"]
+    moved = _moved([row for row in every if row.info.role == "moved"], audit.mitigated)
     if not quality:
         return [Finding("cost", f"Cost not measured: the audit has no measure of quality.{moved}", subject)]
     if not tests.lost:
@@ -405,7 +405,6 @@ def _shorten(reason: str, most: int = 160) -> str:
     return f"{reason}." if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"
 
 
-EFFECT_SIZES = ("weat", "seat")  # measures whose value is an effect size d
 # Cohen's names of effect sizes: the least |d| of each.
 SIZES = {"very small": 0.0, "small": 0.2, "medium": 0.5, "large": 0.8}
 NAMED = 2  # methods that the headline names one by one
@@ -456,9 +455,10 @@ def _what(tests: SubjectTests) -> str:
     if not _is_biased(tests):
         return f"No significant {concept} bias was found in {subject} ({_significant(tests)} significant)"
     clause = lead.text.partition(". ")[0].rstrip(".")
-    measured = next(row.cells[tests.first] for row in tests.about if row.label == lead.label)
+    row = next(row for row in tests.about if row.label == lead.label)
+    measured = row.cells[tests.first]
     value = f"{numbers.value(measured)} {numbers.interval(measured)}".rstrip()
-    strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if measured.measure in EFFECT_SIZES else value
+    strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if row.info.effect_size else value
     sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []
     sure += [f"{_significant(tests)} significant"] if len(tests.found) > 1 else []
     return f"{subject} shows {concept} bias: {_lower(clause)} ({'; '.join([strength, *sure])})"

@@ -13,7 +13,7 @@ from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.record import Row, rows
-from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
+from evenhand.audit.significance import Changed, run_change_tests
 from evenhand.errors import UsageError, counted
 from evenhand.measures import numbers
 from evenhand.report.findings import Finding, FindingKind
@@ -137,7 +137,7 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
     if len(digests) > 1 and len({audit.concept for audit in audits}) == 1:
         yield Finding("unmeasured", "The runs have the same concept with different words.", "")
     contents = {tuple(str(record.get("sha256", "")) for record in audit.manifest["subjects"]) for audit in audits}
-    own = dict.fromkeys(r.question.measure for r in comparison.record.results if r.question.measure in ONLY_LEFT)
+    own = dict.fromkeys(r.question.measure for r in comparison.record.results if r.question.info.role == "left")
     if own and len(contents) > 1:
         choose = "chooses" if len(own) == 1 else "choose"
         text = f"{', '.join(own)} {choose} words by the bias in each run's own subject: the runs ask about other words."

@@ -7,10 +7,10 @@ from typing import Literal
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
-from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, is_changeable, run_change_tests
+from evenhand.audit.significance import LEVEL, Changed, is_changeable, run_change_tests
 from evenhand.measures import Measurement
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN, prominence, subject_record
+from evenhand.report.tables import prominence, subject_record
 
 ScoreState = Literal[
     "bias", "not significant", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
@@ -44,8 +44,6 @@ MEANINGS: dict[ScoreState, str] = {
     "not interpretable": "controls failed",
 }
 
-QUALITY = ("similarity", "analogy", "perplexity")  # what a subject can do; how far a method moved it is not comparable
-
 
 @dataclass(frozen=True)
 class ScoreCell:
@@ -76,7 +74,7 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     states: dict[tuple[str, str], ScoreState] = {}
     for test in (*tests.found, *tests.left):
         # After a method, measures of what is left say whether the words can still be told apart; others are compared.
-        if test.stage == tests.first or test.row.question.measure in ONLY_LEFT:
+        if test.stage == tests.first or test.row.info.role == "left":
             states[test.row.label, test.stage] = "bias" if test.sure else "not significant"
     for stage, changes in run_change_tests(tests.controls, tests.later).items():
         for change in changes:
@@ -134,9 +132,9 @@ def side_by_side(audit: Audit) -> list[SideBySideRow]:
     for subject, card in cards.items():
         for line in card:
             state = next(iter(line.cells.values())).state
-            quality = line.row.info.family == "quality" and line.row.question.measure in QUALITY
+            told = line.row.info.plain or state in ("bias", "not significant")
             bias = not line.is_control and line.row.info.family != "quality" and is_changeable(line.row)
-            if quality or (bias and (line.row.question.measure in PLAIN or state in ("bias", "not significant"))):
+            if line.row.info.role == "cost" or (bias and told):
                 made = by_label.setdefault(line.row.label, SideBySideRow(line.row, dict.fromkeys(audit.subjects)))
                 made.cells[subject] = next(iter(line.cells.values()))
     shared = [each for each in by_label.values() if sum(cell is not None for cell in each.cells.values()) > 1]

@@ -129,8 +129,8 @@ def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, 
 
     concept = words.Concept("groups", {name: list(group) for name, group in options.group_words.items()})
     subject = CorpusSubject(tuple(files), f"corpus:{' '.join(files)}")
-    fields = {"query": "words", "model": subject.name, "seed": options.seed}
-    rows = [(Question("corpus-bias", "words", only_query=True), measurements(result, fields))]
+    measured = measurements(result, model=subject.name, seed=options.seed)
+    rows = [(Question("corpus-bias", "words", only_query=True), measured)]
     write_record(record_measured(subject, rows, concept, seed=options.seed, invocation=started), out)
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from evenhand.words import Concept
 
 MINUTES = "minutes of training: name it in an audit"
-COSTS = ("retention", "similarity", "analogy")
 SHOWN = 12  # most frequent swaps
 
 
@@ -313,14 +312,14 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, star
     from evenhand import measures, mitigations, words
     from evenhand.audit import Audit, tradeoffs
     from evenhand.audit.plan import concept_queries
-    from evenhand.audit.tradeoff import BIAS
 
     about = words.concept(concept)
     ids = [entry.id for entry in mitigations.listing("vectors")]
     slow = dict.fromkeys(slow_methods(), MINUTES)
     fitting, unfit = _fitting([id for id in ids if id not in slow], about, subject)
-    on_vectors = [name for name in (*BIAS, *COSTS) if measures.info(name).view == "vectors"]
-    asked = [name for name in on_vectors if concept_queries(measures.info(name), about)]
+    on_vectors = [measures.info(name) for name in measures.ids() if measures.info(name).view == "vectors"]
+    compared = [info for info in on_vectors if info.in_tradeoff or info.family == "quality"]
+    asked = [info.id for info in compared if concept_queries(info, about)]
     with progress("sweep") as bar:
         audit = Audit.run(
             subject,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +12,111 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import InputMissingError, UsageError, unknown_name
-from evenhand.measures.likelihood.scoring import draw_sample
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, info, measure
+from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.measures.call import Call, measure
+from evenhand.measures.likelihood.scoring import draw_sample, read_json
+from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, preferences
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, linearised_units, null_p, ratio_units
-from evenhand.words.sentence_sets.stereoset import DOMAINS, TASKS, StereoExample, Task, read_stereoset
+
+Task = Literal["intra", "inter"]
+TASKS: dict[Task, str] = {"intra": "intrasentence", "inter": "intersentence"}
+DOMAINS = ("gender", "profession", "race", "religion")
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
+BLANK = "BLANK"
+
+
+@dataclass(frozen=True)
+class StereoSentence:
+    """One continuation of a context."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StereoExample:
+    """A context about a target with its three continuations.
+
+    Attributes:
+        id: of the set.
+        task: `intra`: the continuation is the context with its blank filled. `inter`: it is a sentence that follows.
+        target: the term that the example is about, such as "chess player".
+        domain: gender, profession, race or religion.
+        context: the context; within a sentence, its blank is `BLANK`.
+        stereotype, anti, unrelated: the continuations.
+    """
+
+    id: str
+    task: Task
+    target: str
+    domain: str
+    context: str
+    stereotype: StereoSentence
+    anti: StereoSentence
+    unrelated: StereoSentence
+
+    @property
+    def sentences(self) -> tuple[StereoSentence, StereoSentence, StereoSentence]:
+        """The three continuations: stereotype, anti-stereotype, unrelated."""
+        return self.stereotype, self.anti, self.unrelated
+
+    def blank(self, sentence: StereoSentence) -> tuple[int, int] | None:
+        """Return the first and one past the last character that fill the blank; None where it cannot be located.
+
+        Contexts and sentences differ in capitals. Two contexts of the development part have two blanks.
+        """
+        before, *after = self.context.split(BLANK)
+        text = sentence.text
+        if (
+            len(after) != 1
+            or not text.lower().startswith(before.lower())
+            or not text.lower().endswith(after[0].lower())
+        ):
+            return None
+        start, stop = len(before), len(text) - len(after[0])
+        return (start, stop) if start < stop else None
+
+    def refilled(self, sentence: StereoSentence) -> str:
+        """Return the context filled with the sentence's word at the place of the blank, as the released code does.
+
+        The released code takes the word at the same place between blanks, without punctuation, so that capitals and
+        hyphens of the sentence are lost.
+        """
+        words = self.context.split(" ")
+        place = next((number for number, word in enumerate(words) if BLANK in word), None)
+        given = sentence.text.split(" ")
+        if place is None or place >= len(given):
+            return sentence.text
+        return self.context.replace(BLANK, re.sub(r"[^\w\s]|_", "", given[place]))
+
+
+def read_stereoset(path: str | Path) -> tuple[StereoExample, ...]:
+    """Read the development or the test part.
+
+    Raises:
+        FormatError: If the file is not a part of StereoSet, or an example lacks one of the three continuations.
+    """
+    source = Path(path)
+    content = read_json(source, "StereoSet file")
+    try:
+        parts = content["data"]
+        return tuple(_example(item, task, source) for task, name in TASKS.items() for item in parts[name])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{source} is not a part of StereoSet ({error})", hint="fetch it again") from error
+
+
+def _example(item: Any, task: Task, source: Path) -> StereoExample:
+    by_label = {entry["gold_label"]: StereoSentence(entry["id"], entry["sentence"]) for entry in item["sentences"]}
+    if missing := [label for label in LABELS if label not in by_label]:
+        raise FormatError(f"{source}: the example {item['id']} has no sentence labelled {missing[0]!r}")
+    sentences = [by_label[label] for label in LABELS]
+    return StereoExample(item["id"], task, item["target"], item["bias_type"], item["context"], *sentences)
+
 
 Averaging = Literal["term-mean", "pooled"]
 Source: TypeAlias = str | Path | Sequence[StereoExample]
@@ -70,16 +165,19 @@ INFO = Info(
     data=PARTS,
     whole=PARTS[0],
     definition=2,
+    plain=2,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def stereoset(
+    call: Call,
     view: TokenLikelihood,
     dataset: Source = PARTS[0],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -114,29 +212,22 @@ def stereoset(
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     name, every = _examples(dataset)
     examples = draw_sample(every, [(example.task, example.target) for example in every], sample, seed=seed)
-    fields: dict[str, Any] = {
-        "query": name,
-        "model": view.name,
-        "seed": seed,
-        "definition": info("stereoset").definition,
-    }
+    call.describe(name, scores=[f"{task}-{score}" for task in TASKS for score in StereoScores._fields])
     results: list[Measurement] = []
     for task in TASKS:
         chosen = [example for example in examples if example.task == task]
         values, reason = score_examples(view, chosen, task, variant) if chosen else (np.zeros((0, 3)), "no examples")
         kept = np.flatnonzero(np.isfinite(values).all(axis=1))
         scored = [chosen[row] for row in kept]
-        params = {"task": task, "averaging": averaging, "variant": variant} | ({"sample": sample} if sample else {})
         if not scored:
             results += [
-                undefined("stereoset", reason, Coverage(()), score=f"{task}-{score}", params=params, **fields)
-                for score in StereoScores._fields
+                call.undefined(reason, score=f"{task}-{score}", params={"task": task}) for score in StereoScores._fields
             ]
             continue
-        lost = len(chosen) - len(scored)
-        results += _measurements(
-            scored, values[kept], params, fields, f"{lost} examples left out: {reason}" if lost else ""
-        )
+        left_out = len(chosen) - len(scored)
+        lost = f"{left_out} examples left out: {reason}" if left_out else ""
+        table = TermTable.of(scored, values[kept], variant)
+        results += _measurements(call, task, table, averaging, len(scored), lost)
     return tuple(results)
 
 
@@ -153,7 +244,7 @@ def stereoset_scores(
     predictions: Mapping[str, float],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
 ) -> StereoScores:
     """Return the scores of a file of predictions: the score of each sentence by its id."""
     values = np.array([[predictions[sentence.id] for sentence in example.sentences] for example in examples])
@@ -172,7 +263,7 @@ class TermTable:
     stereotypes: Vector64
 
     @classmethod
-    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: Variant) -> TermTable:
+    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: PairVariant) -> TermTable:
         """Count the preferences.
 
         Args:
@@ -235,9 +326,8 @@ def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
 
 
 def _measurements(
-    examples: list[StereoExample], values: Matrix64, params: dict[str, Any], fields: dict[str, Any], lost: str
+    call: Call, task: str, table: TermTable, averaging: Averaging, examples: int, lost: str
 ) -> list[Measurement]:
-    table, averaging = TermTable.of(examples, values, params["variant"]), params["averaging"]
     scores = table.scores(np.arange(len(table.terms))[None], averaging)[:, 0]
     readings = (
         f"a related text is preferred to an unrelated one in {scores[0]:.1f} % of the cases",
@@ -248,21 +338,18 @@ def _measurements(
     for number, (score, reading) in enumerate(zip(StereoScores._fields, readings, strict=True)):
         units = table.units(number, averaging)
         results.append(
-            Measurement(
-                "stereoset",
+            call.measurement(
                 float(scores[number]),
-                len(examples),
-                Coverage(()),
+                examples,
                 interval=table.interval(number, averaging),
                 p_value=null_p(units[0], IDEAL) if score == "ss" else None,
                 units=units,
-                score=f"{params['task']}-{score}",
-                reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
+                score=f"{task}-{score}",
+                reading=f"{reading}, over {examples:,} contexts about {len(table.terms)} terms",
                 note="; ".join(filter(None, (NOTE if score == "ss" else "", lost))),
-                params=params,
+                params={"task": task},
                 items=_items(table) if score == "ss" else (),
                 details={"terms": len(table.terms)} | ({"ideal": IDEAL} if score == "ss" else {}),
-                **fields,
             )
         )
     return results
@@ -296,7 +383,7 @@ def _examples(source: Source) -> tuple[str, list[StereoExample]]:
 
 
 def score_examples(
-    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: Variant = "corrected"
+    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: PairVariant = "corrected"
 ) -> tuple[Matrix64, str]:
     """Return the scores of the three texts of each example, NaN where there are none, and the reason for these."""
     texts = [sentence.text for example in examples for sentence in example.sentences]
@@ -316,7 +403,7 @@ def score_examples(
     return (following.log_probabilities / np.maximum(following.tokens, 1)).reshape(-1, 3), "a text has no tokens"
 
 
-def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: Variant) -> Matrix64:
+def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: PairVariant) -> Matrix64:
     values = np.full((len(examples), 3), np.nan)
     rows, texts, spans = [], [], []
     for row, example in enumerate(examples):

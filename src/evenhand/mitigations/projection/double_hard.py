@@ -18,8 +18,8 @@ from evenhand.mitigations.selection import Selector, sparing
 from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
-from evenhand.subspaces.lookup import Differences, differences
-from evenhand.subspaces.principal import RANK_RTOL, principal
+from evenhand.subspaces.differences import Differences, differences
+from evenhand.subspaces.subspace import RANK_RTOL, principal
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

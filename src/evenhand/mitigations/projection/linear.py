@@ -16,7 +16,7 @@ from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
 from evenhand.subspaces import Subspace, gaussian, learn, random_words, span
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.site_change import SiteChange

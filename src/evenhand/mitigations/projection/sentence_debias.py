@@ -16,7 +16,7 @@ from evenhand.mitigations.vector_method import SiteMethod
 from evenhand.models.encoders.protocol import Pooling
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
-from evenhand.subspaces.principal import principal
+from evenhand.subspaces.subspace import principal
 
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.site_change import SiteChange

@@ -13,7 +13,7 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -30,13 +30,14 @@ from evenhand.report.charts.style import (
 )
 
 # Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
-ON_AN_AXIS = ("direct-bias", "ripa", "corpus-bias")
 
 
-@register_chart("extreme-words", measures=ON_AN_AXIS)
+@register_chart("extreme-words")
 def extreme_words(audit: Audit, subject: str) -> Figure | None:
     """Draw the words at the two ends of the axis."""
-    on_axis = [row for row in rows_of(audit, subject, *ON_AN_AXIS) if row.original.items and row.original.positive]
+    on_axis = [
+        row for row in drawn_rows(audit, subject, "extreme-words") if row.original.items and row.original.positive
+    ]
     if not on_axis:
         return None
     row = on_axis[0]
@@ -123,10 +124,10 @@ FEWEST = 3  # words of a group; a density of fewer shows the bandwidth only
 STEPS = 60
 
 
-@register_chart("projection-density", measures=("direct-bias",), family="geometry")
+@register_chart("projection-density", family="geometry")
 def projection_density(audit: Audit, subject: str) -> Figure | None:
     """Draw the distribution of cosines with the direction, for each group of the concept and for the words asked."""
-    rows = [row for row in rows_of(audit, subject, "direct-bias") if row.original.details.get("groups")]
+    rows = [row for row in drawn_rows(audit, subject, "projection-density") if row.original.details.get("groups")]
     row = next((row for row in rows if row.question.variant != "old-direction"), rows[0] if rows else None)
     if row is None:
         return None
@@ -214,10 +215,12 @@ def _mean(values: Sequence[float]) -> str:
 COUNT = 14  # words whose arrows are drawn
 
 
-@register_chart("word-movement", measures=("direct-bias",), family="geometry")
+@register_chart("word-movement", family="geometry")
 def word_movement(audit: Audit, subject: str) -> Figure | None:
     """Draw where a method moves the words that lie furthest along the original direction."""
-    rows = [row for row in rows_of(audit, subject, "direct-bias") if row.question.variant == "old-direction"]
+    rows = [
+        row for row in drawn_rows(audit, subject, "word-movement") if row.question.variant in row.info.by_construction
+    ]
     row = next((row for row in rows if any("across" in item for item in row.original.items)), None)
     if row is None or len(row.cells) < 2:
         return None
@@ -300,10 +303,10 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
 RANDOM = "random pairs"
 
 
-@register_chart("scree", measures=("direct-bias",), family="geometry")
+@register_chart("scree", family="geometry")
 def scree(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of each principal direction of the pair differences."""
-    row = next((row for row in rows_of(audit, subject, "direct-bias") if "scree" in row.original.details), None)
+    row = next((row for row in drawn_rows(audit, subject, "scree") if "scree" in row.original.details), None)
     if row is None:
         return None
     found = row.original.details["scree"]

@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import Measurement, numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -28,26 +28,28 @@ MOST_LABELS = 9
 COUNT = 12  # occupations at each end
 
 
-@register_chart("occupations", measures=("occupation-share",), family="geometry")
+@register_chart("occupations", family="geometry")
 def occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw the bias score of occupations against the share of women."""
-    rows = rows_of(audit, subject, "occupation-share")
+    rows = drawn_rows(audit, subject, "occupations")
     title = "Occupations and the real share of women"
     return _against_share_of_women(audit, rows, title, "bias score (she →)", zero=True)
 
 
-@register_chart("pronouns-by-occupation", measures=("pronoun-share",), family="likelihood", place="bias")
+@register_chart("pronouns-by-occupation", family="likelihood", place="bias")
 def pronouns_by_occupation(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of female pronouns that a language model predicts against the share of women."""
-    rows = [row for row in rows_of(audit, subject, "pronoun-share") if row.original.score == "pearson"]
+    rows = [row for row in drawn_rows(audit, subject, "pronouns-by-occupation") if row.original.score == "pearson"]
     title = "Pronouns of occupations and the real share of women"
     return _against_share_of_women(audit, rows, title, "share of female pronouns", percent=100.0, format="%")
 
 
-@register_chart("winogender-occupations", measures=("winogender",), family="likelihood")
+@register_chart("winogender-occupations", family="likelihood")
 def winogender_occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw how far a pronoun is read as the occupation against the share of women."""
-    rows = [row for row in rows_of(audit, subject, "winogender") if row.original.score == "share-correlation"]
+    rows = [
+        row for row in drawn_rows(audit, subject, "winogender-occupations") if row.original.score == "share-correlation"
+    ]
     title = "Pronouns read as the occupation, and the real share of women"
     return _against_share_of_women(audit, rows, title, "lean to female pronouns (log odds)")
 
@@ -143,10 +145,10 @@ def _labelled(row: Row) -> set[str]:
     return uncrowded({str(item["word"]): (float(item["share"]), float(item["value"])) for item in chosen})
 
 
-@register_chart("entailment-by-occupation", measures=("nli-gap",), family="inference")
+@register_chart("entailment-by-occupation", family="inference")
 def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
     """Draw P(entailment) for both groups, for the occupations with the largest gaps."""
-    rows = [row for row in rows_of(audit, subject, "nli-gap") if row.original.score == "entailment"]
+    rows = [row for row in drawn_rows(audit, subject, "entailment-by-occupation") if row.original.score == "entailment"]
     row = next((row for row in rows if row.original.items and "first" in row.original.items[0]), None)
     if row is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
 from evenhand.audit.record import Row, rows
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -23,30 +23,30 @@ from evenhand.report.charts.style import (
 )
 
 
-@register_chart("effect-sizes", measures=("weat",), family="association", place="bias")
+@register_chart("effect-sizes", family="association", place="bias")
 def effect_sizes(audit: Audit, subject: str) -> Figure | None:
     """Draw the word association tests before and after each method."""
-    return _effects(audit, subject, "weat", "Association tests of words (WEAT)")
+    return _effects(audit, subject, "effect-sizes", "Association tests of words (WEAT)")
 
 
-@register_chart("sentence-effect-sizes", measures=("seat",), family="sentences", place="bias")
+@register_chart("sentence-effect-sizes", family="sentences", place="bias")
 def sentence_effect_sizes(audit: Audit, subject: str) -> Figure | None:
     """Draw the sentence association tests before and after each method."""
-    return _effects(audit, subject, "seat", "Association tests of sentences (SEAT)")
+    return _effects(audit, subject, "sentence-effect-sizes", "Association tests of sentences (SEAT)")
 
 
-@register_chart("decision-changes", measures=("counterfactual",), family="labels", place="bias")
+@register_chart("decision-changes", family="labels", place="bias")
 def decision_changes(audit: Audit, subject: str) -> Figure | None:
     """Draw how far the probability of a label depends on the group."""
-    gaps = [row for row in rows_of(audit, subject, "counterfactual") if row.original.score.startswith("gap")]
+    gaps = [row for row in drawn_rows(audit, subject, "decision-changes") if row.original.score.startswith("gap")]
     caption = "Right of 0: the label is more probable for the first group. Nearer to 0 is better."
     return forest_figure(
         audit, gaps, "Does the decision depend on the group?", "difference in P(label) between groups", caption
     )
 
 
-def _effects(audit: Audit, subject: str, measure: str, title: str) -> Figure | None:
-    every = rows_of(audit, subject, measure)
+def _effects(audit: Audit, subject: str, id: str, title: str) -> Figure | None:
+    every = drawn_rows(audit, subject, id)
     about = [row for row in every if row.question.asks_about(audit.concept)] or every
     caption = (
         "Right of 0: the named words go together, as the stereotype has it; left of 0: the opposite. Nearer to 0 is "
@@ -110,10 +110,7 @@ def _name(row: Row) -> str:
     return f"{row.label}: {row.original.positive}" if row.original.positive else row.label
 
 
-MEASURES = ("crows-pairs", "aul", "aula", "stereoset", "winobias", "holistic-bias")
-
-
-@register_chart("pair-preferences", measures=MEASURES, family="likelihood", place="bias")
+@register_chart("pair-preferences", family="likelihood", place="bias")
 def pair_preferences(audit: Audit, subject: str) -> Figure | None:
     """Draw every score of which 50 % is ideal, by measure and category."""
     fifty = [row for row in rows(audit, subject) if row.info.better_score(row.original.score) == "fifty"]
@@ -135,10 +132,10 @@ def pair_preferences(audit: Audit, subject: str) -> Figure | None:
     return Figure("Which sentence of a pair is more likely?", spec, ("pairs", *stages, "n"), table, caption)
 
 
-@register_chart("layer-bias", measures=("layer-bias",), family="sentences")
+@register_chart("layer-bias", family="sentences")
 def layer_bias(audit: Audit, subject: str) -> Figure | None:
     """Draw the effect size at every layer, one panel per query and one line per stage."""
-    rows = [row for row in rows_of(audit, subject, "layer-bias") if row.original.items]
+    rows = [row for row in drawn_rows(audit, subject, "layer-bias") if row.original.items]
     if not rows:
         return None
     stages = list(rows[0].cells)[:DISTINGUISHABLE]
@@ -268,10 +265,10 @@ NEUTRALITY_SCORES = {
 }
 
 
-@register_chart("neutrality", measures=("nli-neutrality",), family="inference", place="bias")
+@register_chart("neutrality", family="inference", place="bias")
 def neutrality(audit: Audit, subject: str) -> Figure | None:
     """Draw the four scores of neutrality on each stage."""
-    row = next((row for row in rows_of(audit, subject, "nli-neutrality") if row.original.details.get("scores")), None)
+    row = next((row for row in drawn_rows(audit, subject, "neutrality") if row.original.details.get("scores")), None)
     if row is None:
         return None
     stages = [stage for stage, cell in row.cells.items() if cell.details.get("scores")][:DISTINGUISHABLE]

@@ -12,7 +12,7 @@ from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
 from evenhand.audit.tradeoff import mean_ranks
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
@@ -27,10 +27,10 @@ from evenhand.report.charts.style import (
 )
 
 
-@register_chart("clusters", measures=("clustering",), family="geometry", place="left")
+@register_chart("clusters", family="geometry", place="left")
 def clusters(audit: Audit, subject: str) -> Figure | None:
     """Draw the most biased words on two principal components of each stage."""
-    row = next((row for row in rows_of(audit, subject, "clustering") if row.original.items), None)
+    row = next((row for row in drawn_rows(audit, subject, "clusters") if row.original.items), None)
     if row is None or "x" not in row.original.items[0]:
         return None
     poles = row.original.params.get("pair") or row.original.params.get("poles") or ["first", "second"]
@@ -82,10 +82,10 @@ def clusters(audit: Audit, subject: str) -> Figure | None:
 NEIGHBOURS_LISTED = 20
 
 
-@register_chart("neighbour-bias", measures=("neighbours",), family="geometry")
+@register_chart("neighbour-bias", family="geometry")
 def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of neighbours on the positive side against the original bias."""
-    rows = [row for row in rows_of(audit, subject, "neighbours") if row.original.items]
+    rows = [row for row in drawn_rows(audit, subject, "neighbour-bias") if row.original.items]
     if not rows:
         return None
     row = next((row for row in rows if row.question.query != "vocabulary"), rows[0])
@@ -136,10 +136,10 @@ MOST = 1_500  # points of a page about two texts
 SAME = "as in the first text"
 
 
-@register_chart("beta-regression", measures=("corpus-bias",), family="text", place="bias")
+@register_chart("beta-regression", family="text", place="bias")
 def beta_regression(audit: Audit, subject: str) -> Figure | None:
     """Draw the scores of a text against those of the text it is compared with."""
-    rows = [row for row in rows_of(audit, subject, "corpus-bias") if row.original.score.endswith("beta")]
+    rows = [row for row in drawn_rows(audit, subject, "beta-regression") if row.original.score.endswith("beta")]
     row = next((row for row in rows if row.original.items and row.original.value is not None), None)
     if row is None:
         return None
@@ -219,15 +219,13 @@ def beta_scatter(
 
 
 SHARED = 20  # words that two measures must have in common
-# Measures whose items are words with a signed score.
-BY_WORD = ("direct-bias", "ripa", "same", "neighbours", "occupation-share", "nli-gap", "pronoun-share")
 ON_CELLS = ("#fffffe", "#2b2b2c")  # text on a coloured cell, which keeps its colour on a dark page
 
 
-@register_chart("measure-agreement", measures=BY_WORD, place="details")
+@register_chart("measure-agreement", place="details")
 def measure_agreement(audit: Audit, subject: str) -> Figure | None:
     """Draw the rank correlation of the word scores of every two measures, before any method."""
-    scored = {row.label: _scores(row) for row in rows(audit, subject) if row.question.measure in BY_WORD}
+    scored = {row.label: _scores(row) for row in rows(audit, subject) if "measure-agreement" in row.info.charts}
     labels = [label for label, scores in scored.items() if len(scores) >= SHARED and len(set(scores.values())) > 2]
     labels = [label for label in labels if not label.endswith((":old-direction", ":spearman", ":slope"))]
     cells = []

@@ -1,26 +1,32 @@
-"""More than two groups: every two of them, or each against the rest, by any measure of two groups.
+"""Groups of a concept: contrasts of one with others, and any number of groups by a measure of two.
 
 WEAT, RND, ECT and others compare two groups by definition. `pairwise` and `one_against_rest` ask such a measure about
-every comparison and adjust the p-values together, so that a table of many groups does not find differences by chance.
+every comparison and adjust the p-values together, so a table of many groups does not find differences by chance.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from evenhand.errors import DegenerateError, UsageError, VocabularyError, few
+import numpy as np
+
+from evenhand.arrays import Matrix64, Rows
+from evenhand.errors import UsageError, few
 from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import IDEALS, Info, MeasureFunction, as_measurements, get
+from evenhand.measures.registry import IDEALS, Info, Measured, MeasureFunction, as_measurements, get
 from evenhand.models.vectors import Coverage
 from evenhand.stats.multiplicity import holm
+from evenhand.stats.permutation import relabelling_p
+from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, WordSet, as_concept, concept_query
 from evenhand.words import query as find_query
 
-How = Literal["pairwise", "one-against-rest"]
+GroupComparison = Literal["pairwise", "one-against-rest"]
 REST = "others"
 LEVEL = 0.05
 NAMED = 5  # comparisons named in a reading
@@ -62,14 +68,14 @@ class GroupTable:
     """
 
     measure: str
-    how: How
+    how: GroupComparison
     groups: tuple[str, ...]
     rows: tuple[GroupRow, ...]
     asked: str
 
     def __repr__(self) -> str:
-        found = f"{len(self.significant)} of {len(self.rows)} differ (Holm, {LEVEL:.0%})"
-        return f"GroupTable({self.measure!r}, {self.asked!r}, {self.how}: {found})"
+        different = f"{len(self.significant)} of {len(self.rows)} differ (Holm, {LEVEL:.0%})"
+        return f"GroupTable({self.measure!r}, {self.asked!r}, {self.how}: {different})"
 
     @property
     def significant(self) -> tuple[GroupRow, ...]:
@@ -101,7 +107,7 @@ class GroupTable:
         the smallest adjusted one: that of the hypothesis that no two groups differ. There is no interval, because the
         comparison is chosen by its value. The comparisons, with their intervals, are the items.
         """
-        info: Info = get(self.measure).info  # type: ignore[attr-defined]
+        info = get(self.measure).info
         scores = dict.fromkeys(row.measurement.score for row in self.rows)
         return tuple(
             _summary(self, info, [row for row in self.rows if row.measurement.score == score]) for score in scores
@@ -146,31 +152,37 @@ def needs_table(info: Info, query: Query) -> bool:
     return info.arity[0] == 2 and len(query.targets) > 2
 
 
-def measure_groups(function: MeasureFunction, view: object, query: Query, **options: Any) -> tuple[Measurement, ...]:
+def measure_groups(
+    function: MeasureFunction[..., Measured], view: object, query: Query, **options: Any
+) -> tuple[Measurement, ...]:
     """Measure a query of more than two target sets both ways, as an audit does."""
-    id: str = function.info.id  # type: ignore[attr-defined]
     return tuple(
         measurement
         for compare in (pairwise, one_against_rest)
-        for measurement in compare(view, id, query, **options).measurements()
+        for measurement in compare(view, function.info.id, query, **options).measurements()
     )
 
 
 def _table(
-    how: How, view: object, measure: str, asked: Query | Concept | str, concept: Concept | str, options: dict[str, Any]
+    how: GroupComparison,
+    view: object,
+    measure: str,
+    asked: Query | Concept | str,
+    concept: Concept | str,
+    options: dict[str, Any],
 ) -> GroupTable:
     function = get(measure)
-    info: Info = function.info  # type: ignore[attr-defined]
-    about = as_concept(concept) if concept else None
+    info = function.info
+    compared = as_concept(concept) if concept else None
     if info.takes == "query":
-        query = concept_query(asked, about) if isinstance(asked, str) and about else find_query(asked)  # type: ignore[arg-type]
+        query = concept_query(asked, compared) if isinstance(asked, str) and compared else find_query(asked)  # type: ignore[arg-type]
         if info.arity[0] not in (None, 2):
             raise UsageError(f"{measure} does not compare two groups", hint="choose another measure")
         groups = tuple(group.name for group in query.targets)
         name = query.name
     elif "concept" in inspect.signature(function).parameters:
-        about = about or as_concept("gender")
-        groups, name = tuple(about.groups), about.name
+        compared = compared or as_concept("gender")
+        groups, name = tuple(compared.groups), compared.name
     else:
         raise UsageError(f"{measure} takes neither target sets nor a concept, so it has no groups to compare")
     if len(groups) < 2:
@@ -179,16 +191,13 @@ def _table(
     for first, others in _comparisons(groups, how):
         second = others[0] if how == "pairwise" else REST
         argument = _restricted_query(query, first, others, second) if info.takes == "query" else asked
-        extra = {} if info.takes == "query" else {"concept": about.restricted(first, others, second)}  # type: ignore[union-attr]
-        try:
-            measured = as_measurements(function(view, argument, **extra, **options))
-        except (VocabularyError, DegenerateError) as error:
-            measured = (undefined(measure, error.message, Coverage(()), query=name),)
+        extra = {} if info.takes == "query" else {"concept": compared.restricted(first, others, second)}  # type: ignore[union-attr]
+        measured = as_measurements(function(view, argument, **extra, **options))
         results += [(first, second, measurement) for measurement in measured]
     return GroupTable(measure, how, groups, adjust_rows(results), name)
 
 
-def _comparisons(groups: Sequence[str], how: How) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _comparisons(groups: Sequence[str], how: GroupComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
     if how == "pairwise":
         # in alphabetical order, because not every measure changes just its sign when the two groups are exchanged
         yield from ((min(pair), (max(pair),)) for pair in combinations(groups, 2))
@@ -231,10 +240,10 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.found)),
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.missing)),
     )
-    fields: dict[str, Any] = {"query": example.query, "score": score, "model": example.model, "seed": example.seed}
-    fields |= {"params": {**example.params, "correction": "holm"}, "definition": info.definition}
+    shared: dict[str, Any] = {"query": example.query, "score": score, "model": example.model, "seed": example.seed}
+    shared |= {"params": {**example.params, "correction": "holm"}, "definition": info.definition}
     if not defined:
-        return undefined(table.measure, example.reason, coverage, **fields)
+        return undefined(table.measure, example.reason, coverage, **shared)
     better = info.better_score(example.score)
     furthest = max(defined, key=lambda row: _distance(better, row.measurement))
     value = furthest.measurement.value
@@ -260,7 +269,7 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
             "how": table.how,
             "undefined": {row.name: row.measurement.reason for row in rows if row.measurement.value is None},
         },
-        **fields,
+        **shared,
     )
 
 
@@ -270,3 +279,103 @@ def _distance(better: str, measurement: Measurement) -> float:
     if better in IDEALS:
         return abs(value - IDEALS[better])
     return value if better == "lower" else -value
+
+
+WORD = re.compile(r"\w+")
+ARTICLES = frozenset({"a", "an"})  # they follow the word behind them
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A group against others, by their numbers.
+
+    Attributes:
+        group: name of the group.
+        score: suffix of the name of a score; empty for the only contrast of two groups.
+        first: number of the group.
+        others: numbers of the groups that it is compared with.
+        against: the others in words.
+    """
+
+    group: str
+    score: str
+    first: int
+    others: tuple[int, ...]
+    against: str
+
+    def name(self, score: str) -> str:
+        """Return the name of a score of this contrast."""
+        return ":".join(filter(None, (score, self.score)))
+
+
+def contrasts(groups: Sequence[str]) -> tuple[Contrast, ...]:
+    """Return the contrasts of groups.
+
+    >>> [contrast.score for contrast in contrasts(["female", "male"])]
+    ['']
+    >>> [(contrast.score, contrast.others) for contrast in contrasts(["a", "b", "c"])]
+    [('a', (1, 2)), ('b', (0, 2)), ('c', (0, 1))]
+    """
+    if len(groups) == 2:
+        return (Contrast(groups[0], "", 0, (1,), groups[1]),)
+    every = range(len(groups))
+    return tuple(
+        Contrast(name, name, number, tuple(other for other in every if other != number), "the other groups")
+        for number, name in enumerate(groups)
+    )
+
+
+def against_others(values: Matrix64) -> Matrix64:
+    """Return the value of each group minus the mean of the other groups, (cases, groups)."""
+    others = (values.sum(axis=1, keepdims=True) - values) / (values.shape[1] - 1)
+    return np.asarray(values - others)
+
+
+def group_word_p(
+    texts: Sequence[Sequence[str]],
+    values: Matrix64,
+    contrast: Contrast,
+    clusters: Sequence[Sequence[str]] = (),
+) -> float:
+    """Return the two-sided p-value of the mean of a contrast over cases, each a text in a version for each group.
+
+    Many cases share few group words. A model that knows nothing of groups may still prefer one word to another, and
+    does so in all cases with these words, so that cases are not independent. Therefore group words are exchanged: all
+    cases whose versions differ in the same words get another first group together. With few different words, no
+    p-value is small.
+
+    Args:
+        texts: the version of each group, for each case.
+        values: what a case adds if a group is taken as the first one, (cases, groups), such as `against_others`.
+        contrast: which group is the first one.
+        clusters: further labels of the cases, such as templates; the largest p-value counts.
+    """
+    codes = same_words(texts)
+    sums = np.zeros((int(codes.max()) + 1, values.shape[1]))
+    np.add.at(sums, codes, values)
+    others = [null_p(mean_units("", labels, values[:, contrast.first])) for labels in clusters]
+    return max([relabelling_p(sums, contrast.first), *(p for p in others if p is not None)])
+
+
+def same_words(texts: Sequence[Sequence[str]]) -> Rows:
+    """Number cases so that those whose versions differ in a common word have the same number.
+
+    >>> same_words([["the old man", "the young man"], ["Agnes", "Kristy"], ["an old dog", "a young dog"]]).tolist()
+    [0, 1, 0]
+    """
+    linked: dict[str, str] = {}
+
+    def root(word: str) -> str:
+        while linked.setdefault(word, word) != word:
+            word = linked[word]
+        return word
+
+    firsts: list[str] = []
+    for number, versions in enumerate(texts):
+        words = [set(WORD.findall(text.lower())) - ARTICLES for text in versions]
+        own = sorted(set.union(*words) - set.intersection(*words)) or [f"case {number}"]
+        for word in own[1:]:
+            linked[root(word)] = root(own[0])
+        firsts.append(own[0])
+    distinct: dict[str, int] = {}
+    return np.array([distinct.setdefault(root(word), len(distinct)) for word in firsts], dtype=np.int64)

@@ -8,12 +8,12 @@ import pytest
 
 from evenhand import data
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError
-from evenhand.words.sentence_sets.bbq import METADATA, read_bbq
-from evenhand.words.sentence_sets.holistic_bias import fill, read_holistic_bias
-from evenhand.words.sentence_sets.honest import fold, read_hurtlex, read_templates
-from evenhand.words.sentence_sets.winobias import read_winobias
-from evenhand.words.sentence_sets.winogender import read_winogender
-from evenhand.words.sentence_sets.winogenerated import read_winogenerated
+from evenhand.measures.likelihood.bbq import METADATA, read_bbq
+from evenhand.measures.likelihood.holistic_bias import fill, read_holistic_bias
+from evenhand.measures.likelihood.honest import fold, read_hurtlex, read_templates
+from evenhand.measures.likelihood.pronoun_share import read_winogenerated
+from evenhand.measures.likelihood.winobias import read_winobias
+from evenhand.measures.likelihood.winogender import read_winogender
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand import measures
 from evenhand.errors import UsageError
-from evenhand.measures.group_tables import REST, needs_table
+from evenhand.measures.groups import REST, needs_table
 from evenhand.stats import holm
 from evenhand.words import Concept, Query
 

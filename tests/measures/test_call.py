@@ -1,4 +1,4 @@
-"""The rules under which no measure of vectors has a value: too little of a list, or vectors that collapsed."""
+"""A call of a measure: what it records, and when it has no value."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 import evenhand as eh
 from evenhand import measures
-from evenhand.errors import UsageError
-from evenhand.measures.fields import ListCoverage, MeasurementFields, collapse_problem, coverage_problem
+from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.measures.call import Call, ListCoverage, collapse_problem, coverage_problem, measure
 from evenhand.measures.quality.rated_sets import Questions, RatedPairs
-from evenhand.measures.registry import as_measurements
+from evenhand.measures.registry import MEASURES, Info, as_measurements
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.words import concept_query
 
@@ -91,23 +91,84 @@ def test_no_measure_has_a_value_on_collapsed_vectors(name: str, vectors: Vectors
             assert "the vectors collapsed" in m.reason
 
 
-def test_all_results_of_a_call_share_their_fields() -> None:
-    v = Vectors(["a"], [[1.0]], name="toy")
-    fields = MeasurementFields("weat", v, "q", {"k": 1}, 3, "first", score="s")
-    value = fields.measurement(1, 2, Coverage(("a",)), reading="r", details={"x": 1})
-    none = fields.undefined("why", Coverage((), ("b",)))
-    for m in (value, none):
-        assert (m.measure, m.query, m.model, m.params, m.seed, m.positive, m.score) == (
-            "weat",
-            "q",
-            "toy",
-            {"k": 1},
-            3,
-            "first",
-            "s",
-        )
+def info_of(id: str) -> Info:
+    return Info(id, "Toy", "words", "zero", "f", "r", "l", (), (), definition=4)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch):
+    """Return a decorator of measures that are forgotten afterwards."""
+    monkeypatch.setattr(MEASURES, "_objects", dict(MEASURES._objects))
+    return measure(info_of("toy"))
+
+
+def test_all_results_of_a_call_share_what_was_asked() -> None:
+    call = Call(info_of("toy"), "model", {"k": 1}, 3)
+    call.describe("q", positive="first", coverage=Coverage((), ("b",)), params={"k": 2})
+    value = call.measurement(1, 2, score="s", reading="r", details={"x": 1})
+    none = call.undefined("why", score="s")
+    not_finite = call.measurement(float("nan"), 2, score="s", reading="0 / 0")
+    for m in (value, none, not_finite):
+        assert (m.measure, m.query, m.model, m.params, m.seed) == ("toy", "q", "model", {"k": 2}, 3)
+        assert (m.positive, m.score, m.definition, m.coverage.missing) == ("first", "s", 4, ("b",))
     assert (value.value, value.n, value.reading, value.details) == (1.0, 2, "r", {"x": 1})
     assert (none.value, none.reason, none.n) == (None, "why", 0)
+    assert (not_finite.status, not_finite.reason) == ("undefined", "0 / 0")
+
+
+def test_the_parameters_are_recorded(toy) -> None:
+    @toy
+    def count(call, view, words, *, concept="gender", k=10, sample=None, pool=(), order=None, reference=None, seed=0):
+        call.describe("words")
+        return call.measurement(k, k, reading="r")
+
+    v = Vectors(["a"], [[1.0]], name="toy vectors")
+    m = count(v, ["a"], concept=eh.concept("religion"), pool=("a", "b"), order=object(), reference=v, seed=5)
+    assert m.params == {
+        "concept": "religion", "k": 10, "sample": None, "pool": ["a", "b"], "order": "given", "case": "auto",
+    }  # fmt: skip
+    assert (m.model, m.seed, m.query, count.info.id) == ("toy vectors", 5, "words", "toy")
+    with pytest.raises(TypeError, match=r"toy\(\) got an unexpected keyword argument 'kk'"):
+        count(v, ["a"], kk=1)
+
+
+@pytest.mark.parametrize("error", [DegenerateError, VocabularyError])
+def test_what_cannot_be_measured_is_undefined(toy, error: type[Exception]) -> None:
+    @toy
+    def broken(call, view, words, *, several=False, seed=0):
+        call.describe("words", scores=("one", "two") if several else "one")
+        raise error("why")
+
+    m = broken(None, "words")
+    assert (m.status, m.reason, m.score, m.query, m.definition) == ("undefined", "why", "one", "words", 4)
+    assert [m.score for m in broken(None, "words", several=True)] == ["one", "two"]
+
+
+def test_other_errors_reach_the_user(toy) -> None:
+    @toy
+    def broken(call, view, words, *, seed=0):
+        raise UsageError("no such option")
+
+    with pytest.raises(UsageError, match="no such option"):
+        broken(None, "words")
+
+
+@pytest.mark.parametrize("returned", [0.5, None, (0.5,)])
+def test_a_measure_that_returns_no_measurement_is_an_error(toy, returned: object) -> None:
+    @toy
+    def number(call, view, words, *, seed=0):
+        return returned
+
+    with pytest.raises(UsageError, match="a measure returned"):
+        number(None, "words")
+
+
+def test_a_measure_takes_the_call_first(toy) -> None:
+    with pytest.raises(UsageError, match="the first parameter of a measure is `call`, old has 'vectors'"):
+
+        @toy
+        def old(vectors, query, *, seed=0):
+            return None
 
 
 def test_the_definition_number_is_that_of_the_measure(vectors: Vectors) -> None:
