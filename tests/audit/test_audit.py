@@ -158,7 +158,7 @@ def test_the_definition_of_a_measure_or_method_and_the_version_are_part_of_the_k
     monkeypatch.setattr(eh.mitigations.LinearProjection, "definition", 2)
     assert keys()[0] != before[0]
     monkeypatch.undo()
-    monkeypatch.setattr(eh, "__version__", "99")
+    monkeypatch.setattr("evenhand.version.__version__", "99")
     assert keys()[0] != before[0]
 
 

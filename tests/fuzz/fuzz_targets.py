@@ -20,8 +20,7 @@ from pathlib import Path
 import fuzz_pages
 import fuzz_seeds as seeds
 
-from evenhand.errors import EvenhandError
-from evenhand.printable import UNSAFE
+from evenhand.errors import UNSAFE, EvenhandError
 
 Read = Callable[[Path], object]
 LONGEST_MESSAGE = 5000

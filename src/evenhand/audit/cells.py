@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import evenhand
-from evenhand import data, words
+from evenhand import data, version, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
 from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, record_schema, refuse_constant, require_valid
 from evenhand.errors import counted
@@ -79,7 +78,7 @@ def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> 
     for step in split_chain(chain) if chain else ():
         method = method_of(step)
         steps.append([method.id, method.definition, method.params()])
-    return _key(["stage", evenhand.__version__, subject_digest, steps, concept.digest if steps else "", seed])
+    return _key(["stage", version.__version__, subject_digest, steps, concept.digest if steps else "", seed])
 
 
 def cell_key(stage_key: str, question: Question, concept: Concept, seed: int) -> str:

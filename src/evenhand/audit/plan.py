@@ -139,7 +139,7 @@ class Plan:
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
-                hint="name a query (--query), or measure something else",
+                hint="name a query (`queries=`), or measure something else",
             )
         reference = concept if not isinstance(concept, Concept) else concept.name
         addresses = tuple(subject.address or subject.name for subject in subjects)

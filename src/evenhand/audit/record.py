@@ -18,11 +18,18 @@ from evenhand.audit.cells import ROW_ONLY
 from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
 from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, refuse_constant, require_valid
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError, counted
+from evenhand.errors import (
+    EvenhandError,
+    EvenhandWarning,
+    FormatError,
+    InputMissingError,
+    UsageError,
+    counted,
+    printable,
+)
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Info, Measurement
 from evenhand.measures.registry import ARROWS
-from evenhand.printable import printable
 from evenhand.progress import Progress
 from evenhand.registry import Registry
 from evenhand.subjects import Subject, open_subject
@@ -258,7 +265,7 @@ class Audit:
 
     def to_frame(self, library: str = "") -> Any:
         """Return one row per measurement as a polars or pandas data frame."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([_flat(result) for result in self.results], library)
 

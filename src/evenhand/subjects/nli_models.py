@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from evenhand import data
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
+from evenhand.files import MAX_RECORD
 from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.elmo.weights import locate_files
 from evenhand.models.encoders.protocol import SentenceEncoder
@@ -20,7 +21,6 @@ from evenhand.models.nli.elmo import KIND as ELMO_KIND
 from evenhand.models.nli.over_vectors import ModelFile, is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.vectors import Vectors
-from evenhand.record_limit import MAX_RECORD
 from evenhand.subjects.subject import (
     MODEL_NUMERICS,
     ON_ENGINE,
@@ -98,7 +98,9 @@ class VectorsForModels:
             self.notes.append(AT_TEST_TIME)
         else:
             methods = ", ".join(str(step.get("method", "a map")) for step in trained["history"])
-            self.notes.append(f"a model was trained on vectors after {methods} and reads others: give the same --map")
+            self.notes.append(
+                f"a model was trained on vectors after {methods} and reads others: give the same `change=`"
+            )
         return vectors
 
     def model_over_elmo(self, file: ModelFile, path: Path, device: str) -> ElmoNLI:
@@ -123,7 +125,9 @@ class VectorsForModels:
             self.notes.append(AT_TEST_TIME if isinstance(trained, dict) else PERHAPS_AT_TEST_TIME)
         elif trained:
             sites = ", ".join(trained) if isinstance(trained, dict) else "a site"
-            self.notes.append(f"a model was trained over ELMo with maps at {sites} and reads it without: give --map")
+            self.notes.append(
+                f"a model was trained over ELMo with maps at {sites} and reads it without: give `change=`"
+            )
         return ElmoNLI.build(file, elmo, path=path)
 
     def _elmo_folder(self, file: ModelFile, path: Path) -> Path:
@@ -139,14 +143,16 @@ class VectorsForModels:
         if found is None:
             raise InputMissingError(
                 f"{path} reads the ELMo model {name!r}, and neither {candidates[0]} nor {candidates[1]} holds one",
-                hint="name its folder: --vectors FOLDER",
+                hint="name its folder: `vectors=FOLDER`",
             )
         return found
 
     def require_used(self) -> None:
         """Raise if vectors or a map were given that no model reads."""
         given = [
-            name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
+            name
+            for name, present in (("`change=`", self.change), ("`vectors=`", self.source != DEFAULT_VECTORS))
+            if present
         ]
         if given and self._vectors is None and self._elmo is None:
             raise UsageError(
@@ -309,7 +315,7 @@ def open_models(
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
     if labels and not any(map(_is_hugging_face, addresses)):
-        raise UsageError(f"--labels {labels} applies to a Hugging Face model, and none was given")
+        raise UsageError(f"`labels={labels}` applies to a Hugging Face model, and none was given")
     name = ", ".join(
         f"embedded:{EMBEDDED[text]}" if text in EMBEDDED else Path(_without_scheme(text)).name for text in addresses
     )
@@ -388,7 +394,7 @@ def _models(
     raise UsageError(
         f"{text!r} is not a model file",
         hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded"
-        + ("; a probe is named by --probe" if text.lower().endswith((".toml", ".json")) else ""),
+        + ("; name a probe as `probe=`" if text.lower().endswith((".toml", ".json")) else ""),
     )
 
 
@@ -414,5 +420,5 @@ def parse_labels(text: str) -> tuple[str, ...]:
     names = [part.strip().lower() for part in text.split(",")]
     order = tuple(LETTERS.get(name, name) for name in names)
     if sorted(order) != sorted(LETTERS.values()):
-        raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as --labels c,n,e")
+        raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as `labels='c,n,e'`")
     return order

@@ -100,7 +100,7 @@ class TransformerPart:
         from evenhand.models.encoders.saving import check_target
 
         if decoder not in get_args(Decoder):
-            raise UsageError(f"--decoder {decoder} is unknown", hint=f"use {' or '.join(get_args(Decoder))}")
+            raise UsageError(f"`decoder={decoder}` is unknown", hint=f"use {' or '.join(get_args(Decoder))}")
         check_target(folder, self.source)
         for site in () if hook else sites:
             require_foldable(self.transformer, site)
@@ -209,7 +209,7 @@ class EncoderSubject(Subject):
         if names := unnamed_labels(folder):
             warnings.warn(
                 f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
-                "for an NLI model name their order: --labels c,n,e",
+                "for an NLI model name their order: `labels='c,n,e'`",
                 EvenhandWarning,
                 stacklevel=3,
             )

@@ -214,7 +214,7 @@ def test_a_record_without_end_is_an_error_in_bounded_memory(tmp_path, read, suff
         assert tracemalloc.get_traced_memory()[1] < BOMB / 4
     finally:
         tracemalloc.stop()
-    assert "--max-record" in caught.value.hint
+    assert "`max_record=`" in caught.value.hint
 
 
 def test_a_row_of_many_quoted_lines_is_limited(tmp_path):

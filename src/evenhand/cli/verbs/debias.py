@@ -12,20 +12,19 @@ import typer
 
 from evenhand.cli.options import (
     AllowPickle,
-    Case,
+    CaseOption,
     ConceptOption,
     DeviceOption,
-    Format,
     Json,
     Overwrite,
     Seed,
     SkipBad,
     SubjectArgument,
+    VectorFormat,
     invocation,
-    notes_on_stderr,
     open_subjects,
 )
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json
 from evenhand.errors import EvenhandError, UsageError, counted
 from evenhand.outputs import output_file, require_run_folder
 
@@ -96,8 +95,8 @@ def debias(
         ),
     ] = False,
     device: DeviceOption = None,
-    case: Case = None,
-    format: Format = None,
+    case: CaseOption = None,
+    format: VectorFormat = None,
     allow_pickle: AllowPickle = False,
     field: Annotated[
         str | None,

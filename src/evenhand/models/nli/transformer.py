@@ -170,7 +170,7 @@ def _resolve_source(
 STEMS = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
 STEM = re.compile("|".join(STEMS))
 NEGATED = re.compile(f"(?:not|non|no)(?:{STEM.pattern})")  # "not_entailment", without punctuation
-REMEDY = 'labels=("contradiction", "neutral", "entailment"), or --labels c,n,e (nli eval: --outputs)'
+REMEDY = '`labels=("contradiction", "neutral", "entailment")`'
 
 
 def read_label_order(config: PretrainedConfig, *, where: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from evenhand import data
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError, printable
 from evenhand.files import (
     bare_name,
     existing,
@@ -42,7 +42,6 @@ from evenhand.models.vectors.formats.format import MAX_RECORD, as_json, as_steps
 from evenhand.models.vectors.formats.spacy_vocab import KEYS, MATRIX
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.table import Vectors
-from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import History
@@ -105,7 +104,7 @@ def load(
             "format": format, "vocabulary": vocabulary, "allow_pickle": allow_pickle or None,
             "encoding_errors": encoding_errors if encoding_errors != "strict" else None,
         }  # fmt: skip
-        if useless := [name for name, value in reading.items() if value is not None]:
+        if useless := [f"`{name}=`" for name, value in reading.items() if value is not None]:
             raise UsageError(f"{', '.join(useless)} does not apply to the embedded vectors", hint="leave it out")
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
@@ -135,7 +134,7 @@ def _words_of_its_own(path: Path, chosen: Format | None) -> UsageError:
     kind = chosen.title if chosen else "gensim file"
     return UsageError(
         f"{path}: a {kind} has its words in it, and takes no vocabulary file",
-        hint="leave it out (vocabulary=..., --vocabulary); it is for .npy files and for .safetensors of other tools",
+        hint="leave out `vocabulary=`; it is for .npy files and for .safetensors of other tools",
     )
 
 

@@ -135,7 +135,9 @@ def register_format(format: Format) -> Format:
 
 SNIFFED_BYTES = 4096
 PICKLE = "a Python pickle, which can run arbitrary code when it is opened"
-PICKLE_HINT = "use --allow-pickle if you trust the file (requires gensim), or convert it to .txt at its origin"
+PICKLE_HINT = (
+    "if you trust the file, open it with `allow_pickle=True` (requires gensim), or convert it to .txt at its origin"
+)
 RENAME = "add the usual suffix to its name so that it is decompressed: "
 
 # First bytes of files that are not vector files, with a description and a hint.
