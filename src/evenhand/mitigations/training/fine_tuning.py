@@ -19,13 +19,13 @@ from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, write_text
-from evenhand.folders import replacing_folder
 from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target, require_groups, state_folder
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress, tell
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import AnySubject
