@@ -493,8 +493,8 @@ def tars() -> list[bytes]:
 
 def unpack(path: Path) -> object:
     """Extract one member, which must arrive inside the folder and nowhere else."""
-    from evenhand.data.archive import Wanted, extract
     from evenhand.data.catalog import File
+    from evenhand.data.packages import Wanted, extract
 
     target = path.parent / "out" / "b.txt"
     extract(path, {"a/b.txt": Wanted(target, File("b.txt", sha256="", size=6))})

@@ -176,10 +176,10 @@ target("corpus-text-gzip", "c.txt.gz", functools.partial(seeds.corpus, "text"), 
 
 @target("corpus-arrow-index", "c.arrow", functools.partial(seeds.corpus, "arrow"))
 def _arrow(path: Path) -> object:
-    from evenhand.corpus.readers.arrow_batches import ArrowBatches
+    from evenhand.columnar import ArrowBatches
 
-    with path.open("rb") as stream:  # the batches themselves are decoded in a child process, which takes too long here
-        return sum(len(batch) for batch in ArrowBatches(stream, path.name, 4096))
+    with path.open("rb") as stream:
+        return sum(len(batch) for batch in ArrowBatches(stream, path.name, 4096, 8 * 4096))
 
 
 @target("zstd", "x.zst", seeds.zstd_streams)
@@ -300,7 +300,7 @@ def _audit(path: Path) -> object:
 
 def with_digest(data: bytes) -> bytes:
     """Put the digest of a cell in front of what is JSON, so that a reader looks at the content."""
-    from evenhand.audit.validation import content_digest
+    from evenhand.audit.schema import content_digest
 
     try:
         content = json.loads(data)
@@ -346,7 +346,7 @@ def _decoding_change(path: Path) -> object:
 
 @target("cooccurrence", "c.safetensors", lambda: [unframed(s) for s in seeds.cooccurrences()], wrap=framed)
 def _cooccurrence(path: Path) -> object:
-    from evenhand.corpus.cooccurrence.counts import Cooccurrence
+    from evenhand.corpus.cooccurrence import Cooccurrence
 
     return Cooccurrence.load(path)
 

@@ -11,14 +11,22 @@ from typing import Any
 
 from evenhand import data, version, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
-from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, record_schema, refuse_constant, require_valid
+from evenhand.audit.schema import (
+    DIGEST,
+    UNREADABLE,
+    CellEntry,
+    FittedStageEntry,
+    content_digest,
+    read_json,
+    require_valid,
+)
 from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
 from evenhand.models.vectors.cache import content_hash, identity_of
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
-from evenhand.words.source import digest_of
+from evenhand.words.wordset import digest_of
 
 CELLS, STAGES = "cells", "stages"
 ROW_ONLY = ("subject", "stage", "label", "variant", "options", "only_query")  # what a result adds to its measurement
@@ -110,28 +118,6 @@ class Cell:
         return cls(measurements, tuple(record["warnings"]))
 
 
-STAGE_SCHEMA = {
-    "type": "object",
-    "required": ["warnings"],
-    "properties": {"warnings": {"type": "array", "items": {"type": "string"}}},
-}
-
-
-@functools.cache
-def cell_schema() -> dict[str, Any]:
-    """Return the schema of a stored cell: its measurements are those of a record, without subject, stage and label."""
-    row = dict(record_schema()["$defs"]["result"])
-    row["required"] = [name for name in row["required"] if name not in ROW_ONLY]
-    row["properties"] = {name: part for name, part in row["properties"].items() if name not in ROW_ONLY}
-    lists = {"measurements": row, "warnings": {"type": "string"}}
-    return {
-        "type": "object",
-        "required": list(lists),
-        "additionalProperties": False,
-        "properties": {name: {"type": "array", "items": part} for name, part in lists.items()},
-    }
-
-
 class CellStore:
     """A folder with one file per finished cell. Without a folder, cells are kept in memory.
 
@@ -197,11 +183,11 @@ class CellStore:
             self.damaged.add((kind, key))
             return None
         try:
-            stored = json.loads(text, parse_constant=refuse_constant)
+            stored = read_json(text)
             content: dict[str, Any] = stored["content"]
             if stored[DIGEST] != content_digest([kind, key, content]):
                 raise ValueError("the content does not have its digest")
-            require_valid(content, cell_schema() if kind == CELLS else STAGE_SCHEMA)
+            require_valid(content, CellEntry if kind == CELLS else FittedStageEntry)
         except UNREADABLE:
             self.damaged.add((kind, key))
             return None

@@ -415,9 +415,10 @@ def has_predictions(address: Address) -> bool:
     return all(label in first for label in (b"entailment", b"neutral", b"contradiction"))
 
 
-def parse_labels(text: str) -> tuple[str, ...]:
+def parse_labels(text: str | Sequence[str]) -> tuple[str, ...]:
     """Parse `c,n,e` or the three names, in the order of the model's outputs."""
-    names = [part.strip().lower() for part in text.split(",")]
+    parts = text.split(",") if isinstance(text, str) else text
+    names = [str(part).strip().lower() for part in parts]
     order = tuple(LETTERS.get(name, name) for name in names)
     if sorted(order) != sorted(LETTERS.values()):
         raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as `labels='c,n,e'`")

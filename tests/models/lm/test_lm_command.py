@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from evenhand.audit.validation import content_digest
+from evenhand.audit.schema import content_digest
 from evenhand.cli import app
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019

@@ -21,7 +21,7 @@ from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject, TextView
 from evenhand.words import Concept, WordSet, as_concept
-from evenhand.words.articles import article
+from evenhand.words.grammar import article
 from evenhand.words.pronouns import OTHER, SPLIT, is_independent, is_object, weights
 from evenhand.words.proper_names import ADDRESS, TITLES, Role, is_kept
 from evenhand.words.wordset import checked_pairs

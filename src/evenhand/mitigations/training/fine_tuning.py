@@ -14,9 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, write_text
 from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target, require_groups, state_folder
