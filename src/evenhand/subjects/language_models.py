@@ -14,7 +14,7 @@ from evenhand.corpus.readers.source import Texts
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.device import PRECISIONS, device_kind
-from evenhand.models.lm.kept_texts import written_once
+from evenhand.models.lm.causal import written_once
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
@@ -32,8 +32,8 @@ from evenhand.subjects.subject import (
 from evenhand.subjects.transformer_subjects import TransformerPart, resolve
 
 if TYPE_CHECKING:
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.models.lm.likelihood import Likelihood
-    from evenhand.models.transformer import Transformer
 
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
@@ -82,7 +82,7 @@ class WordLevelModel:
     @property
     def texts_at_once(self) -> int:
         """By device."""
-        from evenhand.models.lm.awd_lstm.generation import samples_at_once
+        from evenhand.models.lm.awd_lstm.inference import samples_at_once
 
         return samples_at_once(self.model)
 
@@ -106,7 +106,7 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood
+        from evenhand.models.lm.awd_lstm.inference import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 
@@ -225,7 +225,7 @@ class LanguageModelSubject(Subject):
         return SubwordModel(self.network.transformer)
 
     def _load(self) -> Transformer:
-        from evenhand.models.transformer import Transformer
+        from evenhand.models.encoders.transformer import Transformer
 
         return Transformer.load(self.path, "causal-lm", device=self._device, precision=self._precision)
 
@@ -247,9 +247,9 @@ class LanguageModelSubject(Subject):
         if name == "text":
             return self.text()
         if self.network is None:
-            from evenhand.models.input_table import input_table
+            from evenhand.models.lm.awd_lstm.model_folder import word_table
 
-            return input_table(self.path)
+            return word_table(self.path)
         return self.network.sentences() if name == "sentences" else self.network.table
 
     def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
@@ -298,7 +298,7 @@ class LanguageModelSubject(Subject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
-        from evenhand.models.prepared_folder import prepared
+        from evenhand.models.encoders.prepared_folder import prepared
 
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):

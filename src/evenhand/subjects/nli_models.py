@@ -14,8 +14,8 @@ from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.files import MAX_RECORD
 from evenhand.models.device import device_kind, resolve_device
-from evenhand.models.encoders.elmo.weights import locate_files
-from evenhand.models.encoders.protocol import SentenceEncoder
+from evenhand.models.encoders.elmo.files import locate_files
+from evenhand.models.encoders.sentences import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
 from evenhand.models.nli.over_vectors import ModelFile, is_model_file
@@ -338,7 +338,7 @@ def _place(model: NLIModel | RecordedModel) -> str:
 
 def _prepared(text: str, allow_pickle: bool) -> str:
     """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
-    from evenhand.models.prepared_folder import prepared
+    from evenhand.models.encoders.prepared_folder import prepared
 
     path = Path(_without_scheme(text))
     ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.models.classifier import Classifier, TextClassifier
 from evenhand.models.device import PRECISIONS, device_kind, resolve_device, resolve_precision
-from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.encoders.sentences import TransformerSentences
-from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
+from evenhand.models.encoders.classifier import Classifier, TextClassifier
+from evenhand.models.encoders.prepared_folder import prepared
+from evenhand.models.encoders.sentences import SentenceEncoder, TransformerSentences
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.huggingface_folder import ModelKind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
-from evenhand.models.prepared_folder import prepared
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import (
     MODEL_NUMERICS,
@@ -73,7 +72,7 @@ class TransformerPart:
     @cached_property
     def table(self) -> Vectors:
         """The input table as word vectors, after all changes; read without loading the model."""
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.source) if self._before is None else self.changes[-1].change_table(self._before.table)
 
@@ -141,7 +140,7 @@ def resolve(device: str | None, precision: str | None, *, supported: Sequence[st
     return where, resolve_precision(precision or "auto", where, supported=supported)
 
 
-TITLES: dict[Kind, str] = {
+TITLES: dict[ModelKind, str] = {
     "encoder": "a text encoder",
     "masked-lm": "a masked language model",
     "text-classifier": "a text classifier",
@@ -164,7 +163,7 @@ class EncoderSubject(Subject):
     network: TransformerPart
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
-    def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
+    def __init__(self, folder: Path, address: str = "", *, model_kind: ModelKind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
@@ -175,13 +174,12 @@ class EncoderSubject(Subject):
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
-        more: dict[Kind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
+        more: dict[ModelKind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
         return ("vectors", "sentences", *more.get(self.model_kind, ()))
 
     def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
         if name == "likelihood":
-            from evenhand.models.lm.masked import MaskedLM
-            from evenhand.models.lm.next_sentence import NextSentenceHead
+            from evenhand.models.lm.masked import MaskedLM, NextSentenceHead
 
             model = self.network.transformer
             return MaskedLM(model, next_sentence=NextSentenceHead.load(self.folder, model))
@@ -199,7 +197,7 @@ class EncoderSubject(Subject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A Hugging Face folder whose config names an encoder, a masked LM or a text classifier."""
-        title = TITLES.get(cast(Kind, folder_kind(address)))
+        title = TITLES.get(cast(ModelKind, folder_kind(address)))
         return f"its config names {title}" if title else ""
 
     @classmethod

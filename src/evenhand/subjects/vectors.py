@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, cast, overload
 import numpy as np
 
 from evenhand.errors import FormatError
-from evenhand.models.encoders.averaged import AveragedVectors
+from evenhand.models.encoders.sentences import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import FORMATS, format_for_writing

@@ -15,9 +15,9 @@ from evenhand.errors import FormatError, UsageError, require
 from evenhand.files import existing, write_text
 from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.lm.prefix_passes import PrefixPasses
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.lm.forward import PrefixPasses
 from evenhand.models.tokenizing import encode_one
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import AnySubject, Subject
 from evenhand.words import Concept, as_concept

@@ -22,7 +22,7 @@ from evenhand.subspaces.subspace import RANK_RTOL
 if TYPE_CHECKING:
     from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
-    from evenhand.models.transformer import Transformer
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.words import Concept
 
 

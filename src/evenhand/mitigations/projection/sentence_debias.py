@@ -13,7 +13,7 @@ from evenhand.mitigations.maps import SoftProjection
 from evenhand.mitigations.method import TRANSFORMER, Target, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.vector_method import SiteMethod
-from evenhand.models.encoders.protocol import Pooling
+from evenhand.models.encoders.sentences import Pooling
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
 from evenhand.subspaces.subspace import principal

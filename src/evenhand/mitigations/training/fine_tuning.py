@@ -21,8 +21,8 @@ from evenhand.files import existing, write_text
 from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target, require_groups, state_folder
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress, tell
@@ -64,7 +64,7 @@ class TrainedWeights:
 
     def change_table(self, vectors: Vectors) -> Vectors:
         """Return the input table of the trained model."""
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 
@@ -305,7 +305,7 @@ class DropoutTuning(FineTuning):
 
     def _dropout(self, folder: Path) -> dict[str, float]:
         from evenhand.models.huggingface_folder import read_config
-        from evenhand.models.lm.dropout_rates import ATTENTION, HIDDEN
+        from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)
         kind = "albert" if config.get("model_type") == "albert" else model_kind(folder)

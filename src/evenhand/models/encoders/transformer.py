@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,14 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
+from evenhand.models.encoders.hooks import restore_maps
 from evenhand.models.gguf import find_gguf, read_gguf
-from evenhand.models.huggingface import load_model, load_tokenizer
-from evenhand.models.huggingface_folder import Kind, model_kind, resolve_folder
+from evenhand.models.huggingface import LoadedModel, load_tokenizer, read_model
+from evenhand.models.huggingface_folder import ModelKind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 
 UNLIMITED = 1 << 20  # tokenizers without a limit state a huge number
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length")
@@ -37,7 +40,7 @@ class Transformer:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     device: str
@@ -49,7 +52,7 @@ class Transformer:
 
     @classmethod
     def load(
-        cls, source: str | Path, kind: Kind | None = None, *, device: str = "auto", precision: str = "float32"
+        cls, source: str | Path, kind: ModelKind | None = None, *, device: str = "auto", precision: str = "float32"
     ) -> Transformer:
         """Load model and tokenizer of a folder, of a Hub id in the local cache, or of a GGUF file.
 
@@ -112,3 +115,23 @@ class Transformer:
                 f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
                 hint="use the model's own tokenizer",
             )
+
+
+def load_model(
+    source: str | os.PathLike[str], kind: ModelKind | None = None, *, precision: str = "float32", device: str = "cpu"
+) -> LoadedModel:
+    """Load the model of a folder, and apply the maps that were saved beside its weights by hooks.
+
+    Args:
+        source: a folder, or a Hub id in the local cache.
+        kind: what to load; the kind that `model_kind` returns by default.
+        precision: the number format of the weights.
+        device: a resolved device.
+
+    Raises:
+        InputMissingError: If the folder, its configuration or its weights are missing.
+        FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
+    """
+    folder = resolve_folder(source)
+    loaded = read_model(folder, kind, precision=precision, device=device)
+    return loaded._replace(notes=(*loaded.notes, *restore_maps(loaded.model, folder)))

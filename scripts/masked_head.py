@@ -14,22 +14,22 @@ import math
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
 from evenhand.files import write_text
-from evenhand.models.adamw import DecayingAdamW
-from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
-from evenhand.models.training import AdamWSettings
+from evenhand.models.lm.continued_training import Masked, SpecialIds, cut_blocks, mask_blocks
+from evenhand.models.training import AdamWSettings, adamw, device_name, seeded
 from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
 from evenhand.version import __version__
@@ -37,16 +37,12 @@ from evenhand.version import __version__
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Tensor = Any  # torch is not typed here
-PRECISIONS = ("float32", "bfloat16")
 HEADS = ("cls", "lm_head")  # where classes of transformers keep the head of a masked model
-TEXTS_AT_ONCE = 1024  # texts tokenised at once
 VALIDATION_SEED = 20_191_015  # the same masks before and after training, and for every seed
-KEPT, RANDOM = 0.1, 0.1  # shares of the chosen tokens
 RECORD, CARD = "training.json", "README.md"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaskedTrainingSettings(AdamWSettings):
     """Everything that decides the result, apart from encoder, texts and seed.
 
@@ -55,8 +51,6 @@ class MaskedTrainingSettings(AdamWSettings):
         batch: blocks in a batch.
         block: tokens of a block, special tokens included.
         masked: share of a block's tokens that the model has to predict.
-        device: auto, cpu, cuda or cuda:N.
-        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
     """
 
     learning_rate: float = 5e-4
@@ -64,8 +58,6 @@ class MaskedTrainingSettings(AdamWSettings):
     batch: int = 256
     block: int = 128
     masked: float = 0.15
-    device: str = "auto"
-    precision: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,11 +67,6 @@ class MaskedTrainingSettings(AdamWSettings):
             )
         if not 0 < self.masked < 1:
             raise UsageError(f"masked must be between 0 and 1, got {self.masked}")
-
-    def resolve(self) -> MaskedTrainingSettings:
-        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
-        device = resolve_device(self.device)
-        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
 
 
 class MaskedScore(NamedTuple):
@@ -172,7 +159,7 @@ def train_masked_lm(
         FormatError: If the encoder has no class with a masked-language-model head.
         UsageError: If the texts are shorter than one batch, or the tokenizer has no mask token.
     """
-    options = _settings(settings).resolve()
+    options = MaskedTrainingSettings.of(settings, function="train_masked_lm").resolve()
     folder = resolve_folder(body)
     tokenizer = load_tokenizer(folder)
     special = SpecialIds.of(tokenizer)
@@ -181,9 +168,7 @@ def train_masked_lm(
         if not len(part):
             raise UsageError(f"the {what} texts are shorter than one block of {options.block} tokens")
     start = time.monotonic()
-    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.manual_seed(seed)
+    with seeded(options.device, seed):
         run = _MaskedRun(build_masked_lm(folder), blocks, options, special)
         before = run.score()
         done = run.train(start, time_limit, progress or (lambda step, total, text: None))
@@ -199,61 +184,11 @@ def train_masked_lm(
         "steps": done,
         "tokens": done * options.batch * options.block,
         "seconds": round(time.monotonic() - start, 1),
-        "device": str(torch.cuda.get_device_name(options.device)) if gpus else options.device,
+        "device": device_name(options.device),
         "python": platform.python_version(),
         "packages": {package: version(package) for package in ("torch", "transformers", "numpy")},
     }
     return TrainedMaskedLM(name, run.model.cpu().eval(), tokenizer, before, after, tuple(run.history), about)
-
-
-class SpecialIds(NamedTuple):
-    """The special tokens that blocks need, and the size of the vocabulary."""
-
-    first: int
-    last: int
-    mask: int
-    never: tuple[int, ...]
-    size: int
-
-    @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialIds:
-        """Return those of a tokenizer.
-
-        Raises:
-            UsageError: If it has no mask token or no tokens around a text.
-        """
-        ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
-        if None in ids:
-            names = [role for role, number in zip(("[CLS]", "[SEP]", "[MASK]"), ids, strict=True) if number is None]
-            raise UsageError(f"the tokenizer has no {few(names)}", hint="use an encoder such as BERT")
-        return cls(*ids, tuple(sorted(set(tokenizer.all_special_ids))), len(tokenizer))
-
-
-def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int, special: SpecialIds) -> Rows:
-    """Return the texts as rows of `block` ids, each between [CLS] and [SEP]; texts are separated by [SEP].
-
-    What does not fill the last row is left out.
-    """
-    from evenhand.models.tokenizing import sentence_tokenizer
-
-    tokenize = sentence_tokenizer(tokenizer)
-    parts: list[Rows] = []
-    some: list[str] = []
-
-    def flush() -> None:
-        ids = [number for text in tokenize(some) for number in (*text, special.last)]
-        parts.append(np.array(ids, dtype=np.int32))
-        some.clear()
-
-    for text in texts:
-        some.append(text)
-        if len(some) == TEXTS_AT_ONCE:
-            flush()
-    flush()
-    stream = np.concatenate(parts)
-    inner = block - 2
-    rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
-    return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
 
 
 def build_masked_lm(folder: Path) -> PreTrainedModel:
@@ -291,27 +226,6 @@ def find_head(model: PreTrainedModel) -> Tensor:
     return getattr(model, name)
 
 
-class Masked(NamedTuple):
-    """Blocks with masks, the positions that were chosen, and the ids that stood there."""
-
-    ids: Tensor
-    positions: Tensor
-    labels: Tensor
-
-
-def mask_blocks(blocks: Tensor, special: SpecialIds, share: float, generator: torch.Generator) -> Masked:
-    """Choose the same number of tokens in every block, never special ones, and hide them."""
-    count = max(1, round(share * (blocks.shape[1] - 2)))
-    draws = torch.rand(blocks.shape, generator=generator, device=blocks.device)
-    draws[torch.isin(blocks, torch.tensor(special.never, device=blocks.device))] = -1.0
-    positions = draws.topk(count, dim=1).indices
-    labels = blocks.gather(1, positions)
-    kind = torch.rand(labels.shape, generator=generator, device=blocks.device)
-    others = torch.randint(special.size, labels.shape, generator=generator, device=blocks.device)
-    shown = torch.where(kind < KEPT, labels, torch.where(kind < KEPT + RANDOM, others, special.mask))
-    return Masked(blocks.scatter(1, positions, shown), positions, labels)
-
-
 class _MaskedRun:
     """Model, optimiser and blocks of one training."""
 
@@ -320,7 +234,7 @@ class _MaskedRun:
     ) -> None:
         self.model, self.settings, self.special = model.to(settings.device), settings, special
         self.train_blocks, self.valid_blocks = (torch.as_tensor(b).to(settings.device, torch.int64) for b in blocks)
-        self.optimiser = DecayingAdamW(model.parameters(), settings)
+        self.optimiser = adamw(model.parameters(), settings)
         self.history: list[Mapping[str, float]] = []
 
     def train(self, start: float, limit: float | None, progress: Progress) -> int:
@@ -341,7 +255,7 @@ class _MaskedRun:
             done = step / settings.steps
             if limit is not None:
                 done = max(done, (time.monotonic() - started) / max(1e-9, limit - (started - start)))
-            self.optimiser.step(min(1.0, done))
+            self._update(settings.rate(min(1.0, done)))
             total += loss.detach()
             counted += 1
             if counted == report or step == settings.steps or done >= 1.0:
@@ -354,6 +268,13 @@ class _MaskedRun:
                 total, counted = torch.zeros_like(total), 0
             progress(step, settings.steps, f"loss {self.history[-1]['loss']:.3f}" if self.history else "")
         return step
+
+    def _update(self, rate: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
 
     def score(self) -> MaskedScore:
         settings = self.settings
@@ -380,14 +301,6 @@ class _MaskedRun:
         half = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=half)  # type: ignore[no-any-return]
-
-
-def _settings(options: dict[str, Any]) -> MaskedTrainingSettings:
-    try:
-        return MaskedTrainingSettings(**options)
-    except TypeError as error:
-        names = ", ".join(field.name for field in fields(MaskedTrainingSettings))
-        raise UsageError(f"train_masked_lm: {error}", hint=f"settings are {names}") from error
 
 
 def _digest(folder: Path) -> str:

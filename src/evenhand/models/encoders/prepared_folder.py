@@ -1,7 +1,4 @@
-"""Model folders that need a step before they are read: LoRA adapters and pickled weights.
-
-The result is a plain folder with safetensors in the cache, so that every view and every reader works on it alike.
-"""
+"""Model folders that need a step before they are read: LoRA adapters and pickled weights."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenhand import data
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require, shown
@@ -26,7 +23,7 @@ from evenhand.models.huggingface_folder import (
     ADAPTER,
     INDEX,
     WEIGHTS,
-    Kind,
+    ModelKind,
     adapter_config,
     model_kind,
     no_weights_error,
@@ -39,6 +36,7 @@ from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 PICKLED, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 ADAPTER_WEIGHTS, PICKLED_ADAPTER = "adapter_model.safetensors", "adapter_model.bin"
@@ -71,7 +69,7 @@ def prepared(source: str | os.PathLike[str], *, allow_pickle: bool = False) -> P
     return _kept(folder, None, allow_pickle, _state(folder))
 
 
-def adapter_kind(folder: Path) -> Kind:
+def adapter_kind(folder: Path) -> ModelKind:
     """Return the kind of model that an adapter makes of its base model; nothing is merged."""
     if (folder / "config.json").is_file():
         return model_kind(folder)
@@ -135,7 +133,7 @@ def _kept(folder: Path, base: Path | None, allow_pickle: bool, state: tuple[tupl
 
 
 def _write(tensors: Mapping[str, Tensor], config: Mapping[str, object], folder: Path) -> None:
-    safetensors: Any = require("safetensors.torch", extra="models")
+    safetensors = require("safetensors.torch", extra="models")
     folder.mkdir(exist_ok=True)
     safetensors.save_file(dict(tensors), folder / WEIGHTS, metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -168,7 +166,7 @@ def read_pickled(path: Path) -> dict[str, Tensor]:
     Raises:
         FormatError: If it holds anything but tensors by name, or more than the file can hold.
     """
-    torch: Any = require("torch", extra="models")
+    torch = require("torch", extra="models")
     size = path.stat().st_size
     try:
         if zipfile.is_zipfile(path):
@@ -203,7 +201,7 @@ def _merge(folder: Path, base: Path, target: Path, *, allow_pickle: bool) -> Non
     settings = adapter_config(folder)
     _require_plain(folder, settings)
     tensors = _load(sorted({info.path for info in read_weight_headers(base).values()}))
-    factors: dict[str, dict[str, Any]] = {}
+    factors: dict[str, dict[str, Tensor]] = {}
     replaced: dict[str, Tensor] = {}
     for name, tensor in _adapter_weights(folder, allow_pickle=allow_pickle).items():
         plain = name.removeprefix("base_model.model.").replace(".base_layer.", ".").replace(".modules_to_save.", ".")
@@ -249,7 +247,7 @@ def _require_plain(folder: Path, settings: Mapping[str, object]) -> None:
 
 
 def _load(paths: list[Path]) -> dict[str, Tensor]:
-    safetensors: Any = require("safetensors.torch", extra="models")
+    safetensors = require("safetensors.torch", extra="models")
     tensors: dict[str, Tensor] = {}
     for path in paths:
         read_header(path)  # names what is damaged
@@ -272,7 +270,7 @@ def _stored_name(name: str, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
 
 
 def _changed(
-    folder: Path, module: str, weight: Tensor, parts: Mapping[str, Any], settings: Mapping[str, object]
+    folder: Path, module: str, weight: Tensor, parts: Mapping[str, Tensor], settings: Mapping[str, object]
 ) -> Tensor:
     """Return W + scale B A, computed in single precision."""
     first, second = parts["A"].float(), parts["B"].float()
@@ -310,7 +308,7 @@ def _merged_config(
     config = dict(read_config(base))
     if settings.get("task_type") != "SEQ_CLS" or "classifier" in model_kind(base):
         return config
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     with quiet(transformers):
         names: Mapping[str, str] = (
             transformers.models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES

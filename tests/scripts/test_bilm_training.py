@@ -2,6 +2,7 @@
 
 import lzma
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,24 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import DegenerateError, FormatError, UsageError  # noqa: E402
-from evenhand.models.encoders.elmo import training  # noqa: E402
-from evenhand.models.encoders.elmo.options import character_ids  # noqa: E402
-from evenhand.models.encoders.elmo.training import BiLM, BiLMSettings, BiLMTraining, TrainedBiLM, train_bilm  # noqa: E402
-from evenhand.models.encoders.elmo.training_text import END, OTHER, START, SentenceBatches, SentenceCorpus  # noqa: E402
+from evenhand.models.encoders.elmo.files import character_ids  # noqa: E402
 from tiny_elmo import TINY  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import bilm_training as training  # noqa: E402
+from bilm_training import (  # noqa: E402
+    END,
+    OTHER,
+    START,
+    BiLM,
+    BiLMSettings,
+    BiLMTraining,
+    SentenceBatches,
+    SentenceCorpus,
+    TrainedBiLM,
+    train_bilm,
+)
 
 NOUNS, VERBS = ("king", "queen", "cat", "dog"), ("saw", "met", "fed")
 LINES = [f"the {noun} {verb} the {other}" for noun in NOUNS for verb in VERBS for other in NOUNS]

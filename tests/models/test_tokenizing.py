@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenhand.models.input_table import decode_bytes, find_marker, select_words
+from evenhand.models.tokenizing import decode_bytes, find_marker, select_words
 
 BERT = ["[PAD]", "[unused0]", "nurse", "##s", "she", "Ġ"]
 GPT = ["<s>", "Ġnurse", "nurse", "ing", "ĠcafÃ©", "Ġ", "ĠĠshe", "ĠÃ", "##"]

@@ -1,5 +1,6 @@
 """A masked-language-model head trained on the body of an encoder."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,14 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenhand.errors import FormatError, UsageError  # noqa: E402
-from evenhand.models.huggingface import load_model, load_tokenizer  # noqa: E402
+from evenhand.models.encoders.transformer import load_model  # noqa: E402
+from evenhand.models.huggingface import load_tokenizer  # noqa: E402
 from evenhand.models.huggingface_folder import model_kind  # noqa: E402
-from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks, train_masked_lm  # noqa: E402
+from evenhand.models.lm.continued_training import SpecialIds, cut_blocks, mask_blocks  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from masked_head import train_masked_lm  # noqa: E402
 
 Folder = Callable[..., Path]
 TEXTS = ["he saw the king and his son", "she saw the queen and her daughter", "the man said that he likes art"] * 30
@@ -108,5 +114,5 @@ def test_blocks_do_not_depend_on_how_many_texts_are_tokenised_at_once(
     tokenizer = load_tokenizer(body)
     special = SpecialIds.of(tokenizer)
     whole = cut_blocks(TEXTS, tokenizer, 16, special)
-    monkeypatch.setattr("evenhand.models.lm.masked_training.TEXTS_AT_ONCE", 7)
+    monkeypatch.setattr("evenhand.models.lm.continued_training.TEXTS_AT_ONCE", 7)
     assert np.array_equal(whole, cut_blocks(TEXTS, tokenizer, 16, special))

@@ -9,12 +9,11 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, few, require, unknown_name
-from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.likelihood import check_texts
-from evenhand.models.tokenizing import encode
-from evenhand.models.transformer import Transformer
+from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.tokenizing import check_texts, encode
 
-Unit = Literal["probability", "score"]
+AnswerUnit = Literal["probability", "score"]
 
 
 @runtime_checkable
@@ -64,7 +63,7 @@ class TextClassifier:
         self.labels: tuple[str, ...] = tuple(names[number] for number in sorted(names))
         problem = getattr(config, "problem_type", None)
         regression = problem == "regression" or (problem is None and len(self.labels) == 1)
-        self.unit: Unit = "score" if regression else "probability"
+        self.unit: AnswerUnit = "score" if regression else "probability"
         several = problem == "multi_label_classification" or regression
         self.exclusive = not several and len(self.labels) > 1
 
@@ -106,9 +105,9 @@ class TextClassifier:
         return probabilities
 
 
-def unit_of(classifier: Classifier) -> Unit:
+def unit_of(classifier: Classifier) -> AnswerUnit:
     """Return what the numbers of a classifier are; probabilities, unless it says otherwise."""
-    unit: Unit = getattr(classifier, "unit", "probability")
+    unit: AnswerUnit = getattr(classifier, "unit", "probability")
     return unit
 
 

@@ -20,8 +20,8 @@ safetensors = pytest.importorskip("safetensors.torch")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import FormatError, InputMissingError  # noqa: E402
-from evenhand.models.prepared_folder import prepared  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.encoders.prepared_folder import prepared  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer  # noqa: E402
 
 Folder = Callable[..., Path]
 TEXTS = ["she is a nurse", "the doctor said that he was an engineer"]

@@ -1,4 +1,4 @@
-"""Input tables of transformers, GGUF files and AWD-LSTMs as word vectors."""
+"""Input tables of transformers and GGUF files as word vectors."""
 
 import json
 import struct
@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from evenhand.errors import FormatError, InputMissingError
-from evenhand.models.input_table import find_table, input_table, read_pieces
+from evenhand.models.encoders.input_table import find_table, input_table, read_pieces
 from evenhand.models.model_files import TensorInfo
 
 PIECES = ["[PAD]", "[UNK]", "[unused0]", "she", "he", "nurse", "##s", "doctor"]
@@ -58,7 +58,7 @@ def test_every_piece(tmp_path: Path) -> None:
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     model_folder(tmp_path)
     code = (
-        "import sys; from evenhand.models.input_table import input_table; print(len(input_table(sys.argv[1])));"
+        "import sys; from evenhand.models.encoders.input_table import input_table; print(len(input_table(sys.argv[1])));"
         "print({'torch', 'transformers', 'tokenizers'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
@@ -187,25 +187,6 @@ def test_folders_without_a_vocabulary_or_weights(tmp_path: Path) -> None:
         input_table(folder)
     with pytest.raises(InputMissingError, match="there is no folder"):
         input_table(tmp_path / "none")
-
-
-# AWD-LSTM
-
-
-def test_the_table_of_an_awd_lstm(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    from evenhand.models import lm
-
-    vocabulary = lm.TokenVocabulary(("she", "<unk>", "he", "<eos>", "nurse"))
-    model = lm.AWDLSTM(5, lm.LMSettings(embedding=4, hidden=6, layers=2), seed=3)
-    lm.save(model, vocabulary, tmp_path / "lm")
-    vectors = input_table(tmp_path / "lm")
-    assert vectors.words == ("she", "he", "nurse")
-    np.testing.assert_array_equal(vectors["nurse"], model.encoder.weight[4].detach().numpy())
-    assert vectors.source["left_out"] == {"special": 2}
-    save_file({"other": TABLE}, tmp_path / "lm" / "model.safetensors")
-    with pytest.raises(FormatError, match="no word table of 5 rows"):
-        input_table(tmp_path / "lm")
 
 
 # GGUF

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import UsageError  # noqa: E402
-from evenhand.models.classifier import Classifier, decide, label_index  # noqa: E402
+from evenhand.models.encoders.classifier import Classifier, decide, label_index  # noqa: E402
 
 TEXTS = ["she is a nurse", "he", "the doctor said that the engineer was very good", "zzz qqq"]
 NAMES = {0: "bad", 1: "fair", 2: "good"}
