@@ -97,7 +97,8 @@ SubjectArgument = Annotated[
     str,
     typer.Argument(
         metavar="SUBJECT",
-        help="A vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand model, predictions, corpus:PATH.",
+        help="A vector file or catalog id, hf:FOLDER, a GGUF file, openai:URL#MODEL, an evenhand model, predictions, "
+        "corpus:PATH.",
         show_default=False,
     ),
 ]
@@ -174,6 +175,20 @@ class Opening:
     encoding_errors: EncodingErrorsOption = None
     vocabulary: VocabularyFile = None
     allow_pickle: AllowPickle = False
+    system: Annotated[
+        str | None, typer.Option("--system", help="System prompt of every conversation.", show_default="none")
+    ] = None
+    key_env: Annotated[
+        str | None,
+        typer.Option("--key-env", help="Environment variable with the key of a server.", show_default="no key"),
+    ] = None
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", help="Requests to a server at a time.", show_default="8")
+    ] = None
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds without a byte before a request is repeated.", show_default="120"),
+    ] = None
 
     def subjects(self, addresses: list[str]) -> list[Subject]:
         """Open subjects, with warnings as notes. An option is passed to the kinds that have it."""

@@ -7,20 +7,25 @@ own: a model that refuses, explains or says something else is counted, never dro
 
 from __future__ import annotations
 
+import mmap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError
+from evenhand.models.model_files import read_json
 from evenhand.models.tokenizing import encode_one, tokenizer_errors
 
 if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
 
+GGUF_TEMPLATE = b"tokenizer.chat_template"  # the key of the template in the header of a GGUF file
+GGUF_HEADER = 64 << 20  # bytes; vocabularies of 260,000 tokens take 6 MB
 MOST_CHARACTERS = 1_000_000  # that a template may make of a conversation
 SAMPLES = 20  # answers that are counted where a model gives no log-probabilities
 Message = Mapping[str, str]
@@ -275,6 +280,17 @@ class TemplateChat:
             texts = tokenizer.batch_decode([[token] for token in ids])
         chosen = np.array([-1 if (row := option_of(text, options)) is None else row for text in texts], dtype=np.int64)
         return [np.array(ids, dtype=np.int64)[chosen == row] for row in range(len(options))]
+
+
+def has_chat_template(path: Path) -> bool:
+    """Return whether a model folder or a GGUF file comes with a chat template; nothing is loaded."""
+    if path.is_dir():
+        if (path / "chat_template.jinja").is_file():
+            return True
+        file = path / "tokenizer_config.json"
+        return bool(read_json(file).get("chat_template")) if file.is_file() else False
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(GGUF_TEMPLATE, 0, GGUF_HEADER) >= 0
 
 
 def _plain(text: str) -> str:
