@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,12 @@ from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import InputMissingError, UsageError, unknown_name
 from evenhand.measures.likelihood.scoring import draw_sample
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, Variant, preferences
+from evenhand.measures.likelihood.stereotype_pairs import (
+    VARIANTS,
+    Variant,
+    commonest_differences,
+    preferences,
+)
 from evenhand.measures.measurement import Measurement, undefined
 from evenhand.measures.registry import Info, info, measure
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
@@ -98,8 +104,8 @@ def stereoset(
         variant: `corrected` counts a tie half. `released` counts it as the anti-stereotype, or as the unrelated text,
             fills the context anew with the sentence's word, and averages probabilities instead of their logarithms.
         sample: how many examples are scored, spread over tasks and target terms; None or 0 for all.
-        seed: seed of the sample. The intervals are over target terms, and so is the p-value of ss: terms without a
-            stereotype prefer either side as often.
+        seed: seed of the sample. The intervals are over target terms. The p-value of ss is the larger one of two tests:
+            without a stereotype, terms prefer either side as often, and so do examples that differ in a common word.
 
     Returns:
         lms, ss and icat of each task.
@@ -254,7 +260,7 @@ def _measurements(
                 len(examples),
                 Coverage(()),
                 interval=table.interval(number, averaging),
-                p_value=null_p(units[0], IDEAL) if score == "ss" else None,
+                p_value=_p_value(examples, values, table, params) if score == "ss" else None,
                 units=units,
                 score=f"{params['task']}-{score}",
                 reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
@@ -266,6 +272,24 @@ def _measurements(
             )
         )
     return results
+
+
+def _p_value(examples: list[StereoExample], values: Matrix64, table: TermTable, params: dict[str, Any]) -> float | None:
+    """Return the larger p-value of a change of sides of whole terms and of examples that differ in a common word.
+
+    Ten terms about gender share their attributes: "strong" is the stereotype of three of them. A model that knows
+    nothing of gender, but prefers "strong" to other words, takes the same side in all of them, so the terms alone are
+    not independent.
+    """
+    by_term = null_p(table.units(1, params["averaging"])[0], IDEAL)
+    names = commonest_differences([(example.sentences[0].text, example.sentences[1].text) for example in examples])
+    counts = Counter(example.target for example in examples)
+    weights = np.array([1.0 if params["averaging"] == "pooled" else 1 / counts[e.target] for e in examples])
+    wins = preferences(values[:, 0], values[:, 1], params["variant"])
+    by_word = null_p(ratio_units("word", names, weights * wins, weights), IDEAL / 100)
+    if by_term is None or by_word is None:
+        return by_term
+    return max(by_term, by_word)
 
 
 def _items(table: TermTable) -> tuple[dict[str, Any], ...]:
