@@ -138,10 +138,10 @@ def _vocabulary() -> list[str]:
         for file in shipped.iterdir()
         if file.is_file() and not OTHER_LANGUAGES.search(file.name)
     ]
-    for name in ("crows-pairs", "stereoset", "winobias", "winogender"):
+    for name in ("crows-pairs", "seat", "stereoset", "winobias", "winogender"):
         where = data.locate(name)
         for path in sorted(where.rglob("*") if where and where.is_dir() else [where] if where else []):
-            if path.is_file() and path.suffix in (".csv", ".json", ".tsv", ".txt", ".dev", ".test"):
+            if path.is_file() and path.suffix in (".csv", ".json", ".jsonl", ".tsv", ".txt", ".dev", ".test"):
                 texts.append(path.read_text("utf-8", errors="replace"))
     found = {token for text in texts for token in TOKEN.findall(text.lower())}
     return sorted(found | set(TOKEN.findall(" ".join(eh.Vectors.default().words[:COMMON_WORDS]))))

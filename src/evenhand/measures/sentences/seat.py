@@ -59,7 +59,7 @@ INFO = Info(
     find_query=published_query,
     data=(SEAT,),
     null=0.0,
-    definition=2,
+    definition=3,
 )
 
 
