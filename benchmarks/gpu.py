@@ -39,7 +39,7 @@ from evenhand.models.lm.awd_lstm.settings import settings_of
 from evenhand.models.lm.causal import CausalLM
 from evenhand.models.lm.masked import MaskedLM
 from evenhand.models.nli.protocol import predict_points
-from evenhand.models.nli.transformer.model import TransformerNLI
+from evenhand.models.nli.transformer import TransformerNLI
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import probe
 

@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
 from evenhand.models.nli.backend import cores
-from evenhand.models.nli.factorised.bilstm import ON_CPU, Frames, probe_sentences
-from evenhand.models.nli.factorised.layout import phrase_shapes
+from evenhand.models.nli.factorised import ON_CPU, Frames, phrase_shapes, probe_sentences
 from evenhand.models.nli.protocol import LABELS
 from evenhand.words.probes import Probe
 

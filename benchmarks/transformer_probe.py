@@ -41,7 +41,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from evenhand.measures.inference import ProbeResult
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import LABELS, Grid, Probabilities
-from evenhand.models.nli.transformer.model import TransformerNLI
+from evenhand.models.nli.transformer import TransformerNLI
 from evenhand.words.probes import Probe, probe, stratified
 
 VOCABULARY = 30_522

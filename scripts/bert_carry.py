@@ -72,7 +72,7 @@ def used_pieces(folder: Path, texts: Iterable[str]) -> set[int]:
     """Return the word pieces that occur in some text or in a probe, with those of pronouns and all special tokens."""
     from transformers import AutoTokenizer
 
-    from evenhand.models.nli.transformer.device_model import sentences
+    from evenhand.models.nli.transformer import sentences
     from evenhand.words import probes
 
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -41,11 +41,10 @@ from evenhand.mitigations.maps import SoftProjection
 from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.input_table import input_table
 from evenhand.models.lm.masked_training import train_masked_lm
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
-from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table
-from evenhand.models.nli.transformer.model import TransformerNLI
-from evenhand.models.nli.transformer.pair_batches import TokenisedPairs
+from evenhand.models.nli.fine_tuning import fine_tune, fold_into_table
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
+from evenhand.models.nli.tokenised_pairs import TokenisedPairs
+from evenhand.models.nli.transformer import TransformerNLI
 
 PROBE = "gender-occupation"
 OTHER_PROBES = ("nationality-polarity", "religion-polarity")

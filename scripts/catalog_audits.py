@@ -1,9 +1,9 @@
 """Audit models of the catalog before and after their methods, one process for each stage.
 
-    PYTHONPATH=src python scripts/catalog_carry.py unpack carry runs/catalog
-    PYTHONPATH=src python scripts/catalog_audits.py stories15m smollm2-135m --copy "$OUT" --seconds 540 --jobs 9
+    PYTHONPATH=src python scripts/catalog_audits.py smollm2-135m gte-small --copy "$OUT" --seconds 540 --jobs 9
 
-Models lie in runs/catalog/models, data sets in runs/catalog/data (--work names another folder). Each answer is kept in
+Models are Hugging Face folders (`evenhand convert`) in runs/catalog/models, data sets lie in runs/catalog/data (--work
+names another folder). Each answer is kept in
 runs/catalog/results/MODEL/STAGE.json.gz, so a stopped run goes on with the same command. MODEL.json has the numbers of
 all stages without their items, and is written anew whenever a stage ends. --copy puts both into another folder; give
 that folder as --done to a later run on another machine, which then asks only what is missing. --tiny asks little of
@@ -14,16 +14,6 @@ An encoder is audited as it is, then with methods at its word table (linear, inl
 its word table (linear) and at its middle layer (linear, leace, random), with self-debias, and after further training on
 WikiText-2: as it is (the control), with counterfactual copies, with more dropout. A masked language model is audited as
 an encoder is, with self-debias, and after further training.
-
-On a machine that receives at most 44 MiB with a command, the parts of scripts/catalog_carry.py travel one by one:
-
-    unpack="PYTHONPATH=src python scripts/catalog_carry.py unpack carry runs/catalog"
-    audit="PYTHONPATH=src python scripts/catalog_audits.py"
-    carry part-00:  $unpack && $audit stories15m --copy $OUT --seconds 400          # data sets and stories15m
-    carry part-01 to part-03: $unpack; after part-03: $audit smollm2-135m --copy $OUT --seconds 540
-    carry part-04, part-05:   $unpack; after part-05: $audit gte-small all-minilm-l6-v2 --copy $OUT --jobs 16
-    carry part-06 to part-12: $unpack; then $audit tinyllama-1b --precision bfloat16 --jobs 3 --gpu-share 0.32
-                              --steps 200 --copy $OUT  # further training of 1.1 billion weights takes 40 GB
 """
 
 import argparse

@@ -14,7 +14,7 @@ import evenhand as eh
 from evenhand import words
 from evenhand.data import fetch, get
 from evenhand.files import write_text
-from evenhand.models.vectors.formats.safetensors_file import write
+from evenhand.models.vectors.formats.safetensors import write
 
 SOURCE = "glove-6b-100d-wink"
 MOST_FREQUENT = 36_000

@@ -20,6 +20,8 @@ import lzma
 import platform
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,11 +41,10 @@ from evenhand.models.encoders.elmo.network import ElmoNetwork
 from evenhand.models.encoders.elmo.options import ElmoOptions
 from evenhand.models.encoders.elmo.sentences import average_vectors, word_vectors
 from evenhand.models.nli.elmo import ElmoNLI
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
-from evenhand.models.nli.over_vectors import tokens
-from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
-from evenhand.models.nli.training.settings import NLITrainingSettings
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
+from evenhand.models.nli.networks import ElmoNLINetwork
+from evenhand.models.nli.training import NLITrainingSettings, stack_seed
+from evenhand.models.tokenizing import split_words
 from evenhand.words import probes
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -143,7 +144,7 @@ def some_sentences(data: Path, pairs: LabelledPairs, *, tiny: bool) -> list[list
     wiki = [[words[word] for word in text.ids[ends[n] - text.lengths[n] : ends[n]]] for n in chosen]
     texts = list(dict.fromkeys([*pairs.premises, *pairs.hypotheses]))
     step = max(1, len(texts) // (150 if tiny else SNLI))
-    return wiki + [tokens(text) for text in texts[::step]]
+    return wiki + [split_words(text) for text in texts[::step]]
 
 
 def directions(
@@ -206,13 +207,20 @@ class Variants:
 
 
 def make_stack(
-    elmo: Elmo, seeds: list[int], settings: NLITrainingSettings, *, states: int, dropout: float
+    elmo: Elmo,
+    seeds: list[int],
+    settings: NLITrainingSettings,
+    batches: Sequence[LayerBatches],
+    *,
+    states: int,
+    dropout: float,
 ) -> ScheduledStack:
-    """A stack of new models."""
+    """A stack of new models, which are trained for all epochs."""
     network = ElmoNLINetwork(
         len(seeds), elmo.dim, settings.hidden, layers=elmo.layers + 1, states=states, elmo_dropout=dropout
     )
-    return ScheduledStack(network, settings, seeds)
+    torch.manual_seed(stack_seed(seeds))
+    return ScheduledStack(network, replace(settings, patience=1_000), seeds, *batches)
 
 
 def trial(
@@ -223,14 +231,18 @@ def trial(
     members = [Member(elmo, 0) for _ in grid]
     inputs = read_inputs(data[0], members, clock.mark)
     options = NLITrainingSettings(**{**settings, "learning_rate": max(RATES)}).resolve()
-    stack = make_stack(elmo, [0] * len(grid), options, states=states, dropout=DROPOUT)
+    batches = [LayerBatches(encoded, inputs, batch=options.batch) for encoded in data[1][:2]]
+    stack = make_stack(elmo, [0] * len(grid), options, batches, states=states, dropout=DROPOUT)
     stack.network.elmo_dropout = MemberDropout([dropout for _, dropout in grid]).to(elmo.device)
     stack.factors = torch.tensor([rate / max(RATES) for rate, _ in grid], device=elmo.device)
-    batches = [LayerBatches(encoded, inputs, batch=options.batch) for encoded in data[1][:2]]
-    train(stack, *batches, epochs=TRIAL, report=clock.mark)
+    train(stack, epochs=TRIAL, report=clock.mark)
     results = [
-        {"learning_rate": rate, "elmo_dropout": dropout, "dev": [epoch["dev_accuracy"] for epoch in history]}
-        for (rate, dropout), history in zip(grid, stack.stopping.history, strict=True)
+        {
+            "learning_rate": rate,
+            "elmo_dropout": dropout,
+            "dev": [epoch["dev_accuracy"] for epoch in stack.member_history(number)],
+        }
+        for number, (rate, dropout) in enumerate(grid)
     ]
     best = max(results, key=lambda result: result["dev"][-1])
     clock.mark(f"trial: {json.dumps(results)}")
@@ -319,18 +331,10 @@ def main() -> None:
     names = [(condition, seed) for condition in TRAINED for seed in SEEDS]
     members = [Member(variants(condition, seed), seed) for condition, seed in names]
     inputs = read_inputs(sentences, members, clock.mark)
-    while True:
-        options = NLITrainingSettings(**settings).resolve()
-        stack = make_stack(base, [seed for _, seed in names], options, states=states, dropout=dropout)
-        batches = [LayerBatches(data, inputs, batch=options.batch) for data in encoded]
-        try:
-            train(stack, *batches, seconds=clock.left - given.probe_seconds, report=clock.mark)
-            break
-        except torch.OutOfMemoryError:
-            del stack, batches
-            settings["batch"] //= 2
-            clock.mark(f"out of memory: again with a batch of {settings['batch']}")
-        torch.cuda.empty_cache()
+    options = NLITrainingSettings(**settings).resolve()
+    batches = [LayerBatches(data, inputs, batch=options.batch) for data in encoded]
+    stack = make_stack(base, [seed for _, seed in names], options, batches, states=states, dropout=dropout)
+    train(stack, seconds=clock.left - given.probe_seconds, report=clock.mark)
     stopping = stack.stopping
     models = {name: stack.network.arrays(number) for number, name in enumerate(names)}
     trained = [
@@ -339,11 +343,12 @@ def main() -> None:
             "seed": seed,
             "dev": float(stopping.best[number]),
             "epoch": int(stopping.best_epoch[number]),
-            "history": stopping.history[number],
+            "history": stack.member_history(number),
             "mixes": ElmoNLI(models[condition, seed], base).mix_shares.tolist(),
         }
         for number, (condition, seed) in enumerate(names)
     ]
+    epochs = stack.done
     del stack, batches, inputs
     if torch.cuda.is_available():
         print(f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB at most", flush=True)
@@ -357,7 +362,7 @@ def main() -> None:
             "dev": dev.to_dict(),
             "test": test.to_dict(),
             "trial": trials,
-            "epochs": stopping.epoch,
+            "epochs": epochs,
             "members": trained,
         },
         "rows": [],

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from evenhand.errors import UsageError
 from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
 from evenhand.models.nli.labelled_pairs import LabelledPairs
-from evenhand.models.nli.over_vectors import tokens
-from evenhand.models.nli.training.batches import EncodedPairs, SentenceRows, TrainingBatches
-from evenhand.models.nli.training.loop import Stack
+from evenhand.models.nli.training import Stack
+from evenhand.models.nli.training_batches import EncodedPairs, SentenceRows, TrainingBatches
+from evenhand.models.tokenizing import split_words
 
 WARMUP = 200  # steps
 
@@ -64,8 +65,10 @@ def encode(*data: LabelledPairs) -> tuple[list[list[str]], list[EncodedPairs]]:
     """Return the distinct sentences of all pairs, and the pairs as rows of their concatenated words."""
     texts = dict.fromkeys(text for pairs in data for side in (pairs.premises, pairs.hypotheses) for text in side)
     numbers = {text: number for number, text in enumerate(texts)}
-    sentences = [tokens(text) for text in texts]
+    sentences = [split_words(text) for text in texts]
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    if not lengths.min():
+        raise UsageError(f"the sentence {list(texts)[int(lengths.argmin())]!r} has no words")
     starts, words = np.cumsum(lengths) - lengths, np.arange(int(lengths.sum()))
 
     def side(side_texts: Sequence[str]) -> SentenceRows:
@@ -144,57 +147,44 @@ class MemberDropout(torch.nn.Module):
 class ScheduledStack(Stack):
     """A stack whose learning rate falls to zero, and may differ between members by a factor."""
 
-    planned = 1_000  # epochs
     factors: torch.Tensor | None = None
+    steps = 0
 
-    def train_epoch(self, batches: TrainingBatches, report: Callable[[int], None]) -> np.ndarray:
-        """Train for one epoch; return the mean loss of each member."""
-        self.network.train()
-        total = torch.zeros(len(self.seeds), device=self.settings.device)
-        epoch, steps = self.stopping.epoch, len(batches)
+    def update(self, *, learning_rate: float | None = None, clip: float | None = None) -> None:
+        """Take a step with the share of the learning rate that the schedule gives."""
+        epoch = len(self.pairs)
+        done = max(0.0, (self.steps - epoch) / max(1, (self.total - 1) * epoch))
+        share = (1 + math.cos(math.pi * min(1.0, done))) / 2 * min(1.0, (self.steps + 1) / WARMUP)
         parameters = list(self.network.parameters())
-        for step, batch in enumerate(batches.shuffled(self.seeds, epoch + 1)):
-            done = max(0.0, (epoch * steps + step - steps) / max(1, (self.planned - 1) * steps))
-            share = (1 + math.cos(math.pi * min(1.0, done))) / 2 * min(1.0, (epoch * steps + step + 1) / WARMUP)
-            for group in self.optimiser.param_groups:
-                group["lr"] = self.settings.learning_rate * share
-            losses = self._losses(batch)
-            self.optimiser.zero_grad(set_to_none=True)
-            losses.sum().backward()
-            before = [parameter.detach().clone() for parameter in parameters] if self.factors is not None else None
-            self.optimiser.step()
-            if before:
-                with torch.no_grad():
-                    for parameter, old in zip(parameters, before, strict=True):
-                        factor = self.factors.view(-1, *[1] * (parameter.dim() - 1))
-                        parameter.copy_(torch.lerp(old, parameter, factor))
-            total += losses.detach()
-            report(step)
-        return np.asarray((total / steps).cpu().numpy(), dtype=np.float64)
+        before = [parameter.detach().clone() for parameter in parameters] if self.factors is not None else None
+        super().update(learning_rate=self.settings.learning_rate * share)
+        if before:
+            with torch.no_grad():
+                for parameter, old in zip(parameters, before, strict=True):
+                    factor = self.factors.view(-1, *[1] * (parameter.dim() - 1))
+                    parameter.copy_(torch.lerp(old, parameter, factor))
+        self.steps += 1
+
+    def require_finite(self, loss: float, *, of: str = "") -> None:
+        """Accept any loss: a member may diverge at a rate that is only tried."""
 
 
 def train(
-    stack: ScheduledStack,
-    pairs: TrainingBatches,
-    dev: TrainingBatches,
-    *,
-    epochs: int | None = None,
-    seconds: float = math.inf,
-    report: Callable[[str], None],
+    stack: ScheduledStack, *, epochs: int | None = None, seconds: float = math.inf, report: Callable[[str], None]
 ) -> None:
     """Train for so many epochs, or as many as fit into the seconds by the time of the first; keep the best by dev."""
     began = time.monotonic()
-    if epochs:
-        stack.planned = epochs
-    while stack.stopping.epoch < stack.planned:
-        losses = stack.train_epoch(pairs, lambda step: None)
-        accuracies = stack.accuracies(dev)
-        stack.keep_best(stack.stopping.record(losses, accuracies, stack.planned))
-        epoch, taken = stack.stopping.epoch, time.monotonic() - began
+    stack.total = epochs or 1_000
+    while not stack.finished():
+        stack.advance(lambda done, total, text: None)
+        stack.done += 1
+        epoch, taken = stack.done, time.monotonic() - began
         if epoch == 1 and not epochs:
-            stack.planned = max(2, int(seconds / taken))
-        elif taken / epoch > seconds - taken and epoch < stack.planned:
-            report(f"no time for the last {stack.planned - epoch} epochs")
+            stack.total = max(2, int(seconds / taken))
+        elif taken / epoch > seconds - taken and epoch < stack.total:
+            report(f"no time for the last {stack.total - epoch} epochs")
             break
-        report(f"epoch {epoch} of {stack.planned}: loss {np.nanmean(losses):.3f}, dev {accuracies.mean():.4f}")
-    stack.restore_best()
+        last = stack.history[-1]
+        loss, accuracy = np.nanmean(last["loss"]), np.mean(last["dev_accuracy"])
+        report(f"epoch {epoch} of {stack.total}: loss {loss:.3f}, dev {accuracy:.4f}")
+    stack.use_best()

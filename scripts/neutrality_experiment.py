@@ -34,12 +34,11 @@ from safetensors.numpy import load_file, save_file
 import evenhand as eh
 from evenhand import subspaces
 from evenhand.measures.inference import probe
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
+from evenhand.models.nli.networks import DecomposableNetwork
 from evenhand.models.nli.over_vectors import from_arrays
 from evenhand.models.nli.protocol import Probabilities
 from evenhand.models.nli.training import train_members
-from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork
 from evenhand.words.probes import probe as find_probe
 from evenhand.words.probes.surface import RELEASED, Surface
 

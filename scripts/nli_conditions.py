@@ -26,7 +26,7 @@ from evenhand import corpus, mitigations, subspaces
 from evenhand.audit.manifest import manifest
 from evenhand.data import fetch
 from evenhand.files import write_text
-from evenhand.models.nli.over_vectors import tokens
+from evenhand.models.tokenizing import split_words
 from evenhand.subjects import open_subject
 from evenhand.words import as_concept, probes
 
@@ -65,14 +65,14 @@ def occurring(v: eh.Vectors, data: Path) -> list[str]:
     for name in (*PAIRS.values(), HANS):
         with gzip.open(data / name, "rt") if name.endswith(".gz") else (data / name).open() as lines:
             for line in lines:
-                found.update(token.lower() for token in tokens(line))
+                found.update(token.lower() for token in split_words(line))
     for name in probes.ids():
         probe = probes.probe(name)
         for phrase in probe.phrases.all:
-            found.update(t.lower() for t in tokens(phrase.before + " " + phrase.after))
+            found.update(t.lower() for t in split_words(phrase.before + " " + phrase.after))
             for side in ("premise", "hypothesis"):
                 for text in probe.subjects(side, phrase.determiner):
-                    found.update(t.lower() for t in tokens(text))
+                    found.update(t.lower() for t in split_words(text))
     return [word for word in v.words if word in found]
 
 

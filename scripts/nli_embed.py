@@ -14,8 +14,7 @@ from typing import Any
 import evenhand as eh
 from evenhand.measures.inference import projected
 from evenhand.models.nli import load
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import read_pairs
+from evenhand.models.nli.labelled_pairs import evaluate, read_pairs
 
 EMBEDDED = Path(__file__).parents[1] / "src/evenhand/data/embedded/nli"
 SETS = {"snli-dev": "snli/dev.jsonl", "snli-test": "snli/test.jsonl", "hans": "hans/hans.txt"}

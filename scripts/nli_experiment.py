@@ -24,8 +24,7 @@ from safetensors.numpy import load_file
 import evenhand as eh
 from evenhand.measures.inference import probe
 from evenhand.models.nli import load
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import read_pairs
+from evenhand.models.nli.labelled_pairs import evaluate, read_pairs
 from evenhand.models.nli.training import train_members
 
 METHODS = ("hard", "double-hard", "gp", "bam", "oscar", "ran", "inlp", "span", "misp", "leace", "rlace", "hsr", "soft")

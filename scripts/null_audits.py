@@ -47,7 +47,7 @@ import numpy as np
 import evenhand as eh
 from evenhand import data, words
 from evenhand.audit.plan import Plan
-from evenhand.audit.significance import ONLY_LEFT, role
+from evenhand.audit.significance import role
 from evenhand.files import write_text
 from evenhand.report.findings import findings
 from evenhand.stats.bootstrap import wilson
@@ -244,7 +244,8 @@ def null_plan(subject: Subject, task: Task) -> Plan:
         question
         for question in plan.questions
         if role(question, task.concept) in ("bias", "by construction")
-        and question.measure not in (*ONLY_LEFT, *UNTESTED, *task.without)
+        and question.info.role != "left"
+        and question.measure not in (*UNTESTED, *task.without)
         and (not task.measures or question.measure in task.measures)
     )
     if not kept:

@@ -17,8 +17,7 @@ def prepare(folder: Path, sizes: Sizes) -> None:
     import numpy as np
 
     import evenhand as eh
-    from evenhand.measures.geometry.bias_score import concept_direction
-    from evenhand.measures.geometry.word_selection import VOCABULARY, select_words
+    from evenhand.measures.geometry.biased_words import VOCABULARY, concept_direction, select_words
 
     vectors, gender = eh.Vectors.default().head(sizes["words"]), eh.concept("gender")
     pool = select_words(vectors, VOCABULARY, concept=gender, restriction=None, reference=None)

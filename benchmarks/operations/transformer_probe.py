@@ -41,7 +41,7 @@ def _points(asked, count: int):  # type: ignore[no-untyped-def]
 def _transformer(folder: Path) -> Call:
     import numpy as np
 
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.transformer import TransformerNLI
 
     asked, _ = _asked(folder)
     model = TransformerNLI(folder / "model", precision="float32", device="cpu", name="synthetic")

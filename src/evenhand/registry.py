@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from evenhand.errors import UsageError, unknown_name
@@ -131,6 +133,24 @@ def _found_entry_points(
 
 def _origin(item: object) -> str:
     return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', repr(item))}"
+
+
+STUB_LINE = re.compile(r"^from (?P<module>[\w.]+) import (?P<attribute>\w+) as (?P<name>\w+)$", re.MULTILINE)
+
+
+def stub_names(package: str, file: str) -> dict[str, str]:
+    """Return the public names of a package and their locations, for `lazy_attribute`.
+
+    They are read from the stub `__init__.pyi` beside the package's `__init__.py`, which `scripts/package_stubs.py`
+    writes: editors and type checkers read the same lines.
+    """
+    lines = STUB_LINE.finditer(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    return {
+        line["name"]: f"{package}.{line['attribute']}"
+        if line["module"] == package
+        else f"{line['module']}:{line['attribute']}"
+        for line in lines
+    }
 
 
 def lazy_attribute(package: str, targets: Mapping[str, str], name: str) -> Any:

@@ -103,7 +103,7 @@ def test_a_record_of_the_first_schema_is_read() -> None:
         "stages": [{"name": "original", "report": {}}],
         "results": [{**row, **measurement}],
     }
-    from evenhand.audit.store import from_dict
+    from evenhand.audit.record import from_dict
 
     with pytest.warns(EvenhandWarning, match=r"evenhand 0\.1 kept no digest"):
         audit = from_dict(old)
@@ -501,7 +501,7 @@ def test_several_subjects_are_ranked(glove: eh.Vectors, tmp_path: Path) -> None:
 
 
 def test_ranks_by_hand() -> None:
-    from evenhand.audit.ranking import mean_ranks
+    from evenhand.audit.tradeoff import mean_ranks
 
     assert mean_ranks(pytest.importorskip("numpy").array([0.5, 0.1, 0.5, 2.0])).tolist() == [2.5, 1.0, 2.5, 4.0]
 

@@ -19,10 +19,9 @@ import evenhand as eh
 from evenhand.audit import Plan, runner
 from evenhand.audit.cells import cell_key
 from evenhand.audit.plan import Question
-from evenhand.audit.sizes import SAMPLES, TOKENS, seconds_of
+from evenhand.audit.workload import SAMPLES, TOKENS, seconds_of
 from evenhand.cli.screens import terminal
-from evenhand.measures.likelihood.stereotype_pairs import PairSet
-from evenhand.words.sentence_sets.crows_pairs import StereotypePair
+from evenhand.measures.likelihood.stereotype_pairs import PairSet, StereotypePair
 
 Folder = Callable[..., Path]
 WRITTEN = {"methods": [], "measures": ["corpus-bias"], "samples": 70, "tokens": 12}

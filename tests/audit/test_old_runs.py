@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import evenhand as eh
-from evenhand.audit.store import SCHEMA
+from evenhand.audit.record import SCHEMA
 from evenhand.audit.validation import ANNOTATIONS, CHECKS, problems, record_schema
 from evenhand.cli import app
 from evenhand.errors import FormatError
@@ -94,7 +94,7 @@ def test_a_damaged_record_is_refused_and_the_value_named(
     for key in place[:-1]:
         part = part[key]
     part[place[-1]] = value
-    from evenhand.audit.store import from_dict
+    from evenhand.audit.record import from_dict
 
     with pytest.raises(FormatError, match=told):
         from_dict(record)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import evenhand as eh
 from evenhand.audit.cells import CELLS, STAGES, CellStore
-from evenhand.audit.store import from_dict, signed
+from evenhand.audit.record import from_dict, signed
 from evenhand.audit.validation import UNREADABLE, content_digest
 from evenhand.cli import app
 from evenhand.errors import EvenhandError, FormatError

@@ -5,7 +5,7 @@ import pytest
 import evenhand as eh
 from evenhand.audit import Question, Result, Stage, tradeoffs
 from evenhand.report import charts
-from evenhand.report.charts.bias_quality import tradeoff
+from evenhand.report.charts.scores import tradeoff
 
 
 def cell(stage: str, measure: str, value: float | None, query: str = "vocabulary", variant: str = "") -> Result:

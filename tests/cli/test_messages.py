@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 
 import evenhand as eh
 from evenhand.cli import app
-from evenhand.measures.registry import MEASURES, Info, measure
+from evenhand.measures.call import measure
+from evenhand.measures.registry import MEASURES, Info
 
 
 def run(*arguments: str | Path) -> Result:
@@ -104,7 +105,7 @@ def test_a_measure_that_returns_a_number_is_told_what_to_return(
     about = {"title": "Half", "formula": "1 / 2", "reading": "half", "limits": "none", "cites": (), "better": "zero"}
 
     @measure(Info(id="half", takes="query", queries=("weat-6",), **about))  # type: ignore[arg-type]
-    def half(vectors: object, query: object, *, seed: int = 0) -> object:
+    def half(call: object, vectors: object, query: object, *, seed: int = 0) -> object:
         return returned
 
     with pytest.raises(eh.EvenhandError, match=r"a measure returned .*[\s\S]*returns a Measurement, or a tuple"):

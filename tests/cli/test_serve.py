@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="the extra [web] is not installed")
 from evenhand.cli import app
 from evenhand.errors import OutputError
 from evenhand.web import server
-from evenhand.web.guard import RequestGuard
+from evenhand.web.server import RequestGuard
 
 PATIENCE = 60.0
 

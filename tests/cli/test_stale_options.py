@@ -209,8 +209,8 @@ def test_training_compares_what_it_is_said_to_compare() -> None:
     pytest.importorskip("torch")
     from dataclasses import fields
 
-    from evenhand.models.nli.training.settings import NLITrainingSettings
-    from evenhand.models.nli.transformer.fine_tuning import FineTuningSettings
+    from evenhand.models.nli.fine_tuning import FineTuningSettings
+    from evenhand.models.nli.training import NLITrainingSettings
 
     known = {
         "nli train": {"train", "dev", "seeds", "vectors", *NLITrainingSettings().to_dict()},
@@ -336,7 +336,7 @@ def test_a_sweep_of_language_models_on_another_device_has_another_identity(
     keys_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = keys_of((*LM, "--precision", "float32"))
-    monkeypatch.setattr("evenhand.reproduce.lambda_sweep.resolve_device", lambda name: "cuda:1")
+    monkeypatch.setattr("evenhand.reproduce.bordia2019.resolve_device", lambda name: "cuda:1")
     after = keys_of((*LM, "--precision", "float32"))
     assert [entry[0]["device"] for entry in (before[0], after[0])] == ["cpu", "cuda"]
 

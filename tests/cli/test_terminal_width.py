@@ -38,7 +38,7 @@ def test_no_line_is_wider_than_the_terminal(arguments: tuple[str, ...], monkeypa
 
 def test_no_cell_of_a_reproduced_table_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenhand import reproduce
-    from evenhand.report import numbers
+    from evenhand.measures import numbers
 
     monkeypatch.setenv("COLUMNS", "80")
     shown = output("reproduce", "ethayarajh2019", "--table", "1").split()

@@ -14,13 +14,13 @@ pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 DEFINITIONS = BLOCKS[::2]  # each is followed by an example of its use
-MODULES = ("centroid_gap", "first_pair", "words_found", "csv", "bag_of_words", "subtitles")
+MODULES = ("centroid_gap", "pronoun_lean", "first_pair", "words_found", "csv", "bag_of_words", "subtitles")
 ENTRY_POINTS = tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])["project"]["entry-points"]
 CHECK = """
 from evenhand.measures.registry import MEASURES
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.models.nli.over_vectors import NLI_MODELS
-from evenhand.models.nli.training.networks.stacked import ARCHITECTURES
+from evenhand.models.nli.networks import ARCHITECTURES
 from evenhand.models.vectors.formats import FORMATS
 from evenhand.report.charts import CHARTS
 from evenhand.subjects import SUBJECTS
@@ -52,6 +52,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert len(DEFINITIONS) == len(MODULES)
     output = run("\n".join(BLOCKS), tmp_path)
     assert "centroid-gap:weat-6" in output
+    assert "Measurement('pronoun-lean:words', -0.6931 [-0.6931, -0.6931], p = 0.25, n = 3)" in output
     assert "SubtitlesSubject('film.srt', offers text)" in output
     assert "Words found" in (tmp_path / "report.html").read_text(encoding="utf-8")
 

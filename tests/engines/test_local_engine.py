@@ -91,7 +91,7 @@ def test_an_engine_of_the_caller_stays_open():
 
 
 def test_stdout_is_protected_for_ray_only_while_the_engine_is_open(capfd, monkeypatch):
-    module = sys.modules["evenhand.engines.engine"]  # the package has a function of the same name
+    module = sys.modules["evenhand.engines.ray"]
     monkeypatch.setattr(module, "RayEngine", lambda address, workers, gpus: Watched())
     with open_engine("ray", protect_stdout=True):
         os.write(1, b"a library speaks\n")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from evenhand.engines import KeptFunction, RayEngine
+from evenhand.engines import RayEngine, ResidentFunction
 from evenhand.errors import FormatError, UsageError, WorkerError
 
 pytest.importorskip("ray")
@@ -83,7 +83,7 @@ def test_workers_keep_a_function_between_two_calls(ray_engine, tmp_path):
 
     loaded = Loaded()
     loaded.folder, loaded.added = str(tmp_path), 3
-    kept = KeptFunction(loaded)
+    kept = ResidentFunction(loaded)
     for _ in range(3):
         assert list(ray_engine.map(kept, range(4))) == [3, 4, 5, 6]
     assert 1 <= len(list(tmp_path.iterdir())) <= 2  # at most once for each of the two workers

@@ -88,11 +88,11 @@ def nli_texts(folder: Path) -> None:
 
 def _read_nli(folder: Path) -> object:
     from evenhand.errors import InputMissingError
-    from evenhand.models.nli.model_file import read
+    from evenhand.models.nli.over_vectors import read_model_file
 
     if not (folder / "nli" / "train.json").exists():
         raise InputMissingError("the training is not complete")
-    files = [read(folder / "nli" / f"seed-{seed}.safetensors") for seed in (0, 1)]
+    files = [read_model_file(folder / "nli" / f"seed-{seed}.safetensors") for seed in (0, 1)]
     return [hashlib.sha256(b"".join(array.tobytes() for array in file.arrays.values())).hexdigest() for file in files]
 
 
@@ -163,7 +163,7 @@ def _onnx(folder: Path) -> None:
 
 
 def _gguf(folder: Path) -> None:
-    from test_causal_lm import FACTS, arrays_of, small_model, write_gguf
+    from test_gguf import FACTS, arrays_of, small_model, write_gguf
 
     write_gguf(folder / "model.gguf", FACTS, arrays_of(small_model()))
 

@@ -84,9 +84,9 @@ HISTORY = {"x.txt": b"a 1 2\nb 3 4\n"}
     json.dumps({"layout": "evenhand-history-1", "sha256": "0" * 64, "history": [{"step": "load"}]}).encode()
 ], beside=HISTORY, tokens=JSON_TOKENS)  # fmt: skip
 def _history(path: Path) -> object:
-    from evenhand.models.vectors.history import read_beside
+    from evenhand.models.vectors.files import read_history_file
 
-    return read_beside(path.with_name("x.txt"), "0" * 64)
+    return read_history_file(path.with_name("x.txt"), "0" * 64)
 
 
 @target("rated-pairs", "r.csv", lambda: [b"# pairs\nshe,he,3.5\nnurse,doctor,8\n", b"a b\tc\t1\n"], tokens=TABLE_TOKENS)

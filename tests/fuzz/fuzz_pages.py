@@ -143,7 +143,7 @@ class PageFuzzer:
         return self._check(scope, sent)
 
     def _check(self, scope: dict[str, Any], sent: list[dict[str, Any]]) -> int:
-        from evenhand.web.guard import HEADERS
+        from evenhand.web.server import HEADERS
 
         if self.written:
             raise AssertionError(f"a request wrote to {self.written}")

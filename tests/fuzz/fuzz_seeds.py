@@ -131,25 +131,6 @@ def gguf() -> list[bytes]:
     return [index + bytes(-len(index) % 32) + np.arange(8, dtype="<f4").tobytes() + bytes(range(34))]
 
 
-def llama2c() -> list[bytes]:
-    """Return a model of two layers with a shared table, and one with an output layer of its own."""
-    from evenhand.models.lm.llama2c import Llama2cSizes
-
-    found = []
-    for pieces in (3, -3):
-        size = Llama2cSizes(4, 4, 2, 2, 1, abs(pieces), 2, pieces > 0).bytes
-        header = struct.pack("<7i", 4, 4, 2, 2, 1, pieces, 2)
-        found.append(header + np.full((size - len(header)) // 4, 0.5, "<f4").tobytes())
-    return found
-
-
-def llama2c_tokenizers() -> list[bytes]:
-    """Return the special pieces, those of all bytes, and two words."""
-    pieces = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % number for number in range(256)), " é".encode(), b"she"]
-    entries = b"".join(struct.pack("<fi", -number, len(piece)) + piece for number, piece in enumerate(pieces))
-    return [struct.pack("<i", 6) + entries]
-
-
 def varint(value: int) -> bytes:
     """Return the protobuf form of a number."""
     low = bytes([value & 127 | (128 if value > 127 else 0)])
@@ -351,11 +332,11 @@ def cooccurrences() -> list[bytes]:
 def nli_models() -> list[bytes]:
     """Return a decomposable attention model of dimension 3."""
     from evenhand.models.nli.decomposable import _array_shapes
-    from evenhand.models.nli.model_file import write
+    from evenhand.models.nli.over_vectors import write_model_file
 
     arrays = {name: np.full(shape, 0.5, np.float32) for name, shape in _array_shapes(3, 2, 2).items()}
     config = {"lower": True, "normalise": False, "name": "x", "words": {"name": "v", "history": []}}
-    return [written(lambda path: write(path, kind="decomposable-attention", arrays=arrays, config=config))]
+    return [written(lambda path: write_model_file(path, kind="decomposable-attention", arrays=arrays, config=config))]
 
 
 def lm_configs() -> list[bytes]:

@@ -96,9 +96,6 @@ def target(
     return register
 
 
-LONGEST_SIZED = 1 << 16
-
-
 def framed(data: bytes) -> bytes:
     """Put the length of the header in front: the bytes up to the first zero byte are the header of a safetensors file."""
     header, _, body = data.partition(b"\0")
@@ -196,7 +193,7 @@ def _zstd(path: Path) -> object:
 
 @target("gguf", "m.gguf", seeds.gguf, tokens=(b"GGUF", bytes(8), b"\xff" * 8, b"\x01" + bytes(7)))
 def _gguf(path: Path) -> object:
-    from evenhand.models.lm.gguf import open_gguf
+    from evenhand.models.gguf import open_gguf
 
     file = open_gguf(path)
     for name in list(file.arrays)[:4]:
@@ -215,31 +212,6 @@ def _refusals() -> Iterator[None]:
         yield
     except EvenhandError as error:
         str(error).encode()
-
-
-def sized(data: bytes) -> bytes:
-    """Make the file of a llama2.c model as long as its header says, unless that is very long."""
-    from evenhand.models.lm.llama2c import HEADER, Llama2cSizes
-
-    *sizes, pieces, window = HEADER.unpack(data[: HEADER.size].ljust(HEADER.size, b"\1"))
-    if min(*sizes, window) <= 0:
-        return data
-    size = Llama2cSizes(*sizes, abs(pieces), window, pieces > 0).bytes
-    return data[:size].ljust(size, b"\0") if size <= LONGEST_SIZED else data
-
-
-@target("llama2c", "m.bin", seeds.llama2c, wrap=sized)
-def _llama2c(path: Path) -> object:
-    from evenhand.models.lm.llama2c import read_sizes, read_weights
-
-    return read_weights(path, read_sizes(path))
-
-
-@target("llama2c-tokenizer", "tokenizer.bin", seeds.llama2c_tokenizers)
-def _llama2c_tokenizer(path: Path) -> object:
-    from evenhand.models.lm.llama2c import read_pieces
-
-    return read_pieces(path.read_bytes(), 261, path)
 
 
 @target("onnx", "m.onnx", seeds.onnx, beside={"vocab.txt": b"[UNK]\na\nb\n"})
@@ -413,10 +385,9 @@ def _lm_config(path: Path) -> object:
     needs=("torch",),
 )
 def _nli_checkpoint(path: Path) -> object:
-    from evenhand.models.nli.training.checkpoint import read_checkpoint, read_standing
+    from evenhand.models.training import read_checkpoint
 
-    about, _ = read_checkpoint(path, {})
-    return read_standing(about, path)
+    return read_checkpoint(path, {})
 
 
 @target(
@@ -434,35 +405,35 @@ def _lm_checkpoint(path: Path) -> object:
 
 @target("crows-pairs", "c.csv", seeds.crows_pairs, tokens=TABLE_TOKENS)
 def _crows(path: Path) -> object:
-    from evenhand.words.sentence_sets.crows_pairs import read_crows_pairs
+    from evenhand.measures.likelihood.stereotype_pairs import read_crows_pairs
 
     return read_crows_pairs(path)
 
 
 @target("stereoset", "s.json", seeds.stereoset, tokens=JSON_TOKENS)
 def _stereoset(path: Path) -> object:
-    from evenhand.words.sentence_sets.stereoset import read_stereoset
+    from evenhand.measures.likelihood.stereoset import read_stereoset
 
     return read_stereoset(path)
 
 
 @target("bbq", "Age.jsonl", seeds.bbq, beside={"additional_metadata.csv": seeds.BBQ_METADATA}, tokens=JSON_TOKENS)
 def _bbq(path: Path) -> object:
-    from evenhand.words.sentence_sets.bbq import read_bbq
+    from evenhand.measures.likelihood.bbq import read_bbq
 
     return read_bbq(path.parent, ("Age",))
 
 
 @target("bbq-metadata", "m.csv", lambda: [seeds.BBQ_METADATA], tokens=TABLE_TOKENS)
 def _bbq_metadata(path: Path) -> object:
-    from evenhand.words.sentence_sets.bbq import read_metadata
+    from evenhand.measures.likelihood.bbq import read_metadata
 
     return read_metadata(path)
 
 
 @target("winobias", "w.txt", seeds.winobias)
 def _winobias(path: Path) -> object:
-    from evenhand.words.sentence_sets import winobias
+    from evenhand.measures.likelihood import winobias
 
     content = path.read_bytes()
     for name in seeds.WINOBIAS_FILES:
@@ -472,35 +443,35 @@ def _winobias(path: Path) -> object:
 
 @target("winogender", "all_sentences.tsv", seeds.winogender, beside=seeds.WINOGENDER, tokens=TABLE_TOKENS)
 def _winogender(path: Path) -> object:
-    from evenhand.words.sentence_sets.winogender import read_winogender
+    from evenhand.measures.likelihood.winogender import read_winogender
 
     return read_winogender(path.parent)
 
 
 @target("winogenerated", "winogenerated_examples.jsonl", seeds.winogenerated, tokens=JSON_TOKENS)
 def _winogenerated(path: Path) -> object:
-    from evenhand.words.sentence_sets.winogenerated import read_winogenerated
+    from evenhand.measures.likelihood.pronoun_share import read_winogenerated
 
     return read_winogenerated(path.parent)
 
 
 @target("holistic-bias", "descriptors.json", seeds.holistic, beside=seeds.HOLISTIC, tokens=JSON_TOKENS)
 def _holistic(path: Path) -> object:
-    from evenhand.words.sentence_sets.holistic_bias import read_holistic_bias
+    from evenhand.measures.likelihood.holistic_bias import read_holistic_bias
 
     return read_holistic_bias(path.parent)
 
 
 @target("hurtlex", "hurtlex_EN.tsv", seeds.hurtlex, tokens=TABLE_TOKENS)
 def _hurtlex(path: Path) -> object:
-    from evenhand.words.sentence_sets.honest import read_hurtlex
+    from evenhand.measures.likelihood.honest import read_hurtlex
 
     return read_hurtlex(path.parent)
 
 
 @target("honest", "binary/en_template.tsv", seeds.honest, beside={"binary/note": b""}, tokens=TABLE_TOKENS)
 def _honest(path: Path) -> object:
-    from evenhand.words.sentence_sets.honest import read_templates
+    from evenhand.measures.likelihood.honest import read_templates
 
     return read_templates(path.parents[1])
 

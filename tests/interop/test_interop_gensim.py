@@ -13,7 +13,7 @@ from evenhand.errors import FormatError, MissingExtraError, UsageError, Vocabula
 from evenhand.interop.gensim import from_gensim, to_gensim
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import ReadOptions
-from evenhand.models.vectors.formats.gensim_kv import read
+from evenhand.models.vectors.formats.word2vec import read_gensim
 
 TRUSTED = ReadOptions(allow_pickle=True)
 VECTORS = Vectors(["he", "she", "Zoë"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -25,7 +25,7 @@ def test_without_gensim_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "gensim", None)
     path = tmp_path / "x.kv"
     path.write_bytes(b"\x80\x04N.")
-    for call in (lambda: to_gensim(VECTORS), lambda: read(path, TRUSTED)):
+    for call in (lambda: to_gensim(VECTORS), lambda: read_gensim(path, TRUSTED)):
         with pytest.raises(
             MissingExtraError, match=r'package .gensim. is required.*\n.*pip install "evenhand\[gensim\]"'
         ):
@@ -34,7 +34,7 @@ def test_without_gensim_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytes
 
 def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"x.kv: a Python pickle.*\n.*allow_pickle=True"):
-        read(tmp_path / "x.kv", ReadOptions())
+        read_gensim(tmp_path / "x.kv", ReadOptions())
 
 
 def test_an_object_without_vectors_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_other_files_are_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.kv"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=r"other.kv: gensim cannot open it"):
-        read(path, TRUSTED)
+        read_gensim(path, TRUSTED)
 
 
 def test_lost_side_files_are_named(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_lost_side_files_are_named(tmp_path: Path) -> None:
     to_gensim(VECTORS).save(str(path), sep_limit=0)
     (tmp_path / "mine.kv.vectors.npy").unlink()
     with pytest.raises(FormatError, match=r"mine.kv: gensim cannot open it.*\n.*\.npy files"):
-        read(path, TRUSTED)
+        read_gensim(path, TRUSTED)

@@ -21,7 +21,7 @@ from evenhand.errors import DegenerateError, FormatError, InputMissingError, Mis
 from evenhand.models.vectors import Vectors
 
 pytest.importorskip("gensim")
-from evenhand.interop.sgns import CONTEXTS, SGNS, WORDS, reconstruction, train_sgns
+from evenhand.interop.gensim import CONTEXTS, SGNS, WORDS, reconstruction, train_sgns
 
 SEA, FARM = ["ship", "wave", "sail", "port"], ["cow", "barn", "corn", "plough"]
 
@@ -52,7 +52,7 @@ def test_the_same_training_is_the_same_files(tmp_path: Path) -> None:
 
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
-        "from evenhand.interop.sgns import train_sgns; from evenhand.corpus import Texts;"
+        "from evenhand.interop.gensim import train_sgns; from evenhand.corpus import Texts;"
         "m = train_sgns(Texts(['a b c d e f g h'] * 9), 4, min_count=1, epochs=1);"
         "print(*(v.matrix.tobytes().hex() + ','.join(v.words) for v in (m.words, m.contexts)))"
     )

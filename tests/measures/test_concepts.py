@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand import measures
 from evenhand.measures import Measurement
-from evenhand.measures.geometry.word_selection import Restriction, restrict_vocabulary
+from evenhand.measures.geometry.biased_words import Restriction, restrict_vocabulary
 from evenhand.measures.registry import as_measurements
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Query, concept_query, generic_ids

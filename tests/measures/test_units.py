@@ -15,9 +15,9 @@ import pytest
 import evenhand as eh
 from evenhand import measures
 from evenhand.audit import Result
+from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence
+from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.registry import as_measurements
-from evenhand.words.sentence_sets.crows_pairs import StereotypePair
-from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence
 from scripted_model import ScriptedModel
 
 Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from evenhand.errors import EvenhandError, FormatError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import ReadOptions, format_for_reading
-from evenhand.models.vectors.formats.fasttext_bin import read
-from evenhand.models.vectors.formats.subwords import Ngrams, ngram_rows
+from evenhand.models.vectors.formats.fasttext_bin import Ngrams, ngram_rows, read
 
 MAGIC = 793712314
 BUCKET = 5
@@ -149,7 +148,7 @@ def test_every_ngram_is_hashed_as_in_the_definition(words: list[str], shortest: 
 
 def test_the_mean_does_not_depend_on_the_blocks(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(small, ReadOptions()).matrix
-    monkeypatch.setattr("evenhand.models.vectors.formats.subwords.GATHERED_BYTES", 1)
+    monkeypatch.setattr("evenhand.models.vectors.formats.fasttext_bin.GATHERED_BYTES", 1)
     np.testing.assert_array_equal(read(small, ReadOptions()).matrix, whole)
 
 

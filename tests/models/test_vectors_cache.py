@@ -12,7 +12,7 @@ from vector_strategies import quiet_load
 
 from evenhand import Vectors
 from evenhand.errors import EvenhandWarning, FormatError
-from evenhand.models.vectors import cache, load
+from evenhand.models.vectors import cache, files
 from evenhand.models.vectors.formats import FORMATS, text
 
 LONG_AGO = 1_600_000_000
@@ -218,7 +218,7 @@ def test_the_embedded_vectors_obey_limit_and_case() -> None:
     made = Vectors.load("glove-embedded", limit=100, case="exact")
     assert (len(made), made.case) == (100, "exact")
     assert made.words == Vectors.default().words[:100]
-    assert Vectors.load("glove-embedded") is Vectors.default() is load.default()
+    assert Vectors.load("glove-embedded") is Vectors.default() is files.default()
     assert np.isfinite(made.matrix).all()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from evenhand import Vectors
 from evenhand.errors import OutputError
-from evenhand.models.vectors import saving
+from evenhand.models.vectors import files
 
 SIZE, DIM = 20_000, 50
 OLD = Vectors([f"old{row}" for row in range(SIZE)], np.full((SIZE, DIM), 0.25, np.float32))
@@ -109,7 +109,7 @@ def test_a_stop_before_each_step_of_publishing(
 
             for name in ("replace", "unlink", "rename"):
                 patch.setattr(os, name, counted(getattr(os, name)))
-            patch.setattr(saving.shutil, "rmtree", counted(shutil.rmtree))
+            patch.setattr(files.shutil, "rmtree", counted(shutil.rmtree))
             try:
                 new.save(path)
             except Killed:
@@ -183,7 +183,7 @@ def test_a_second_save_completes_the_interrupted_one_first(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(saving, "_move", stop)
+        patch.setattr(files, "_move", stop)
         with pytest.raises(Killed):
             second.save(path)
     assert path.exists()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import UsageError
-from evenhand.measures.geometry.word_selection import Restriction, restrict_vocabulary
+from evenhand.measures.geometry.biased_words import Restriction, restrict_vocabulary
 from evenhand.mitigations.projection.hard import exempt_words
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.lookup import Coverage, find, is_lower_case, locate

@@ -11,8 +11,8 @@ from vector_strategies import AWKWARD, quiet_load
 
 from evenhand import Vectors
 from evenhand.errors import FormatError
-from evenhand.models.vectors.formats import rows as blocks
 from evenhand.models.vectors.formats import text
+from evenhand.models.vectors.formats import text as blocks
 
 SPACED = [". . .", "at name@domain.com", ".. .", "catch 22", "• a@b.c", "a\u00a0b c"]
 WORDS = [word for word in AWKWARD if word != "\t"]

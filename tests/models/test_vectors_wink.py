@@ -12,7 +12,7 @@ from vector_strategies import AWKWARD, COMPRESSIONS, quiet_load, vectors
 from evenhand import Vectors
 from evenhand.errors import FormatError
 from evenhand.files import writing
-from evenhand.models.vectors.formats import rows as blocks
+from evenhand.models.vectors.formats import text as blocks
 
 
 def document(made: Vectors, *, extra: bool = True, indent: int | None = None, ascii_only: bool = False) -> bytes:

@@ -18,9 +18,9 @@ from evenhand.errors import UsageError
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
 from evenhand.report import charts
-from evenhand.report.charts.measure_agreement import ON_CELLS
-from evenhand.report.charts.projection_density import density
+from evenhand.report.charts.directions import density
 from evenhand.report.charts.style import DARK, MOST_POINTS, PALETTE, RULE, dark_rules, spread, uncrowded
+from evenhand.report.charts.words import ON_CELLS
 from evenhand.report.formats import FIGURE_FORMATS, write_figure
 from evenhand.report.html import page, picture
 

@@ -12,9 +12,8 @@ from rich.console import Console
 from evenhand.audit import ORIGINAL, Audit, Question, Result, Stage
 from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
-from evenhand.report.findings import Finding, findings, unmeasured_reasons
-from evenhand.report.headline import headline, side_by_side
-from evenhand.report.scorecard import score_card
+from evenhand.report.findings import Finding, findings, headline, unmeasured_reasons
+from evenhand.report.scorecard import score_card, side_by_side
 from evenhand.report.tables import by_family
 from evenhand.report.terminal import audit_summary, fold_label
 from evenhand.stats.multiplicity import holm, two_sided_p

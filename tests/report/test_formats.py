@@ -10,8 +10,7 @@ import evenhand as eh
 from evenhand.cli import app
 from evenhand.report.findings import findings
 from evenhand.report.formats import FORMATS
-from evenhand.report.markdown import markdown, plain, table
-from evenhand.report.model_card import model_card
+from evenhand.report.markdown import markdown, model_card, plain, table
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
-from evenhand.audit.rows import rows
-from evenhand.report import charts, numbers
-from evenhand.report.charts.effect_sizes import effect_forest
-from evenhand.report.findings import findings
-from evenhand.report.headline import headline
+from evenhand.audit.record import rows
+from evenhand.measures import numbers
+from evenhand.report import charts
+from evenhand.report.charts.scores import effect_forest
+from evenhand.report.findings import findings, headline
 from evenhand.report.html import anchor, page
 from evenhand.report.scorecard import score_card
 from evenhand.report.tables import by_family

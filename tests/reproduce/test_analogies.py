@@ -11,7 +11,7 @@ from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations import LinearProjection
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.analogies import (
+from evenhand.reproduce.ethayarajh2019 import (
     HELD_OUT,
     IN_SAMPLE,
     LISTED,
@@ -63,7 +63,7 @@ def test_strength_after_is_that_of_the_projected_vectors() -> None:
     along = direction_of_pairs(v, setting.defining).basis[0]
     expected = [abs((projected[a] - projected[b]) @ along) for a, b in setting.appropriate]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evenhand.reproduce.analogies.ExceptListed", lambda _: rule)
+        patch.setattr("evenhand.reproduce.ethayarajh2019.ExceptListed", lambda _: rule)
         ours, _ = strengths(v, setting=given)
     assert ours.after[LISTED][0] == pytest.approx(expected, abs=1e-6)
     assert 0.9 < ours.after[LISTED][0, 1] < 1.1
@@ -75,10 +75,10 @@ def test_the_tested_analogies_are_never_seen(monkeypatch: pytest.MonkeyPatch) ->
     """Make the defining pairs the appropriate ones too: what is tested must then leave both directions."""
     v, setting = planted()
     seen: list[tuple[set[str], set[str]]] = []
-    from evenhand.reproduce import analogies
+    from evenhand.reproduce import ethayarajh2019
 
-    original = analogies.ExceptDefined
-    judged = analogies._after
+    original = ethayarajh2019.ExceptDefined
+    judged = ethayarajh2019._after
 
     def watched(biased: Pairs, defining: Pairs) -> object:
         seen.append(({word for two in (*biased, *defining) for word in two}, set()))
@@ -89,8 +89,8 @@ def test_the_tested_analogies_are_never_seen(monkeypatch: pytest.MonkeyPatch) ->
             seen[-1][1].update(word for two in pairs for word in two)
         return judged(beta, pairs, exempt)
 
-    monkeypatch.setattr(analogies, "ExceptDefined", watched)
-    monkeypatch.setattr(analogies, "_after", noted)
+    monkeypatch.setattr(ethayarajh2019, "ExceptDefined", watched)
+    monkeypatch.setattr(ethayarajh2019, "_after", noted)
     strengths(v, setting=AnalogySetting(setting.defining, setting.defining, setting.biased, folds=3, splits=2))
     held_out = seen[1:]  # the first one is in sample
     assert len(held_out) == 6

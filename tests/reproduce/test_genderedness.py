@@ -17,22 +17,20 @@ from evenhand.corpus import Cooccurrence
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.reproduce.genderedness import (
-    GenderednessGroup,
-    GenderednessSettings,
-    compare,
-    estimate_constants,
-    usable_pairs,
-)
-from evenhand.reproduce.genderedness_table import (
     MEANS,
     PUBLISHED,
     SENSITIVITY_COLUMNS,
+    GenderednessGroup,
+    GenderednessSettings,
     as_table,
+    compare,
+    estimate_constants,
     examples,
     prepare,
     record,
     sensitivity,
     table_2,
+    usable_pairs,
 )
 from evenhand.words import Pairs
 

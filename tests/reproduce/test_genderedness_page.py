@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.reproduce.genderedness_table import MEANS, PUBLISHED
+from evenhand.reproduce.genderedness import MEANS, PUBLISHED
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "reproductions/ethayarajh2019.md"

@@ -13,8 +13,8 @@ import evenhand as eh
 if TYPE_CHECKING:  # the modules of tests skip themselves where the extra [web] is not installed
     from starlette.testclient import TestClient
 
-    from evenhand.web.guard import RequestGuard
-    from evenhand.web.site import WebSite
+    from evenhand.web.application import WebSite
+    from evenhand.web.server import RequestGuard
 
 ADDRESS = "http://127.0.0.1"
 

@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 
 import evenhand as eh
 from evenhand.errors import UsageError
-from evenhand.report import numbers
+from evenhand.measures import numbers
 from evenhand.subjects import open_subject
 from evenhand.web import PageLimits, create_app
-from evenhand.web.audits import AuditDesk, AuditRequest, new_folder, run_audit
-from evenhand.web.site import WebSite
+from evenhand.web.application import WebSite
+from evenhand.web.audits import AuditJobs, AuditRequest, new_folder, run_audit
 from evenhand.web.worker import BusyError
 
 PATIENCE = 120.0  # seconds; a crowded machine is not a bug
@@ -34,9 +34,9 @@ def site_of(client: TestClient) -> WebSite:
     return client.app.app.state.site
 
 
-def wait(desk: AuditDesk, id: str) -> None:
+def wait(jobs: AuditJobs, id: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while desk.get(id).state == "running" and time.monotonic() < deadline:
+    while jobs.get(id).state == "running" and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -132,11 +132,11 @@ def test_an_audit_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_audit_has_a_time_limit(tmp_path: Path) -> None:
-    desk = AuditDesk(PageLimits(audit_seconds=0.01))
-    job = desk.start(request(tmp_path / "run"))
+    jobs = AuditJobs(PageLimits(audit_seconds=0.01))
+    job = jobs.start(request(tmp_path / "run"))
     with pytest.raises(BusyError):
-        desk.start(request(tmp_path / "other"))
-    wait(desk, job.id)
+        jobs.start(request(tmp_path / "other"))
+    wait(jobs, job.id)
     assert job.state == "failed"
     assert "the limit here" in job.message
 

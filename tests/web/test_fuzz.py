@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from evenhand.web.application import WebSite
 from evenhand.web.explore import TOOLS
-from evenhand.web.guard import HEADERS, RequestGuard
-from evenhand.web.site import WebSite
+from evenhand.web.server import HEADERS, RequestGuard
 
 pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and opens the server
 

@@ -4,11 +4,10 @@ How a number is computed belongs in `measures`, how it is shown in `report`.
 """
 
 from evenhand.audit.check import Limit, check
-from evenhand.audit.comparison import RowChange, compare
 from evenhand.audit.plan import Plan, Question
-from evenhand.audit.ranking import Ranking, rank
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.tradeoff import Tradeoff, tradeoffs
+from evenhand.audit.significance import RowChange, compare
+from evenhand.audit.tradeoff import Ranking, Tradeoff, rank, tradeoffs
 
 __all__ = [
     "ORIGINAL",

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evenhand.audit.comparison import RowChange, compare
 from evenhand.audit.record import Audit
+from evenhand.audit.significance import RowChange, compare
 from evenhand.errors import UsageError, unknown_name
 from evenhand.measures import Measurement
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
-from evenhand.audit.sizes import check_sizes, limited, seconds_of, with_texts
+from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.subjects import Subject
@@ -46,6 +46,15 @@ class Question:
         name = self.query if self.query.startswith(self.measure) else f"{self.measure}:{self.query}"
         name = self.measure if self.only_query and not self.query.startswith(self.measure) else name
         return ":".join(filter(None, (name, self.variant, score)))
+
+    def asks_about(self, concept: str) -> bool:
+        """Return whether the query asks about a concept; controls without one say nothing about its removal."""
+        asked = self.info.query_concepts.get(self.query)
+        if asked is None and self.info.find_query and (found := self.info.find_query(self.query)):
+            asked = found.concept
+        if asked is None and self.query in words.ids("query"):
+            asked = words.query(self.query).concept
+        return asked is None or asked == concept
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON and TOML, without empty fields."""

@@ -1,8 +1,13 @@
-"""`Audit`: the record of a run, which tables, pages and checks only read."""
+"""`Audit`: the record of a run, its rows, and its file. Tables, pages and checks only read it.
+
+A run is a folder: `cells/` and `stages/` while it runs and afterwards, `audit.json` when it is complete.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,15 +17,21 @@ from typing import Any
 from evenhand.audit.cells import ROW_ONLY
 from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
-from evenhand.errors import UsageError, counted
-from evenhand.measures import Measurement
+from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, refuse_constant, require_valid
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError, counted
+from evenhand.files import require_inside, write_text
+from evenhand.measures import Info, Measurement
+from evenhand.measures.registry import ARROWS
 from evenhand.printable import printable
 from evenhand.progress import Progress
+from evenhand.registry import Registry
 from evenhand.subjects import Subject, open_subject
 from evenhand.words import Concept
 from evenhand.words import concept as find_concept
 
 ORIGINAL = "original"
+# How a record is shown, by the module of `report` that does it; it is imported when somebody looks.
+VIEWS: Registry[Callable[..., Any]] = Registry("view of an audit", ("evenhand.report",))
 
 
 @dataclass(frozen=True)
@@ -166,14 +177,11 @@ class Audit:
         return f"Audit({printable(', '.join(self.subjects))}: {sizes}, concept {self.concept}, seed {self.seed})"
 
     def __rich__(self) -> Any:
-        from evenhand.report.terminal import audit_group
-
-        return audit_group(self)
+        return VIEWS.get("terminal")(self)
 
     def _repr_html_(self) -> str:
-        from evenhand.report.tables import html_table
-
-        return html_table(self)
+        table: str = VIEWS.get("tables")(self)
+        return table
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -256,15 +264,10 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; `audit/schema.json` describes it."""
-        from evenhand.audit.store import SCHEMA, signed
-        from evenhand.report.findings import findings
-        from evenhand.report.headline import headline
-
         record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
-            "headline": headline(self),
-            "findings": [finding.to_dict() for finding in findings(self)],
+            **VIEWS.get("findings")(self),
             "stages": [{"name": s.name, "subject": s.subject, "report": dict(s.report)} for s in self.stages],
             "results": [result.to_dict() for result in self.results],
         }
@@ -272,22 +275,17 @@ class Audit:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `audit.json` into a folder."""
-        from evenhand.audit.store import save
-
         return save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Audit:
         """Read a saved audit, by its folder or its file."""
-        from evenhand.audit.store import load
-
         return load(Path(folder))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page."""
-        from evenhand.report.html import write  # the one upward import: the page is a view of the record
-
-        return write(self, Path(path))
+        written: Path = VIEWS.get("html")(self, Path(path))
+        return written
 
 
 def record_measured(
@@ -346,4 +344,127 @@ def _flat(result: Result) -> dict[str, Any]:
         "status": m.status,
         "reason": m.reason,
         "note": m.note,
+    }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question and score on every stage of one subject."""
+
+    label: str
+    question: Question
+    cells: dict[str, Measurement]
+
+    @property
+    def info(self) -> Info:
+        """The description of the measure."""
+        return self.question.info
+
+    @property
+    def arrow(self) -> str:
+        """Which way is better."""
+        return ARROWS[self.info.better_score(self.original.score)]
+
+    @property
+    def original(self) -> Measurement:
+        """The measurement before any method."""
+        return next(iter(self.cells.values()))
+
+
+def rows(audit: Audit, subject: str = "") -> list[Row]:
+    """Return the rows of one subject, in the order they were measured."""
+    return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
+
+
+SCHEMA = 3
+FILE = "audit.json"
+# What records of schema 1 may lack.
+OLD_MANIFEST = {
+    "run": "", "created": "", "evenhand": "0.1", "python": "", "packages": {}, "status": "done", "seconds": 0,
+    "warnings": [], "skipped": {}, "cells_computed": 0,
+}  # fmt: skip
+
+
+def save(audit: Audit, folder: Path) -> Path:
+    """Write the whole record."""
+    target = require_inside(folder / FILE, folder)
+    write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
+    return target
+
+
+def load(path: Path) -> Audit:
+    """Read a saved audit of this or an earlier schema."""
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
+    try:
+        return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse_constant))
+    except FormatError as error:
+        raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
+    except UNREADABLE as error:
+        if isinstance(error, EvenhandError):
+            raise
+        raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
+
+
+def from_dict(record: Mapping[str, Any]) -> Audit:
+    """Build the record from plain data.
+
+    Raises:
+        FormatError: If it does not follow the schema, or was edited or damaged after evenhand wrote it.
+    """
+    schema = record.get("schema", record["manifest"].get("schema"))
+    is_old = schema in (1, 2) and not isinstance(schema, bool)
+    if is_old:
+        record = signed(_from_schema_1(record) if schema == 1 else {**record, "schema": SCHEMA})
+    elif schema != SCHEMA:
+        raise FormatError(f"the audit has schema {schema!r}; this version reads 1 to {SCHEMA}", hint="update evenhand")
+    require_valid(record)
+    if record[DIGEST] != signed(record)[DIGEST]:
+        raise FormatError(
+            "the record was edited or damaged after evenhand wrote it: its content does not have its sha256",
+            hint="run the audit again; its finished cells are reused",
+        )
+    if is_old:
+        warnings.warn(
+            f"a record of evenhand {record['manifest']['evenhand']} kept no digest: edits do not show",
+            EvenhandWarning,
+            stacklevel=2,
+        )
+    stages = tuple(Stage(stage["name"], stage["subject"], stage["report"]) for stage in record["stages"])
+    return Audit(record["manifest"], stages, tuple(Result.from_dict(result) for result in record["results"]))
+
+
+def signed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the digest of everything else in it."""
+    content = {name: value for name, value in record.items() if name != DIGEST}
+    return {**content, DIGEST: content_digest(content)}
+
+
+def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring a record of version 0.1 into the present form: one subject, labels without commas, scores named."""
+    manifest = dict(record["manifest"])
+    vectors = dict(manifest.pop("vectors"))
+    name = str(vectors["name"])
+    effective = dict(manifest["arguments"]["effective"])
+    manifest["subjects"] = [{**vectors, "kind": "vectors", "address": name, "offers": ["vectors"]}]
+    manifest["concept"] = {"name": effective["concept"], "digest": ""}
+    manifest["arguments"] = {"given": {}, **manifest["arguments"]}
+    manifest = {**OLD_MANIFEST, **manifest}
+    stages = [{"name": stage["name"], "subject": name, "report": stage["report"]} for stage in record["stages"]]
+    rows = [_row_1(row, name) for row in record["results"]]
+    return {"schema": SCHEMA, "manifest": manifest, "stages": stages, "results": rows}
+
+
+def _row_1(row: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    variant = str(row["variant"]).replace(" ", "-")
+    scored = row["measure"] in ("nli-gap", "mab")  # their variants are scores now
+    short = ":" not in row["label"] and not str(row["query"]).startswith(row["measure"])
+    return {
+        **row,
+        "subject": subject,
+        "label": str(row["label"]).replace(", ", ":").replace(" ", "-"),
+        "score": variant if scored else "",
+        "variant": "" if scored else variant,
+        "only_query": short,
     }

@@ -15,21 +15,19 @@ from typing import Any, TypeAlias
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import Invocation, manifest, with_command
-from evenhand.audit.outlook import budget_note, outlook, sample_notes
 from evenhand.audit.plan import Plan, Question, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
+from evenhand.audit.workload import budget_note, outlook, sample_notes
 from evenhand.errors import (
-    DegenerateError,
     EvenhandError,
     EvenhandWarning,
     TextTooLongError,
     UsageError,
-    VocabularyError,
     WorkerError,
 )
-from evenhand.measures.group_tables import measure_groups, needs_table
+from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.models.lm.kept_texts import keeping_texts
@@ -308,7 +306,7 @@ def ask(
         if isinstance(asked, Query) and needs_table(info, asked):
             return measure_groups(function, view, asked, **arguments)
         return function(view, asked, **arguments)
-    except (VocabularyError, DegenerateError, TextTooLongError) as error:
+    except TextTooLongError as error:
         return undefined(info.id, error.message, Coverage(()), query=question.query, seed=seed)
 
 

@@ -20,47 +20,42 @@ is said about the others.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.audit.plan import Question
-from evenhand.audit.rows import Row
-from evenhand.audit.tradeoff import is_about_concept
+from evenhand.audit.record import Audit, Row
+from evenhand.errors import EvenhandWarning
 from evenhand.measures import Measurement, info
 from evenhand.measures.registry import IDEALS, Better
 from evenhand.stats.multiplicity import NORMAL_95, harmonic_mean_p, holm, two_sided_p
 from evenhand.stats.units import PairedTest, exchange_test
 
 LEVEL = 0.05
-BY_CONSTRUCTION = ("old-direction",)  # a method removes this direction, so the score says nothing about its success
-# These take the most biased words of the original and ask whether they can still be told apart. On the original they
-# can, by construction, so any method lowers them; what counts is what is left.
-ONLY_LEFT = ("clustering", "recoverability", "neighbours")
-MOVED = ("retention", "sentence-retention")  # 1 on the original by construction: how far a method moves, not a loss
 ENOUGH_IN_COMMON = 0.5  # share of the units of each record that both must have to be compared on them
 
-Role = Literal["bias", "left", "by construction", "control", "quality", "moved"]
+RowRole = Literal["bias", "left", "by construction", "control", "cost", "moved"]
 Verdict = Literal["better", "worse", "other sign", "unclear", "same"]
 
 
-def role(question: Question, concept: str) -> Role:
+def role(question: Question, concept: str) -> RowRole:
     """Return what a row is for in an audit of a concept."""
-    if question.info.family == "quality":
-        return "moved" if question.measure in MOVED else "quality"
-    if not is_about_concept(question, concept):
+    info = question.info
+    if info.role in ("cost", "moved"):
+        return info.role
+    if not question.asks_about(concept):
         return "control"
-    if question.measure in ONLY_LEFT:
-        return "left"
-    return "by construction" if question.variant in BY_CONSTRUCTION else "bias"
+    return "by construction" if question.variant in info.by_construction else info.role
 
 
 def is_changeable(row: Row) -> bool:
     """Return whether a change of the score says something: not if a method brings it down by construction."""
-    return row.question.variant not in BY_CONSTRUCTION and row.question.measure not in ONLY_LEFT
+    return row.question.variant not in row.info.by_construction and row.info.role != "left"
 
 
 # Against no bias ----------------------------------------------------------------------------------------------------
@@ -300,3 +295,113 @@ DISTANCES: dict[Better, Callable[[Vector64], Vector64]] = {
     "lower": np.positive,
     "higher": np.negative,
 }
+
+
+BEFORE, AFTER = "before", "after"
+RowVerdict = Verdict | Literal["undefined", "not interpretable", "not tested"]
+
+
+class RowPair(NamedTuple):
+    """One row of two audits on the same stage."""
+
+    subject: str
+    stage: str
+    label: str
+    question: Question
+    before: Measurement
+    after: Measurement
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row of both audits on the same stage, with the test of its change."""
+
+    label: str
+    subject: str
+    stage: str
+    before: Measurement
+    after: Measurement
+    change: float | None
+    verdict: RowVerdict
+    p: float | None = None
+    """Corrected p-value of the change of the distance from the ideal; None where it was not tested."""
+    paired: bool = False
+    """Whether both values were compared on the same units."""
+    lost: int = 0
+    """Units that only one of the two values has; the test leaves them out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "label": self.label,
+            "subject": self.subject,
+            "stage": self.stage,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "change": self.change,
+            "verdict": self.verdict,
+            "p_value": self.p,
+            "paired": self.paired,
+            "units_lost": self.lost,
+        }
+
+
+def compare(before: Audit, after: Audit) -> list[RowChange]:
+    """Compare every row that both audits have on the same stage.
+
+    Subjects are matched by name, or one with the other where each audit has one only.
+    """
+    if _differ(before, after):
+        concepts = f"{before.concept} and {after.concept}"
+        warnings.warn(f"the audits measure different concepts: {concepts}", EvenhandWarning, stacklevel=2)
+    single = len(before.subjects) == 1 and len(after.subjects) == 1
+    names = [(before.subjects[0], after.subjects[0])] if single else [(n, n) for n in after.subjects]
+    pairs = []
+    for old_name, new_name in names:
+        old = before.rows(old_name) if old_name in before.subjects else {}
+        for label, stages in after.rows(new_name).items():
+            for stage, measurement in stages.items():
+                if stage in old.get(label, {}):
+                    pairs.append(RowPair(new_name, stage, label, after.question(label), old[label][stage], measurement))
+    return compare_rows(pairs, after.concept)
+
+
+def _differ(before: Audit, after: Audit) -> bool:
+    """Return whether two audits are about different words; records of version 0.1 have a name only."""
+    digests = {audit.manifest["concept"].get("digest", "") for audit in (before, after)} - {""}
+    return before.concept != after.concept or len(digests) > 1
+
+
+def compare_rows(pairs: Iterable[RowPair], concept: str) -> list[RowChange]:
+    """Test the change of rows, corrected over the rows of one subject, stage and kind, as in a report."""
+    every = list(pairs)
+    families: dict[tuple[str, str, RowRole], list[int]] = {}
+    for place, pair in enumerate(every):
+        families.setdefault((pair.subject, pair.stage, role(pair.question, concept)), []).append(place)
+    tested: dict[int, Changed] = {}
+    for places in families.values():
+        rows = {
+            id(row): (place, row)
+            for place in places
+            for row in [Row(every[place].label, every[place].question, _cells(every[place]))]
+        }
+        changes = run_change_tests([row for _, row in rows.values()], [AFTER])[AFTER]
+        tested |= {rows[id(change.row)][0]: change for change in changes}
+    return [_row_change(pair, tested.get(place)) for place, pair in enumerate(every)]
+
+
+def _cells(pair: RowPair) -> dict[str, Measurement]:
+    return {BEFORE: pair.before, AFTER: pair.after}
+
+
+def _row_change(pair: RowPair, change: Changed | None) -> RowChange:
+    before, after = pair.before, pair.after
+    shown = pair.label, pair.subject, pair.stage, before, after
+    if before.value is None or after.value is None:
+        return RowChange(*shown, None, "undefined")
+    difference = after.value - before.value
+    if before.not_interpretable or after.not_interpretable:
+        return RowChange(*shown, difference, "not interpretable")
+    if change is None:
+        return RowChange(*shown, difference, "same" if difference == 0 else "not tested")
+    return RowChange(*shown, difference, change.verdict, change.p, change.paired, change.lost)

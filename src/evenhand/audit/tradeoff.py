@@ -1,22 +1,21 @@
-"""Bias left against quality kept: how each method of an audit compares, and which are beaten on both."""
+"""Bias left against quality kept: how methods, and subjects, compare, and how far the measures agree about them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from evenhand import measures, words
+from evenhand import measures
+from evenhand.arrays import Matrix64
 from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
-from evenhand.measures import Measurement
+from evenhand.audit.significance import distance_from_ideal
+from evenhand.errors import UsageError
+from evenhand.measures import Info, Measurement
 
-# Measures of bias that a mitigation should lower. Direct bias along the removed direction is left out: a projection
-# makes it 0 by construction, which says nothing.
-BIAS = ("weat", "direct-bias", "clustering", "recoverability", "neighbours", "gipe", "crows-pairs", "log-probability")
-SKIPPED_VARIANTS = ("old-direction",)
-RATED = ("similarity", "analogy")  # measures of quality that compare with people's answers; retention does not
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
 
 
@@ -45,14 +44,27 @@ def cost_note(results: Sequence[Result]) -> str:
     changed = [result for result in results if result.stage != ORIGINAL]
     if not any(result.question.info.view == "vectors" for result in changed):
         return ""
-    rated = [result for result in changed if result.question.measure in RATED]
+    rated = [result for result in changed if _is_rated(result.question.info)]
     if not rated:
-        return f"cost not measured: no {' or '.join(RATED)} was measured; measure {RATED[0]} too"
+        known = [id for id in measures.ids() if _is_rated(measures.info(id))]
+        return f"cost not measured: no {' or '.join(reversed(known))} was measured; measure {known[-1]} too"
     if any(result.measurement.status == "ok" for result in rated):
         return ""
     reasons = dict.fromkeys(result.measurement.reason for result in rated)
     own = "or measure similarity with a file of your own"
     return f"cost not measured: {'; '.join(reasons)}. Get larger sets with `{TO_FETCH}`, {own}"
+
+
+def _is_rated(info: Info) -> bool:
+    """Return whether a measure of vectors compares with people's answers."""
+    return info.role == "cost" and info.view == "vectors"
+
+
+def _is_bias(question: Question, concept: str) -> bool:
+    """Return whether a method should lower the value: not that of a control, nor one that it lowers by construction."""
+    info = question.info
+    is_control = info.takes == "query" and not question.asks_about(concept)
+    return info.in_tradeoff and question.variant not in info.by_construction and not is_control
 
 
 def _beats(one: Tradeoff, other: Tradeoff) -> bool:
@@ -67,9 +79,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
     for label, cells in rows.items():
         question = audit.question(label)
         is_cost = question.info.family == "quality"
-        if not is_cost and (question.measure not in BIAS or question.variant in SKIPPED_VARIANTS):
-            continue
-        if question.measure == "weat" and not is_about_concept(question, audit.concept):
+        if not is_cost and not _is_bias(question, audit.concept):
             continue
         share = _share(cells[ORIGINAL], cells[stage])
         if share is None:
@@ -77,17 +87,6 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
         else:
             (kept if is_cost else left).append(share)
     return Tradeoff(stage, _mean(left), _mean(kept), len(left) + len(kept), tuple(undefined))
-
-
-def is_about_concept(question: Question, concept: str) -> bool:
-    """Return whether a query asks about the concept; controls without one say nothing about its removal."""
-    info = question.info
-    asked = info.query_concepts.get(question.query)
-    if asked is None and info.find_query and (found := info.find_query(question.query)):
-        asked = found.concept
-    if asked is None and question.query in words.ids("query"):
-        asked = words.query(question.query).concept
-    return asked is None or asked == concept
 
 
 def _share(before: Measurement, after: Measurement) -> float | None:
@@ -107,3 +106,72 @@ def _share(before: Measurement, after: Measurement) -> float | None:
 
 def _mean(shares: list[float]) -> float:
     return float(np.mean(shares)) if shares else 1.0
+
+
+FEWEST = 3  # subjects: with two, every rank correlation is +1 or -1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranks of the subjects in every row, 1 for the least bias or best quality; ties share the mean rank."""
+
+    subjects: tuple[str, ...]
+    stage: str
+    ranks: dict[str, tuple[float, ...]]
+    undefined: tuple[str, ...]
+    """Rows without a number for every subject, which are not ranked."""
+    agreement: dict[tuple[str, str], float]
+    """Spearman correlation between two rows over the subjects; empty for fewer than three subjects."""
+
+    @property
+    def mean_ranks(self) -> dict[str, float]:
+        """Mean rank of each subject over the rows."""
+        table = np.array(list(self.ranks.values())) if self.ranks else np.zeros((0, len(self.subjects)))
+        means = table.mean(axis=0) if len(table) else np.full(len(self.subjects), np.nan)
+        return dict(zip(self.subjects, map(float, means), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "subjects": list(self.subjects),
+            "stage": self.stage,
+            "ranks": {label: list(ranks) for label, ranks in self.ranks.items()},
+            "mean_ranks": self.mean_ranks,
+            "undefined": list(self.undefined),
+            "agreement": [{"rows": list(pair), "spearman": rho} for pair, rho in self.agreement.items()],
+        }
+
+
+def rank(audit: Audit, stage: str = ORIGINAL) -> Ranking:
+    """Rank the subjects of an audit in every row that all of them have."""
+    if len(audit.subjects) < 2:
+        raise UsageError("a ranking needs two subjects or more", hint="audit several: evenhand audit a.vec b.vec")
+    tables = [audit.rows(subject) for subject in audit.subjects]
+    shared = [label for label in audit.labels if all(stage in table.get(label, {}) for table in tables)]
+    values = {label: [table[label][stage] for table in tables] for label in shared}
+    undefined = tuple(label for label, row in values.items() if any(m.value is None for m in row))
+    ranks = {
+        label: tuple(map(float, mean_ranks(np.array([distance_from_ideal(m) for m in row]))))
+        for label, row in values.items()
+        if label not in undefined
+    }
+    return Ranking(audit.subjects, stage, ranks, undefined, _agreement(ranks, len(audit.subjects)))
+
+
+def mean_ranks(values: Matrix64) -> Matrix64:
+    """Return ranks from 1; equal values share the mean of their ranks."""
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    equal = (values[None, :] == values[:, None]).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)
+
+
+def _agreement(ranks: dict[str, tuple[float, ...]], subjects: int) -> dict[tuple[str, str], float]:
+    if subjects < FEWEST:
+        return {}
+    table = {label: np.array(row) for label, row in ranks.items() if len(set(row)) > 1}
+    labels = list(table)
+    return {
+        (one, other): float(np.corrcoef(table[one], table[other])[0, 1])
+        for position, one in enumerate(labels)
+        for other in labels[position + 1 :]
+    }

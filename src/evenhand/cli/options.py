@@ -16,7 +16,7 @@ from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.audit.manifest import Invocation
-    from evenhand.engines.ray import Gpus
+    from evenhand.engines.engine import Gpus
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 

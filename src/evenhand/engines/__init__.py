@@ -3,9 +3,7 @@
 Results come back in the order of the parts, so that a caller need not know where they were computed.
 """
 
-from evenhand.engines.engine import Engine, engine, open_engine
-from evenhand.engines.kept_function import KeptFunction
-from evenhand.engines.local import LocalEngine
+from evenhand.engines.engine import Engine, LocalEngine, ResidentFunction, engine, open_engine
 from evenhand.engines.ray import RayEngine
 
-__all__ = ["Engine", "KeptFunction", "LocalEngine", "RayEngine", "engine", "open_engine"]
+__all__ = ["Engine", "LocalEngine", "RayEngine", "ResidentFunction", "engine", "open_engine"]

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias
 
-from evenhand.engines.local import THREAD_VARIABLES
+from evenhand.engines.engine import THREAD_VARIABLES
 from evenhand.errors import EvenhandError, WorkerError
 
 Send: TypeAlias = Callable[[object], None]

@@ -7,18 +7,17 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from evenhand.engines.kept_function import KeptFunction
-from evenhand.engines.local import limit_threads
+from evenhand.engines.engine import Gpus, ResidentFunction, limit_threads
 from evenhand.errors import UsageError, WorkerError, require
 
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 RETRIES = 3
 AHEAD = 2  # jobs submitted per core of the cluster
 TIMEOUT = 10.0  # seconds to reach the cluster
@@ -26,7 +25,6 @@ POLL = 1.0  # seconds between checks that the cluster still answers
 
 KEPT = 4  # functions that a worker keeps: a subject and its changed form, with two views each
 
-Gpus = float | Literal["auto"]
 # In a worker, by key: the last function it received, and the last few that it keeps.
 _last: dict[str, Callable[[Any], object]] = {}
 _kept: OrderedDict[str, Callable[[Any], object]] = OrderedDict()
@@ -49,7 +47,7 @@ class RayEngine:
         self.address, self.workers, self.cpus, self.gpus = address, workers, cpus, gpus
         self._joined = False
         self._existing: bool | None = None  # True if the cluster was running before
-        self._kept: WeakKeyDictionary[KeptFunction[Any, Any], ObjectRef[object]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[ResidentFunction[Any, Any], ObjectRef[object]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"RayEngine({self.address or 'own cluster'!r})"
@@ -59,12 +57,12 @@ class RayEngine:
         """Always False."""
         return False
 
-    def map(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
+    def map(self, function: Callable[[_Job], _Result], jobs: Iterable[_Job]) -> Iterator[_Result]:
         """Yield the results in the order of the jobs."""
         ray = self._connect()
         key, reference = self._send(ray, function)
         # Inside a list Ray passes the reference itself to the task, which then fetches the function once per process.
-        sent, version, keep = [reference], _version(), isinstance(function, KeptFunction)
+        sent, version, keep = [reference], _version(), isinstance(function, ResidentFunction)
         # By default a worker with a GPU ends after each job, and would load its model again for the next one.
         task = ray.remote(max_calls=0, max_retries=RETRIES, num_cpus=self.cpus, num_gpus=self._gpus(ray))(_run_job)
         pending: deque[ObjectRef[object]] = deque()
@@ -113,9 +111,9 @@ class RayEngine:
         self._joined, self._existing = True, bool(address)
         return ray
 
-    def _send(self, ray: ModuleType, function: Callable[[Job], Result]) -> tuple[str, ObjectRef[object]]:
-        """Return the key and the reference of a function; a `KeptFunction` is sent once."""
-        if not isinstance(function, KeptFunction):
+    def _send(self, ray: ModuleType, function: Callable[[_Job], _Result]) -> tuple[str, ObjectRef[object]]:
+        """Return the key and the reference of a function; a `ResidentFunction` is sent once."""
+        if not isinstance(function, ResidentFunction):
             return os.urandom(8).hex(), ray.put(function)
         if function not in self._kept:
             self._kept[function] = ray.put(function.function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from evenhand.printable import escape_html, escape_markup
 from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
+MeasuredItem: TypeAlias = Mapping[str, object]  # what a measurement records of one word, pair or text
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 Better = Literal["zero", "lower", "higher", "one", "fifty"]
 ARROWS: dict[str, str] = {"zero": "→ 0", "lower": "↓", "higher": "↑", "one": "→ 1", "fifty": "→ 50"}
 IDEALS: dict[str, float] = {"zero": 0.0, "one": 1.0, "fifty": 50.0}  # a value on either side of it is worse
+MeasureRole = Literal["bias", "left", "cost", "moved"]
 Measured: TypeAlias = Measurement | tuple[Measurement, ...]
-MeasureFunction: TypeAlias = Callable[..., Measured]
-Function = TypeVar("Function", bound=MeasureFunction)
-
+P = ParamSpec("P")
+R = TypeVar("R", bound=Measured, covariant=True)
+LAST = 1_000
 FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "labels", "text", "quality")
-MEASURES: Registry[MeasureFunction] = Registry(
-    "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
-)
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,17 @@ class Info:
             None where the value is above its ideal by construction, as a mean of absolute values is.
         two_groups: for measures that take words, whether they compare the positive group with all others together.
         crossed: whether the measure is about intersections, and is asked of nothing else.
+        role: what an audit reads from it. "bias": how much there is, and whether a method lowers it. "left": it takes
+            the most biased words of the original and asks whether they can still be told apart; on the original they
+            can, by construction, so only what is left after a method counts. "cost": what a method costs. "moved": how
+            far a method moves the subject; 1 on the original by construction, so a change is no loss.
+        by_construction: the variants that a method brings to their ideal by construction, which says nothing about
+            its success.
+        in_tradeoff: whether it counts as bias in the comparison of bias left with quality kept.
+        plain: the place among the measures of its view whose numbers a reader understands without the paper, the
+            plainest 1; 0 for all others. Reports tell of those first.
+        charts: the ids of the charts that draw it.
+        effect_size: whether the value is an effect size d, which has Cohen's names (small, medium, large).
     """
 
     id: str
@@ -96,6 +105,12 @@ class Info:
     null: float | Mapping[str, float] | None = None
     two_groups: bool = False
     crossed: bool = False
+    role: MeasureRole = "bias"
+    by_construction: tuple[str, ...] = ()
+    in_tradeoff: bool = False
+    plain: int = 0
+    charts: tuple[str, ...] = ()
+    effect_size: bool = False
 
     @property
     def groups(self) -> str:
@@ -108,6 +123,11 @@ class Info:
             return "the positive group against all others; every two groups by `measures.pairwise`"
         return "any number"
 
+    @property
+    def prominence(self) -> int:
+        """The place among the measures of its view in what a report tells, those that a reader understands first."""
+        return self.plain or LAST
+
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""
         return self.queries + (self.available() if self.available else ())
@@ -118,19 +138,22 @@ class Info:
 
     def query(self, id: str, concept: Concept) -> Query:
         """Return a word query by id: one of a data set, of the concept, or of the shipped lists."""
-        found = self.find_query(id) if self.find_query else None
-        return found or concept_query(id, concept)
+        return (self.find_query(id) if self.find_query else None) or concept_query(id, concept)
 
 
-def measure(info: Info) -> Callable[[Function], Function]:
-    """Register a function as a measure and attach its description as `function.info`."""
+class MeasureFunction(Protocol[P, R]):
+    """A measure: a function of a view and a query, with its description."""
 
-    def attach(function: Function) -> Function:
-        function.info = info  # type: ignore[attr-defined]
-        MEASURES.add(info.id, function)
-        return function
+    info: Info
 
-    return attach
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Measure."""
+        ...
+
+
+MEASURES: Registry[MeasureFunction[..., Measured]] = Registry(
+    "measure", tuple(f"evenhand.measures.{family}" for family in FAMILIES), group="evenhand.measures"
+)
 
 
 def ids() -> list[str]:
@@ -138,25 +161,24 @@ def ids() -> list[str]:
     return MEASURES.ids()
 
 
-def get(measure_id: str) -> MeasureFunction:
+def get(measure_id: str) -> MeasureFunction[..., Measured]:
     """Return the measure with this id."""
     return MEASURES.get(measure_id)
 
 
 def info(measure_id: str) -> Info:
     """Return the description of a measure."""
-    description: Info = get(measure_id).info  # type: ignore[attr-defined]
-    return description
+    return get(measure_id).info
 
 
 def as_measurements(result: Measured) -> tuple[Measurement, ...]:
     """Return the measurements of one call as a tuple, whether it has one score or several."""
-    found = result if isinstance(result, tuple) else (result,)
-    for item in found:
+    measurements = result if isinstance(result, tuple) else (result,)
+    for item in measurements:
         if not isinstance(item, Measurement):
             raise UsageError(
                 f"a measure returned {item!r} ({type(item).__name__})",
-                hint="a measure returns a Measurement, or a tuple of them: `fields.measurement(value, n, coverage)`, "
+                hint="a measure returns a Measurement, or a tuple of them: `call.measurement(value, n, reading=...)`, "
                 "as in docs/how-to/extend.md",
             )
-    return found
+    return measurements

@@ -19,7 +19,7 @@ from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
 from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces import learn
-from evenhand.subspaces.lookup import listed, word_rows
+from evenhand.subspaces.differences import listed, word_rows
 
 if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError
+from evenhand.models.gguf import ARCHITECTURE, NORMAL, TABLE, USER_DEFINED, find_gguf, open_gguf
 from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.huggingface_folder import Config, read_config, read_weight_headers, resolve_folder
 from evenhand.models.lm.awd_lstm.corpus import EOS, UNK
 from evenhand.models.lm.awd_lstm.model_folder import WEIGHTS, is_saved, read_vocabulary
-from evenhand.models.lm.gguf import NORMAL, TABLE, USER_DEFINED, open_gguf
 from evenhand.models.model_files import TensorInfo, read_header, read_json, read_tensor
 from evenhand.models.vectors import Case, Vectors
 
@@ -69,19 +69,12 @@ def input_table(
         FormatError: If the files are damaged, or the tokenizer does not belong to the model.
     """
     path = Path(source)
-    packed = _find_gguf(path)
+    packed = find_gguf(path)
     if packed is not None:
         return _gguf_table(packed, whole_words=whole_words, name=name, case=case)
     if is_saved(path):
         return _awd_lstm_table(path, name=name, case=case)
     return _transformer_table(resolve_folder(source), whole_words=whole_words, name=name, case=case)
-
-
-def _find_gguf(path: Path) -> Path | None:
-    if path.is_file():
-        return path
-    files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
-    return files[0] if files else None
 
 
 def _transformer_table(folder: Path, *, whole_words: bool, name: str, case: Case) -> Vectors:
@@ -219,7 +212,7 @@ def _gguf_table(path: Path, *, whole_words: bool, name: str, case: Case) -> Vect
     if table.ndim != 2:
         raise FormatError(f"{path}: the word table has the shape {table.shape}", hint="fetch it again")
     chosen, account = _select(Pieces(rows, frozenset(special), frozenset()), len(table), path, whole_words=whole_words)
-    about = {"kind": "input table", "model": file.text("general.architecture"), "tensor": TABLE, **account}
+    about = {"kind": "input table", "model": file.text(ARCHITECTURE), "tensor": TABLE, **account}
     return Vectors(tuple(chosen), table[list(chosen.values())], name=name or path.stem, source=about, case=case)
 
 

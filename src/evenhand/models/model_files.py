@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import EvenhandError, FormatError, InputMissingError
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing
 
 JSONObject = dict[str, Any]
@@ -69,6 +69,24 @@ def read_json_value(path: Path) -> object:
         if isinstance(error, EvenhandError):
             raise
         raise FormatError(f"{path}: not valid JSON ({error})", hint="fetch the file again") from error
+    return content
+
+
+def parse_metadata(path: Path, text: str) -> dict[str, object]:
+    """Parse JSON from the metadata of a safetensors file.
+
+    Raises:
+        FormatError: If it is not a JSON object of valid Unicode text, or is nested too deeply.
+    """
+    try:
+        content = json.loads(text)
+        json.dumps(content, ensure_ascii=False).encode()  # lone surrogates cannot be printed or written
+    except RecursionError as error:
+        raise FormatError(f"{path}: the metadata is nested too deeply", hint="write or fetch the file again") from error
+    except ValueError as error:  # JSONDecodeError, UnicodeEncodeError, integers of thousands of digits
+        raise FormatError(f"{path}: the metadata is not valid JSON ({error})", hint="fetch the file again") from error
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: the metadata is not a JSON object, got {shown(content)}")
     return content
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import FormatError, require
+from evenhand.errors import FormatError
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.gguf import find_gguf, read_gguf
+from evenhand.models.huggingface import load_model, load_tokenizer
 from evenhand.models.huggingface_folder import Kind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Transformer:
     def load(
         cls, source: str | Path, kind: Kind | None = None, *, device: str = "auto", precision: str = "float32"
     ) -> Transformer:
-        """Load model and tokenizer of a folder, of a Hub id in the local cache, or of a GGUF file of a Llama model.
+        """Load model and tokenizer of a folder, of a Hub id in the local cache, or of a GGUF file.
 
         Args:
             source: the folder or file; or a folder that holds a GGUF file.
@@ -60,15 +61,12 @@ class Transformer:
         """
         where = resolve_device(device)
         precision = resolve_precision(precision, where)
-        packed = _find_gguf(Path(source))
+        packed = find_gguf(Path(source))
         if packed is not None:
-            from evenhand.models.lm.gguf import read_gguf
-
-            with quiet(require("transformers", extra="models")):
-                model, tokenizer = read_gguf(packed, torch_dtype(precision))
+            model, tokenizer, notes = read_gguf(packed, torch_dtype(precision))
             model.to(where).eval()
             name = packed.stem if Path(source).is_file() else Path(source).name
-            return cls(name, "causal-lm", model, tokenizer, where, precision, source=packed)
+            return cls(name, "causal-lm", model, tokenizer, where, precision, notes, packed)
         folder = resolve_folder(source)
         kind = kind or model_kind(folder)
         model, notes, unused = load_model(folder, kind, precision=precision, device=where)
@@ -114,11 +112,3 @@ class Transformer:
                 f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
                 hint="use the model's own tokenizer",
             )
-
-
-def _find_gguf(path: Path) -> Path | None:
-    """Return a GGUF file: the path itself, or the first one of a folder that is not a Hugging Face folder."""
-    if path.is_file():
-        return path
-    files = [] if (path / "config.json").is_file() or not path.is_dir() else sorted(path.glob("*.gguf"))
-    return files[0] if files else None

@@ -1,4 +1,4 @@
-"""Findings: what an audit shows, in at most ten sentences, each with the numbers it rests on.
+"""What an audit shows in sentences: a headline, and at most ten findings, each with the numbers it rests on.
 
 Wording depends on the tests of `audit.significance`, never on point values. Scores that a method lowers by construction
 count for what is left only. That a classifier decides otherwise when the group changes is a fact about the texts it was
@@ -11,19 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evenhand.audit import ORIGINAL, Audit
-from evenhand.audit.rows import Row, rows
-from evenhand.audit.significance import MOVED, ONLY_LEFT, Changed, Tested
+from evenhand.audit import ORIGINAL, Audit, rank
+from evenhand.audit.record import VIEWS, Row, rows
+from evenhand.audit.significance import Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
-from evenhand.measures import Measurement
-from evenhand.report import numbers
+from evenhand.measures import Measurement, numbers
 from evenhand.report.subject_tests import SubjectTests
-from evenhand.report.tables import PLAIN
+from evenhand.report.tables import kind_name, subject_record
 
-Kind = Literal["bias", "change", "left", "cost", "unmeasured"]
-ORDER: tuple[Kind, ...] = ("bias", "change", "left", "cost", "unmeasured")
-HEADINGS: dict[Kind, str] = {
+FindingKind = Literal["bias", "change", "left", "cost", "unmeasured"]
+ORDER: tuple[FindingKind, ...] = ("bias", "change", "left", "cost", "unmeasured")
+HEADINGS: dict[FindingKind, str] = {
     "bias": "What was found",
     "change": "What the methods changed",
     "left": "What is left",
@@ -32,7 +31,7 @@ HEADINGS: dict[Kind, str] = {
 }
 MOST = 10
 # Kinds in the order in which their sentences give way, and how many stay.
-SHORTENED: tuple[tuple[Kind, int], ...] = (
+SHORTENED: tuple[tuple[FindingKind, int], ...] = (
     *(("unmeasured", 1), ("left", 1), ("bias", 2), ("change", 1), ("bias", 1), ("cost", 1)),
 )
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
@@ -44,7 +43,7 @@ DECISIONS = "counterfactual"  # the measure whose flips are facts about the text
 class Finding:
     """One plain sentence, with the numbers it rests on and the row where they stand."""
 
-    kind: Kind
+    kind: FindingKind
     text: str
     subject: str
     stage: str = ""
@@ -75,9 +74,15 @@ def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
     return every[:most]
 
 
+@VIEWS.register("findings")
+def summary(audit: Audit) -> dict[str, Any]:
+    """Return headline and findings as plain data, for the record."""
+    return {"headline": headline(audit), "findings": [finding.to_dict() for finding in findings(audit)]}
+
+
 def _of_subject(tests: SubjectTests, most: int) -> list[Finding]:
     mitigated = tests.audit.mitigated
-    parts: dict[Kind, list[Finding]] = {
+    parts: dict[FindingKind, list[Finding]] = {
         "bias": bias_findings(tests)[: MOST_BIAS if mitigated else MOST],
         "change": _changes(tests),
         "left": _left(tests),
@@ -180,7 +185,7 @@ def _decisions(tests: SubjectTests) -> Iterable[Finding]:
 def _bias_sentence(group: list[Tested], tests: SubjectTests) -> Finding:
     clearest = min(group, key=lambda test: (test.p, -test.strength))
     measurement, info = clearest.measurement, clearest.row.info
-    text = sentence(measurement.reading if info.id in PLAIN else f"{info.title}: {measurement.reading}")
+    text = sentence(measurement.reading if info.plain else f"{info.title}: {measurement.reading}")
     if info.view == "inference" and tests.kind == "vectors":
         text = f"In NLI models trained on these vectors, {text[:1].lower()}{text[1:]}"
     evidence = _numbers(measurement, clearest.row.label, clearest.p)
@@ -189,7 +194,7 @@ def _bias_sentence(group: list[Tested], tests: SubjectTests) -> Finding:
     return _finding("bias", f"{text}.", tests.subject, clearest, evidence)
 
 
-def _finding(kind: Kind, text: str, subject: str, test: Tested, evidence: str) -> Finding:
+def _finding(kind: FindingKind, text: str, subject: str, test: Tested, evidence: str) -> Finding:
     measurement = test.measurement
     return Finding(
         kind, text, subject, test.stage, test.row.label, measurement.value, measurement.interval, test.p,
@@ -303,7 +308,7 @@ def _left(tests: SubjectTests) -> list[Finding]:
 
 
 def _is_left(test: Tested) -> bool:
-    return test.row.question.measure in ONLY_LEFT
+    return test.row.info.role == "left"
 
 
 def _cost(tests: SubjectTests) -> list[Finding]:
@@ -315,8 +320,8 @@ def _cost(tests: SubjectTests) -> list[Finding]:
     if note:
         return [Finding("cost", f"{note[:1].upper()}{note[1:]}.", subject)]
     every = [row for row in rows(audit, subject) if row.info.family == "quality"]
-    quality = [row for row in every if row.question.measure not in MOVED]
-    moved = _moved([row for row in every if row.question.measure in MOVED], audit.mitigated)
+    quality = [row for row in every if row.info.role == "cost"]
+    moved = _moved([row for row in every if row.info.role == "moved"], audit.mitigated)
     if not quality:
         return [Finding("cost", f"Cost not measured: the audit has no measure of quality.{moved}", subject)]
     if not tests.lost:
@@ -398,3 +403,102 @@ def _failed_controls(measurement: Measurement) -> str:
 def _shorten(reason: str, most: int = 160) -> str:
     """Return the beginning of a reason as the end of a sentence."""
     return f"{reason}." if len(reason) <= most else reason[:most].rsplit(" ", 1)[0] + " …"
+
+
+# Cohen's names of effect sizes: the least |d| of each.
+SIZES = {"very small": 0.0, "small": 0.2, "medium": 0.5, "large": 0.8}
+NAMED = 2  # methods that the headline names one by one
+
+
+def headline(audit: Audit) -> str:
+    """Return what an audit found, how strong and how sure it is, what the methods did and at what cost."""
+    every = [SubjectTests(audit, subject) for subject in audit.subjects]
+    if len(every) == 1:
+        return "; ".join(filter(None, (_what(every[0]), _methods(every[0])))) + "."
+    return _several(audit, every)
+
+
+def _several(audit: Audit, every: list[SubjectTests]) -> str:
+    biased = [tests for tests in every if _is_biased(tests)]
+    counts = [f"{tests.subject}: {_significant(tests)}" for tests in every if tests.found]
+    verb = "shows" if len(biased) == 1 else "show"
+    text = f"{len(biased)} of {len(every)} subjects {verb} significant {audit.concept} bias"
+    text += f" ({'; '.join(counts)})" if counts else ""
+    ranks = rank(audit).mean_ranks
+    best = min(ranks, key=lambda subject: ranks[subject]) if ranks else ""
+    if best and list(ranks.values()).count(ranks[best]) == 1:
+        text += f"; {best} has the best mean rank ({ranks[best]:.2f})"
+    return f"{text}."
+
+
+def _is_biased(tests: SubjectTests) -> bool:
+    return any(test.sure for test in tests.found) or any(_is_fact_of_bias(found) for found in bias_findings(tests)[:1])
+
+
+def _is_fact_of_bias(found: Finding) -> bool:
+    """Return whether a finding tells of decisions that differ, which needs no test."""
+    return found.p_value is None and bool(found.value)
+
+
+def _significant(tests: SubjectTests) -> str:
+    sure = sum(test.sure for test in tests.found)
+    return f"{sure} of {counted(len(tests.found), 'test')}"
+
+
+def _what(tests: SubjectTests) -> str:
+    """Return what was found, how strong and how sure it is."""
+    concept, kind = tests.audit.concept, kind_name(subject_record(tests.audit, tests.subject))
+    subject = f"{tests.subject} ({kind})" if kind else tests.subject
+    lead = next(iter(bias_findings(tests)), None)
+    if lead is None:
+        return f"{subject} has no score of {concept} bias that can be tested"
+    if not _is_biased(tests):
+        return f"No significant {concept} bias was found in {subject} ({_significant(tests)} significant)"
+    clause = lead.text.partition(". ")[0].rstrip(".")
+    row = next(row for row in tests.about if row.label == lead.label)
+    measured = row.cells[tests.first]
+    value = f"{numbers.value(measured)} {numbers.interval(measured)}".rstrip()
+    strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if row.info.effect_size else value
+    sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []
+    sure += [f"{_significant(tests)} significant"] if len(tests.found) > 1 else []
+    return f"{subject} shows {concept} bias: {_lower(clause)} ({'; '.join([strength, *sure])})"
+
+
+def _lower(text: str) -> str:
+    return text if text[1:2].isupper() or text[1:2] == "(" else text[:1].lower() + text[1:]
+
+
+def _size(effect: float) -> str:
+    return max((name for name, least in SIZES.items() if abs(effect) >= least), key=lambda name: SIZES[name])
+
+
+def _methods(tests: SubjectTests) -> str:
+    """Return what the methods did, what they left and what they cost; empty without methods."""
+    stages = tests.later
+    if not stages:
+        return ""
+    improved = {stage: [c for c in tests.changes[stage] if c.sure and c.closer] for stage in stages}
+    if len(stages) <= NAMED:
+        parts = [
+            f"{stage} improves {len(improved[stage]) or 'none'} of {counted(len(tests.changes[stage]), 'score')}"
+            for stage in stages
+        ]
+    else:
+        active = sum(map(bool, improved.values()))
+        parts = [f"{active or 'none'} of {len(stages)} methods improve{'s' if active == 1 else ''} a score"]
+    left = [stage for stage in stages if any(test.sure for test in tests.left if test.stage == stage)]
+    parts.append(f"significant bias is left after {_some(left, stages)}" if left else "no significant bias is left")
+    return join([*parts, _cost_clause(tests)])
+
+
+def _some(some: list[str], stages: tuple[str, ...]) -> str:
+    if len(some) < len(stages) or len(stages) == 1:
+        return join(some) if len(some) <= NAMED else f"{len(some)} of them"
+    return "both" if len(some) == NAMED else "all of them"
+
+
+def _cost_clause(tests: SubjectTests) -> str:
+    if not any(tests.quality_changes.values()):
+        return "the cost was not measured"
+    lost = list(dict.fromkeys(stage for stage, _ in tests.lost))
+    return f"quality falls after {_some(lost, tests.later)}" if lost else "no significant loss of quality was found"

@@ -12,8 +12,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.files import write_text, writing
 from evenhand.report import charts
 from evenhand.report.html import page, runs_page
-from evenhand.report.markdown import markdown, runs_markdown
-from evenhand.report.model_card import model_card
+from evenhand.report.markdown import markdown, model_card, runs_markdown
 from evenhand.report.run_comparison import RunComparison
 
 

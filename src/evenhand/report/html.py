@@ -16,21 +16,23 @@ from markupsafe import Markup
 
 from evenhand import measures, mitigations
 from evenhand.audit import rank
+from evenhand.audit.record import VIEWS
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.files import write_text
+from evenhand.measures import numbers
 from evenhand.printable import printable
-from evenhand.report import charts, numbers, run_comparison
+from evenhand.report import charts, run_comparison
 from evenhand.report.charts.style import dark_rules
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings, unmeasured_reasons
-from evenhand.report.headline import headline, side_by_side
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline, unmeasured_reasons
 from evenhand.report.run_comparison import RunComparison, described
-from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card
+from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card, side_by_side
 from evenhand.report.tables import FAMILIES, by_family, kind_name
 
 if TYPE_CHECKING:
     from evenhand.audit import Audit
 
 
+@VIEWS.register("html")
 def write(audit: Audit, path: Path) -> Path:
     """Write the page, replacing an older one only when it is whole."""
     write_text(path, page(audit))
@@ -171,7 +173,7 @@ def side_by_side_table(audit: Audit) -> dict[str, Any]:
 def grouped_findings(
     found: Sequence[Finding],
     subjects: Sequence[str],
-    headings: Mapping[Kind, str] = HEADINGS,
+    headings: Mapping[FindingKind, str] = HEADINGS,
     reasons: Mapping[str, Mapping[str, Mapping[str, list[str]]]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return findings under their headings, each with the id of its row, and all reasons for values that are missing.
@@ -286,14 +288,12 @@ def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:
 
 
 def picture(spec: dict[str, Any], prefix: str = "") -> Markup:
-    """Return the SVG without its fixed size, so that it shrinks on a small screen; its view box keeps the proportions.
+    """Return the SVG without its fixed height, so it shrinks on a small screen; its view box keeps the proportions.
 
-    The page names the whole picture, so that the roles of single marks are left out. Ids get the prefix, because a page
-    has several pictures.
+    The page names the whole picture, so the roles of single marks are left out. Ids get the prefix, because a page has
+    several pictures.
     """
     opening, _, rest = charts.svg(spec).partition(">")
-    width = re.search(r' width="([\d.]+)"', opening)
-    bare = re.sub(r' (?:width|height)="[\d.]+"', "", opening)
     rest = re.sub(r' (?:role|aria-roledescription)="[^"]*"', "", rest)
     rest = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", rest)
-    return Markup(f'{bare} style="max-width:{width[1] if width else 700}px">{rest}')
+    return Markup(re.sub(r' height="[\d.]+"', "", opening) + f">{rest}")

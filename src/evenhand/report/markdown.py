@@ -1,17 +1,20 @@
-"""An audit as Markdown: the findings, the score card and the tables."""
+"""An audit as Markdown: the findings, the score card and the tables; and as the section on bias of a model card."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from evenhand.audit import Audit
+from evenhand.audit.record import rows
+from evenhand.measures import numbers
 from evenhand.printable import printable
-from evenhand.report import numbers, run_comparison
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, findings
-from evenhand.report.headline import headline, side_by_side
+from evenhand.report import run_comparison
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, findings, headline
 from evenhand.report.run_comparison import RunComparison, described
-from evenhand.report.scorecard import MEANINGS, SIGNS, score_card
+from evenhand.report.scorecard import MEANINGS, SIGNS, score_card, side_by_side
 from evenhand.report.tables import by_family
 
 ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
@@ -64,11 +67,11 @@ def runs_markdown(comparison: RunComparison) -> str:
 def row_tables(audit: Audit, subject: str, suffix: str = "") -> list[str]:
     """Return the tables of one subject under the headings of their families, and the notes."""
     lines: list[str] = []
-    for title, rows in by_family(audit, subject).items():
-        stages = list(rows[0].cells)
+    for title, group in by_family(audit, subject).items():
+        stages = list(group[0].cells)
         body = (
             [row.label, row.arrow, *(numbers.cell(cell) for cell in row.cells.values()), numbers.words(row.original)]
-            for row in rows
+            for row in group
         )
         lines += [f"## {title}{suffix}", "", *table(["measure", "better", *stages, "words"], body), ""]
     reasons = dict.fromkeys(
@@ -147,3 +150,55 @@ def plain(text: str) -> str:
     """Return a text on one line whose characters Markdown and HTML do not interpret."""
     line = " ".join(printable(text).split())
     return re.sub(r"[\\`*_\[\]|#<>&]", lambda match: ENTITIES.get(match[0], f"\\{match[0]}"), line)
+
+
+# Task ids of the Hub, by the first view that a subject offers of these.
+TASKS = {
+    "inference": "text-classification",
+    "labels": "text-classification",
+    "text": "text-generation",
+    "likelihood": "fill-mask",
+    "sentences": "sentence-similarity",
+    "vectors": "feature-extraction",
+}
+
+
+def model_card(audit: Audit) -> str:
+    """Return YAML metadata between dashes, and the section on bias."""
+    lines = ["---", "model-index:"]
+    for record in audit.manifest["subjects"]:
+        lines += _index(audit, record)
+    lines += ["---", "", "## Bias, risks and limitations", ""]
+    lines.append(
+        f"Audited with evenhand {audit.manifest['evenhand']} on {audit.manifest['created'][:10]} for the concept"
+    )
+    lines += [f"{plain(audit.concept)}, seed {audit.seed}.", "", *finding_lines(audit, level=3)]
+    for subject in audit.subjects:
+        lines += [f"### Score card{': ' + plain(subject) if len(audit.subjects) > 1 else ''}", ""]
+        lines += card_lines(audit, subject)
+    limits = str(audit.manifest["concept"].get("limits", ""))
+    return "\n".join([*lines, "### What these numbers do not cover", "", f"{plain(limits)} {COVERAGE}".strip(), ""])
+
+
+def _index(audit: Audit, record: dict[str, Any]) -> list[str]:
+    """Return the `model-index` entry of one subject: a result for each number of its original."""
+    offers = [record["kind"]] if record["kind"] == "vectors" else record["offers"]
+    task = next((task for view, task in TASKS.items() if view in offers), "other")
+    kind = _text(f"evenhand/{audit.concept}")
+    lines = [f"- name: {_text(record['name'])}", "  results:"]
+    for row in rows(audit, record["name"]):
+        value = row.original.value
+        if value is None:
+            continue
+        lines += [
+            f"  - task: {{type: {task}}}",
+            f"    dataset: {{name: {_text(row.original.query or row.label)}, type: {kind}}}",
+            "    metrics:",
+            f"    - {{type: {_text(row.label)}, name: {_text(row.info.title)}, value: {value!r}}}",
+        ]
+    return lines
+
+
+def _text(text: str) -> str:
+    """Return a string as YAML, of which JSON strings are a part."""
+    return json.dumps(text)

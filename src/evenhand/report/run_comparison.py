@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Result, Stage
-from evenhand.audit.rows import Row, rows
-from evenhand.audit.significance import ONLY_LEFT, Changed, run_change_tests
-from evenhand.audit.tradeoff import is_about_concept
+from evenhand.audit.record import Row, rows
+from evenhand.audit.significance import Changed, run_change_tests
 from evenhand.errors import UsageError, counted
-from evenhand.report import numbers
-from evenhand.report.findings import Finding, Kind
+from evenhand.measures import numbers
+from evenhand.report.findings import Finding, FindingKind
 
-HEADINGS: dict[Kind, str] = {
+HEADINGS: dict[FindingKind, str] = {
     "unmeasured": "Before you compare",
     "change": "Where bias differs",
     "cost": "Where quality differs",
@@ -53,9 +52,7 @@ class RunComparison:
         tables = {subject: rows(self.record, subject) for subject in self.record.subjects}
         bias = {
             subject: [
-                row
-                for row in every
-                if row.info.family != "quality" and is_about_concept(row.question, self.record.concept)
+                row for row in every if row.info.family != "quality" and row.question.asks_about(self.record.concept)
             ]
             for subject, every in tables.items()
         }
@@ -140,7 +137,7 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
     if len(digests) > 1 and len({audit.concept for audit in audits}) == 1:
         yield Finding("unmeasured", "The runs have the same concept with different words.", "")
     contents = {tuple(str(record.get("sha256", "")) for record in audit.manifest["subjects"]) for audit in audits}
-    own = dict.fromkeys(r.question.measure for r in comparison.record.results if r.question.measure in ONLY_LEFT)
+    own = dict.fromkeys(r.question.measure for r in comparison.record.results if r.question.info.role == "left")
     if own and len(contents) > 1:
         choose = "chooses" if len(own) == 1 else "choose"
         text = f"{', '.join(own)} {choose} words by the bias in each run's own subject: the runs ask about other words."
@@ -153,7 +150,9 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
         yield Finding("unmeasured", text, "")
 
 
-def _differences(about: Mapping[str, Sequence[Row]], names: Sequence[str], what: str, kind: Kind) -> Iterator[Finding]:
+def _differences(
+    about: Mapping[str, Sequence[Row]], names: Sequence[str], what: str, kind: FindingKind
+) -> Iterator[Finding]:
     """Yield a sentence for each run beside the first and each stage that differs, and one for all that do not."""
     first, *others = names
     tests = {subject: run_change_tests(group, others) for subject, group in about.items()}
@@ -180,7 +179,9 @@ def _differs(change: Changed) -> bool:
     return change.sure or change.changes_sign
 
 
-def _difference(changes: Sequence[Changed], subject: str, run: str, first: str, what: str, kind: Kind) -> Finding:
+def _difference(
+    changes: Sequence[Changed], subject: str, run: str, first: str, what: str, kind: FindingKind
+) -> Finding:
     sure = [change for change in changes if _differs(change)]
     groups = {
         "better": [change for change in sure if change.closer and not change.changes_sign],

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row
-from evenhand.audit.significance import LEVEL, ONLY_LEFT, Changed, run_change_tests
+from evenhand.audit.record import Row
+from evenhand.audit.significance import LEVEL, Changed, is_changeable, run_change_tests
 from evenhand.measures import Measurement
 from evenhand.report.subject_tests import SubjectTests
+from evenhand.report.tables import prominence, subject_record
 
-State = Literal[
+ScoreState = Literal[
     "bias", "not significant", "value", "better", "worse", "other sign", "changed", "unclear", "same", "undefined",
     "not interpretable",
 ]  # fmt: skip
 # A sign beside the colour: the card must be readable in grey and by those who do not see colours.
-SIGNS: dict[State, str] = {
+SIGNS: dict[ScoreState, str] = {
     "bias": "●",
     "not significant": "○",
     "value": "·",
@@ -29,7 +30,7 @@ SIGNS: dict[State, str] = {
     "undefined": "–",
     "not interpretable": "?",
 }
-MEANINGS: dict[State, str] = {
+MEANINGS: dict[ScoreState, str] = {
     "bias": "significantly different from no bias",
     "not significant": "not significantly different from no bias",
     "value": "not tested",
@@ -48,7 +49,7 @@ MEANINGS: dict[State, str] = {
 class ScoreCell:
     """The state of one row on one stage, and the measurement it rests on."""
 
-    state: State
+    state: ScoreState
     measurement: Measurement
 
     @property
@@ -70,10 +71,10 @@ class ScoreRow:
 def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     """Return the card of one subject; tests are corrected over its rows, with controls and quality apart."""
     tests = SubjectTests(audit, subject or audit.subjects[0])
-    states: dict[tuple[str, str], State] = {}
+    states: dict[tuple[str, str], ScoreState] = {}
     for test in (*tests.found, *tests.left):
         # After a method, measures of what is left say whether the words can still be told apart; others are compared.
-        if test.stage == tests.first or test.row.question.measure in ONLY_LEFT:
+        if test.stage == tests.first or test.row.info.role == "left":
             states[test.row.label, test.stage] = "bias" if test.sure else "not significant"
     for stage, changes in run_change_tests(tests.controls, tests.later).items():
         for change in changes:
@@ -82,7 +83,7 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
         for stage, changes in by_stage.items():
             for change in changes:
                 label = change.row.label
-                state: State = change.verdict
+                state: ScoreState = change.verdict
                 if state == "other sign" and (label, stage) not in tests.reversals:
                     state = _unsure(change)
                 states[label, stage] = state
@@ -96,14 +97,48 @@ def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:
     ]
 
 
-def _unsure(change: Changed) -> State:
+def _unsure(change: Changed) -> ScoreState:
     return "same" if change.is_same else "unclear"
 
 
-def _state(states: dict[tuple[str, str], State], row: Row, stage: str) -> State:
+def _state(states: dict[tuple[str, str], ScoreState], row: Row, stage: str) -> ScoreState:
     measurement = row.cells[stage]
     if measurement.value is None:
         return "undefined"
     if measurement.not_interpretable:
         return "not interpretable"
     return states.get((row.label, stage), "value")
+
+
+@dataclass(frozen=True)
+class SideBySideRow:
+    """One row of several subjects on the first stage; None for a subject that was not asked."""
+
+    row: Row
+    cells: dict[str, ScoreCell | None]
+
+
+def side_by_side(audit: Audit) -> list[SideBySideRow]:
+    """Return the rows that two subjects or more have, those that a reader understands first; quality comes last.
+
+    Rows without a test or a plain reading are left to the tables, and so are those that are at their maximum on every
+    original by construction.
+    """
+    if len(audit.subjects) < 2:
+        return []
+    cards = {subject: score_card(audit, subject) for subject in audit.subjects}
+    kinds = [str(subject_record(audit, subject).get("kind", "")) for subject in audit.subjects]
+    by_label: dict[str, SideBySideRow] = {}
+    for subject, card in cards.items():
+        for line in card:
+            state = next(iter(line.cells.values())).state
+            told = line.row.info.plain or state in ("bias", "not significant")
+            bias = not line.is_control and line.row.info.family != "quality" and is_changeable(line.row)
+            if line.row.info.role == "cost" or (bias and told):
+                made = by_label.setdefault(line.row.label, SideBySideRow(line.row, dict.fromkeys(audit.subjects)))
+                made.cells[subject] = next(iter(line.cells.values()))
+    shared = [each for each in by_label.values() if sum(cell is not None for cell in each.cells.values()) > 1]
+    return sorted(
+        shared,
+        key=lambda each: (each.row.info.family == "quality", min(prominence(each.row, kind) for kind in kinds)),
+    )

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.audit.significance import (
     Changed,
-    Role,
+    RowRole,
     Tested,
     role,
     run_change_tests,
@@ -48,7 +48,7 @@ class SubjectTests:
         """All rows, in the order they were measured."""
         return rows(self.audit, self.subject)
 
-    def _of(self, *roles: Role) -> list[Row]:
+    def _of(self, *roles: RowRole) -> list[Row]:
         return [row for row in self.rows if role(row.question, self.audit.concept) in roles]
 
     @cached_property
@@ -64,7 +64,7 @@ class SubjectTests:
     @cached_property
     def quality(self) -> list[Row]:
         """The rows of quality whose loss is a cost; how far a method moves the vectors is none."""
-        return self._of("quality")
+        return self._of("cost")
 
     @cached_property
     def found(self) -> list[Tested]:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import VIEWS, Row, rows
+from evenhand.measures import numbers
 from evenhand.printable import escape_html
-from evenhand.report import numbers
 
 FAMILIES = {
     "association": "Association: which words are near which",
@@ -33,12 +33,6 @@ KINDS = {
 }  # fmt: skip
 # Views from what a model does to what it is made of.
 OUTPUTS_FIRST = ("labels", "inference", "likelihood", "generation", "text", "sentences", "vectors")
-# Measures whose numbers a reader without their paper understands, the plainest first.
-PLAIN = (
-    "counterfactual", "nli-gap", "nli-neutrality", "crows-pairs", "stereoset", "pronoun-share", "winobias",
-    "winogender", "bbq", "honest", "counterfactual-text", "corpus-bias", "seat", "retrieval-skew", "weat",
-    "occupation-share", "recoverability", "clustering", "neighbours", "rnd", "direct-bias", "gipe", "proximity-bias",
-)  # fmt: skip
 
 
 def subject_record(audit: Audit, subject: str = "") -> dict[str, Any]:
@@ -61,11 +55,8 @@ def view_order(kind: str) -> tuple[str, ...]:
 def prominence(row: Row, kind: str) -> tuple[int, int]:
     """Return the place of a row in what a reader is told about a subject of a kind: by view, then by plainness."""
     order = view_order(kind)
-    view, measure = row.info.view, row.question.measure
-    return (
-        order.index(view) if view in order else len(order),
-        PLAIN.index(measure) if measure in PLAIN else len(PLAIN),
-    )
+    view = row.info.view
+    return order.index(view) if view in order else len(order), row.info.prominence
 
 
 def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
@@ -77,6 +68,7 @@ def by_family(audit: Audit, subject: str = "") -> dict[str, list[Row]]:
     return dict(sorted(filled, key=lambda item: (item[1][0].info.family == "quality", prominence(item[1][0], kind)[0])))
 
 
+@VIEWS.register("tables")
 def html_table(audit: Audit) -> str:
     """Return a plain HTML table, for notebooks."""
     head = "".join(f"<th>{escape_html(stage)}</th>" for stage in audit.stage_names)

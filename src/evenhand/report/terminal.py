@@ -9,18 +9,16 @@ from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from evenhand.audit import Audit, Ranking, RowChange, rank
-from evenhand.audit.rows import Row
+from evenhand.audit.record import VIEWS, Row
 from evenhand.errors import counted
-from evenhand.measures import Measurement
+from evenhand.measures import Measurement, numbers
 from evenhand.measures.registry import ARROWS
 from evenhand.printable import escape_markup as escape
-from evenhand.report import numbers
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, Kind, findings
-from evenhand.report.headline import headline, side_by_side
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline
 from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
 from evenhand.report.run_comparison import RunComparison
-from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreCell, score_card
+from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreCell, score_card, side_by_side
 from evenhand.report.tables import by_family, prominence, subject_record
 
 if TYPE_CHECKING:
@@ -51,6 +49,7 @@ def cell(measurement: Measurement, *, interval: bool = True) -> str:
     return "\n".join([value, *(f"[dim]{escape(line)}[/]" for line in shown if line)])
 
 
+@VIEWS.register("terminal")
 def audit_group(audit: Audit) -> Group:
     """Return the headline, the findings and all tables of an audit as one renderable."""
     from rich.console import Group
@@ -184,7 +183,7 @@ def comparison_findings(comparison: RunComparison) -> Iterator[RenderableType]:
 
 
 def _finding_lines(
-    found: Iterable[Finding], headings: Mapping[Kind, str], *, several: bool
+    found: Iterable[Finding], headings: Mapping[FindingKind, str], *, several: bool
 ) -> Iterator[RenderableType]:
     from rich.table import Table
 

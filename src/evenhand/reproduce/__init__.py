@@ -32,10 +32,10 @@ PAPERS: Mapping[str, Mapping[str, Reproduction]] = {
     "ethayarajh2019": {
         "1": Reproduction("nine WEATs with single words: effect size 2 or -2, p 0 or 0.5", "ethayarajh2019:table_1"),
         "2": Reproduction(
-            "genderedness of words in a text and in SGNS vectors of it", "genderedness_table:table_2", "corpus"
+            "genderedness of words in a text and in SGNS vectors of it", "genderedness:table_2", "corpus"
         ),
         "contrived": Reproduction("attributes that make any word look biased either way", "ethayarajh2019:contrived"),
-        "figure-1": Reproduction("analogies that are left when some words are debiased", "analogies:figure_1"),
+        "figure-1": Reproduction("analogies that are left when some words are debiased", "ethayarajh2019:figure_1"),
     },
     "dawkins2021": {
         "5": Reproduction("correlations between the columns of table 6", "dawkins2021:table_5", "nothing"),

@@ -1,20 +1,24 @@
-"""Compare genderedness in a text with genderedness in vectors trained on it (Ethayarajh et al. 2019, section 6.2)."""
+"""Table 2 of Ethayarajh, Duvenaud & Hirst 2019: genderedness in a corpus against vectors trained on it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
-from evenhand.corpus import Cooccurrence, genderedness
+from evenhand.corpus import Cooccurrence, cooccurrence, genderedness
 from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
 from evenhand.corpus.cooccurrence.genderedness import by_chance
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.data import catalog, fetch
+from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
+from evenhand.progress import Progress
+from evenhand.reproduce.table import PaperTable
 from evenhand.stats import percentile_interval
 from evenhand.words import Pairs
 from evenhand.words import pairs as named_pairs
@@ -275,3 +279,271 @@ def _distance(vectors: Vectors, one: str, other: str) -> float:
 
 def _words(pairs: Pairs | str) -> dict[str, None]:
     return dict.fromkeys(word for two in named_pairs(pairs) for word in two)
+
+
+# PaperTable 2 as printed: genderedness in the corpus, in the embedding space, change of the absolute value.
+PUBLISHED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
+    "appropriate": {
+        "mom": (-0.163, -0.648, 0.485),
+        "dad": (0.125, 0.217, 0.092),
+        "queen": (-0.365, -0.826, 0.462),
+        "king": (0.058, 0.200, 0.142),
+    },
+    "biased": {
+        "nurse": (-0.190, -1.047, 0.858),
+        "doctor": (-0.135, -0.059, -0.077),
+        "housekeeper": (-0.132, -0.927, 0.795),
+        "architect": (-0.063, 0.162, 0.099),
+    },
+    "neutral": {
+        "ballpark": (0.254, 0.050, -0.204),
+        "calf": (-0.039, 0.027, -0.012),
+        "hormonal": (-0.326, -0.551, 0.225),
+        "speed": (0.036, -0.005, -0.031),
+    },
+}
+# Number of words, mean of the absolute values, mean change and its p-value.
+MEANS: Mapping[str, tuple[int, float, float, float, str]] = {
+    "appropriate": (164, 0.231, 0.522, 0.291, "< .001"),
+    "biased": (68, 0.253, 0.450, 0.197, "< .001"),
+    "neutral": (200, 0.125, 0.119, -0.006, ".84"),
+}
+COLUMNS = (
+    *("group", "word", "corpus (paper)", "corpus", "vectors (paper)", "vectors", "change (paper)", "change"),
+    *("interval", "p (paper)", "p", "by chance"),
+)
+NOTES = (
+    "Male is above 0, as in the table; the paper's footnote has the pairs the other way round. Means are those of "
+    "absolute values; change is |vectors| - |corpus|, with a 95 % bootstrap interval over words and the p-value of a "
+    "paired t-test (the paper does not name its test).",
+    "By chance: a lower bound of the mean |genderedness| of neutral words in a text of this size.",
+    "The paper's word lists are not released: equalize and SemBias pairs replace them, without the words of the "
+    "defining pairs. Its text is a Wikipedia of unstated size and its training settings are not given.",
+    "word2vec draws negatives from p^0.75, so that products of word and context vectors reconstruct log p(w|x)/p(w|y) "
+    "+ 0.25 log p(x)/p(y); only ns_exponent=1 gives the formula of the paper, which also assumes that context "
+    "vectors are lambda times the word vectors.",
+)
+
+
+CorpusArgument: TypeAlias = str | Path | Iterable[str | Path]
+Cell: TypeAlias = str | float | None
+Row: TypeAlias = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class CatalogCorpus:
+    """Reading and training options of a corpus of the catalog."""
+
+    file: str
+    reading: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+
+CORPORA: Mapping[str, CatalogCorpus] = {
+    "enwik8": CatalogCorpus("enwik8", {"format": "mediawiki"}, {"min_count": 10, "epochs": 5}),
+    # Small, so more epochs; each paragraph is a document because the file does not mark the ends of articles.
+    "wikitext-2": CatalogCorpus("train.txt", {"documents": "line"}, {"min_count": 5, "epochs": 10}),
+}
+
+
+def table_2(
+    corpus: CorpusArgument,
+    vectors: Vectors | None = None,
+    *,
+    settings: GenderednessSettings | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **training: Any,
+) -> PaperTable:
+    """Return table 2 for a text and SGNS vectors trained on it.
+
+    Args:
+        corpus: an id of the catalog (enwik8, wikitext-2), files, or counts written by `evenhand corpus cooccur`.
+        vectors: vectors trained on that text; None trains them (needs gensim, takes minutes).
+        settings: lists, constants and thresholds.
+        seed: seed of the training and of the choice of neutral words.
+        progress: called with (done, total, description).
+        training: options of `train_sgns`, including those of `Corpus` if the corpus is given as files.
+    """
+    counts, trained = prepare(corpus, vectors, seed=seed, progress=progress, **training)
+    title = ", ".join(map(str, corpus)) if isinstance(corpus, (list, tuple)) else str(corpus)
+    return as_table(examples(counts, trained, settings=settings, seed=seed), title=title, seed=seed)
+
+
+def examples(
+    counts: Cooccurrence, vectors: Vectors, *, settings: GenderednessSettings | None = None, seed: int = 0
+) -> GenderednessComparison:
+    """Return the three groups, and groups of the words printed in the paper, for which one defined pair suffices."""
+    main = compare(counts, vectors, settings=settings, seed=seed)
+    printed = {f"{group} (printed)": tuple(words) for group, words in PUBLISHED.items()}
+    c = main.constants
+    loose = replace(settings or GenderednessSettings(), alpha=c.alpha, lambda_=c.lambda_, min_pairs=1, neutral=1)
+    words = compare(counts, vectors, settings=loose, extra=printed, seed=seed)
+    return GenderednessComparison({**main.groups, **{name: words.groups[name] for name in printed}}, c, main.pairs)
+
+
+def prepare(
+    corpus: CorpusArgument,
+    vectors: Vectors | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **training: Any,
+) -> tuple[Cooccurrence, Vectors]:
+    """Return counts and vectors of the text, with the same windows, minimum count and tokens."""
+    if isinstance(corpus, (str, Path)) and Path(corpus).suffix == ".safetensors":
+        if vectors is None:
+            raise UsageError(f"{corpus} holds counts, on which SGNS cannot be trained", hint="give the vectors too")
+        return Cooccurrence.load(corpus), vectors
+    paths, options = resolve_corpus(corpus)
+    options |= training
+    if vectors is None:
+        from evenhand.interop.gensim import train_sgns
+
+        vectors = train_sgns(paths, **options, seed=seed, progress=progress).words
+    trained = vectors.source.get("sgns", {}).get("params", {})
+    names = ("documents", "field", "encoding_errors", "skip_bad", "tokenizer", "lower", "min_count", "window")
+    same = {name: trained.get(name, options.get(name)) for name in names if name in trained or name in options}
+    form = {"format": options["format"]} if "format" in options else {}
+    return cooccurrence(paths, weighting="dynamic", progress=progress, **{"min_count": 10, **same, **form}), vectors
+
+
+def resolve_corpus(corpus: CorpusArgument) -> tuple[CorpusArgument, dict[str, Any]]:
+    """Return the files of a catalog id or of paths, with their reading and training options."""
+    names = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
+    if len(names) != 1 or str(names[0]) not in catalog():
+        return corpus, {}
+    name = str(names[0])
+    path = fetch(name)
+    entry = CORPORA.get(name)
+    if entry is None:
+        return path, {}
+    return (path if path.is_file() else path / entry.file), {**entry.reading, **entry.training}
+
+
+def as_table(comparison: GenderednessComparison, *, title: str, seed: int = 0) -> PaperTable:
+    """Return the comparison as the table of the paper, with the published values."""
+    groups = comparison.groups
+    rows = [row for name in MEANS for row in (*_printed(name, comparison), _mean(name, groups[name], seed))]
+    c = comparison.constants
+    used = ", ".join("/".join(two) for two in comparison.pairs)
+    notes = (
+        f"alpha {c.alpha:.3f}, lambda {c.lambda_:.3f} (paper: -1 and 1); root mean square error of |x - y| "
+        f"{c.error:.3f} over {c.pairs} pairs: {used}.",
+        *(_tests(name, groups[name], seed) for name in MEANS),
+        *NOTES,
+    )
+    return PaperTable(
+        f"Ethayarajh et al. 2019, table 2: genderedness in corpus and embedding, {title}", COLUMNS, tuple(rows), notes
+    )
+
+
+def _printed(name: str, comparison: GenderednessComparison) -> list[Row]:
+    rows: list[Row] = []
+    for word, paper in PUBLISHED[name].items():
+        computed = comparison.groups[f"{name} (printed)"].values(word) or (None, None, None)
+        beside = [value for two in zip(paper, computed, strict=True) for value in two]
+        rows.append((name, word, *beside, "", "", None, None))
+    return rows
+
+
+def _mean(name: str, group: GenderednessGroup, seed: int) -> Row:
+    n, corpus, embedding, change, p = MEANS[name]
+    summary = group.summary(seed)
+    low_high = summary["interval"]
+    interval = f"{low_high[0]:.3f} to {low_high[1]:.3f}" if low_high else ""
+    label = f"mean of {len(group.words)} ({n} in the paper)"
+    cells = (corpus, summary["corpus"], embedding, summary["embedding"], change, summary["change"])
+    return (name, label, *cells, interval, p, summary["t_test"], group.chance)
+
+
+def _tests(name: str, group: GenderednessGroup, seed: int) -> str:
+    summary = group.summary(seed)
+    if summary["change"] is None:
+        return f"{name}: {len(group.words)} words with a value, too few to compare; {len(group.lost)} lost."
+    return (
+        f"{name}: Wilcoxon p {summary['wilcoxon']:.3g}, correlation of corpus and vectors "
+        f"{summary['correlation']:.2f}, {len(group.lost)} words lost (too rare, or too few pairs defined)."
+    )
+
+
+def record(comparison: GenderednessComparison, *, seed: int = 0) -> dict[str, object]:
+    """Return plain data for JSON: constants, summaries of the three groups, and both values of every word."""
+    groups: dict[str, dict[str, object]] = {
+        name: {"lost": dict(group.lost), "words": {word: group.values(word) for word in group.words}}
+        for name, group in comparison.groups.items()
+    }
+    for name in MEANS:
+        group = comparison.groups[name]
+        groups[name] = {**group.summary(seed), "n": len(group.words), "by_chance": group.chance, **groups[name]}
+    return {"constants": asdict(comparison.constants), "pairs": comparison.pairs, "groups": groups}
+
+
+ALPHAS = (0.0, -1.0, -2.0, -5.0)
+SENSITIVITY_COLUMNS = (
+    *("choice", "alpha", "lambda"),
+    *(f"{group} {value}" for group in MEANS for value in ("n", "corpus", "vectors", "change", "interval")),
+)
+SENSITIVITY_NOTES = (
+    "Means of absolute values, the mean change and its 95 % bootstrap interval over words.",
+    "A dash: fewer than two words, or the setting is impossible.",
+)
+
+
+def variants(base: GenderednessSettings, seed: int) -> Iterator[tuple[str, GenderednessSettings, int]]:
+    """Yield label, settings and seed of each variant, which differs from the base in one setting."""
+    yield "as in the table", base, seed
+    for alpha in ALPHAS:
+        yield f"alpha {alpha:g}", replace(base, alpha=alpha), seed
+    yield "alpha and lambda fitted", replace(base, alpha=None, lambda_=None), seed
+    for pairs in (1, 5, 8):
+        yield f"at least {pairs} pair{'s' * (pairs > 1)} defined", replace(base, min_pairs=pairs), seed
+    for least in (1.0, 5.0):
+        yield f"co-occurrence of at least {least:g}", replace(base, least=least), seed
+    yield "vectors over all pairs", replace(base, same_pairs=False), seed
+    yield "with the defining words", replace(base, defining=True), seed
+    yield "with them, co-occurrence of at least 5", replace(base, defining=True, least=5.0), seed
+    for often in (20, 1000):
+        yield f"neutral words from {often} occurrences", replace(base, frequent=often), seed
+    yield "50 neutral words", replace(base, neutral=50), seed
+    for other in (1, 2):
+        yield f"neutral words drawn with seed {seed + other}", base, seed + other
+
+
+def sensitivity(
+    counts: Cooccurrence,
+    vectors: Vectors,
+    *,
+    settings: GenderednessSettings | None = None,
+    others: Mapping[str, tuple[Cooccurrence, Vectors]] | None = None,
+    seed: int = 0,
+) -> PaperTable:
+    """Return the means of the three groups under other settings; `others` are other counts or vectors of the text."""
+    base = settings or GenderednessSettings()
+    rows = [_row(label, counts, vectors, variant, own_seed) for label, variant, own_seed in variants(base, seed)]
+    rows += [_row(label, *sides, base, seed) for label, sides in (others or {}).items()]
+    title = "Ethayarajh et al. 2019, table 2: means under other settings"
+    return PaperTable(title, SENSITIVITY_COLUMNS, (_published(), *rows), SENSITIVITY_NOTES)
+
+
+def _published() -> Row:
+    cells = [cell for n, corpus, vectors, change, _ in MEANS.values() for cell in (n, corpus, vectors, change, "")]
+    return ("the paper", -1.0, 1.0, *cells)
+
+
+def _row(label: str, counts: Cooccurrence, vectors: Vectors, settings: GenderednessSettings, seed: int) -> Row:
+    try:
+        comparison = compare(counts, vectors, settings=settings, seed=seed)
+    except EvenhandError as error:
+        return (f"{label}: {error.message}", None, None, *([None] * (len(SENSITIVITY_COLUMNS) - 3)))
+    return (label, comparison.constants.alpha, comparison.constants.lambda_, *_cells(comparison))
+
+
+def _cells(comparison: GenderednessComparison) -> list[Cell]:
+    cells: list[Cell] = []
+    for name in MEANS:
+        group = comparison.groups[name]
+        summary = group.summary()
+        bounds = "{:.3f} to {:.3f}".format(*summary["interval"]) if summary["interval"] else ""
+        cells += [len(group.words), summary["corpus"], summary["embedding"], summary["change"], bounds]
+    return cells

@@ -1,26 +1,28 @@
 """Statistics on arrays: permutation tests, bootstrap intervals, slopes, correlations, adjusted p-values."""
 
 from evenhand.stats.bootstrap import bca_interval, interval, percentile_interval, resamples, wilson
-from evenhand.stats.clusters import (
+from evenhand.stats.correlation import Correlation, Slope, correlation_p, mean_ranks, pearson, spearman, theil_sen
+from evenhand.stats.means import (
     cluster_moments,
     cluster_weights,
     clustered_interval,
     clustered_means,
     clustered_sums,
-    crossed_share_note,
-)
-from evenhand.stats.correlation import Correlation, correlation_p, mean_ranks, pearson, spearman
-from evenhand.stats.means import (
     contrast_interval,
+    crossed_share_note,
     jackknife_interval,
     mean_interval,
     share_interval,
     unanimous_interval,
 )
 from evenhand.stats.multiplicity import benjamini_hochberg, harmonic_mean_p, holm
-from evenhand.stats.permutation import PermutationTest, permutation_test
-from evenhand.stats.slope import Slope, theil_sen
-from evenhand.stats.two_way import InteractionTest, interaction_test, interactions
+from evenhand.stats.permutation import (
+    InteractionTest,
+    PermutationTest,
+    interaction_test,
+    interactions,
+    permutation_test,
+)
 
 __all__ = [
     "Correlation",

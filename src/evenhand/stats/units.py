@@ -153,8 +153,8 @@ def units(statistic: StatisticName, unit: str, names: Iterable[object], *columns
     distinct: dict[str, int] = {}
     codes = np.array([distinct.setdefault(str(name), len(distinct)) for name in names], dtype=np.int64)
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
-    found = Units(statistic, unit, tuple(distinct), _sum_rows(table, codes, len(distinct)), len(distinct))
-    return found if len(distinct) <= MOST_UNITS else found.in_blocks()
+    estimated = Units(statistic, unit, tuple(distinct), _sum_rows(table, codes, len(distinct)), len(distinct))
+    return estimated if len(distinct) <= MOST_UNITS else estimated.in_blocks()
 
 
 def mean_units(unit: str, names: Iterable[object], values: Floats) -> Units:
@@ -324,18 +324,18 @@ def _strength(values: Vector64) -> float:
 # Against a null value -----------------------------------------------------------------------------------------------
 
 
-def null_p(found: Units, null: float = 0.0) -> float | None:
+def null_p(estimated: Units, null: float = 0.0) -> float | None:
     """Return the two-sided p-value of the hypothesis that the estimate is `null`; None for fewer than three units.
 
     The units of a mean or ratio change sides at random: without an effect, what a unit adds to numerator - null *
     denominator is as often positive as negative. The tests of correlations are `correlation_p`, those of differences of
     groups `permutation_test`.
     """
-    if found.statistic not in ("ratios", "exp-ratio") or found.columns.shape[1] != 2:
-        raise UsageError(f"{found.statistic} has no test by change of signs", hint="use a permutation test")
-    at = np.log(null) if found.statistic == "exp-ratio" else null / found.factor
-    away = found.columns[:, 1] - at * found.columns[:, 0]
-    away = away[(found.columns != 0).any(axis=1)]
+    if estimated.statistic not in ("ratios", "exp-ratio") or estimated.columns.shape[1] != 2:
+        raise UsageError(f"{estimated.statistic} has no test by change of signs", hint="use a permutation test")
+    at = np.log(null) if estimated.statistic == "exp-ratio" else null / estimated.factor
+    away = estimated.columns[:, 1] - at * estimated.columns[:, 0]
+    away = away[(estimated.columns != 0).any(axis=1)]
     if len(away) < FEWEST:
         return None
     kept = away[away != 0]

@@ -11,8 +11,8 @@ import numpy as np
 
 from evenhand.errors import unknown_name
 from evenhand.models.nli import NLIEnsemble
-from evenhand.models.nli.model_file import read as read_file
 from evenhand.models.nli.over_vectors import ModelOverVectors, load
+from evenhand.models.nli.over_vectors import read_model_file as read_file
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import learn
 from evenhand.words import concept

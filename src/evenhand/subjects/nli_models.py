@@ -14,7 +14,7 @@ from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
-from evenhand.models.nli.model_file import is_model_file
+from evenhand.models.nli.over_vectors import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
@@ -81,7 +81,7 @@ class NLISubject(TransformerSubject):
                 f"{self.name} is not a single Hugging Face classifier, and changes at a site apply to those",
                 hint="for models over word vectors give the map: `evenhand probe MODEL --map MAP`",
             )
-        from evenhand.models.nli.transformer.model import TransformerNLI
+        from evenhand.models.nli.transformer import TransformerNLI
 
         after = super().changed(change)
         (member,) = self.ensemble.members
@@ -90,7 +90,7 @@ class NLISubject(TransformerSubject):
         return after
 
     def _load(self) -> Transformer:
-        from evenhand.models.nli.transformer.model import TransformerNLI
+        from evenhand.models.nli.transformer import TransformerNLI
 
         (member,) = self.ensemble.members
         if isinstance(member, TransformerNLI) and member.transformer is not None:
@@ -240,7 +240,7 @@ def _models(
 
         return embedded(EMBEDDED[text], vectors=reader.for_embedded(), device=device)  # type: ignore[arg-type]
     if _is_hugging_face(text):
-        from evenhand.models.nli.transformer.model import from_text
+        from evenhand.models.nli.transformer import from_text
 
         return (from_text(text, device=device, labels=parse_labels(labels) if labels else None),)
     path = Path(text)
@@ -249,8 +249,8 @@ def _models(
 
         return (PredictionsFile(path, max_record=max_record),)
     if path.name.lower().endswith(".safetensors"):
-        from evenhand.models.nli.model_file import read as read_file
         from evenhand.models.nli.over_vectors import build
+        from evenhand.models.nli.over_vectors import read_model_file as read_file
 
         file = read_file(path)
         if file.kind == ELMO_KIND:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix, Matrix64, Vector64
-from evenhand.engines import Engine, KeptFunction
+from evenhand.engines import Engine, ResidentFunction
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.models.classifier import Unit
 from evenhand.models.encoders.protocol import Pooling
@@ -89,7 +89,7 @@ class ViewParts:
         engine: where the parts are computed.
     """
 
-    def __init__(self, worker: KeptFunction[ViewCall, tuple[Any, list[str]]], engine: Engine) -> None:
+    def __init__(self, worker: ResidentFunction[ViewCall, tuple[Any, list[str]]], engine: Engine) -> None:
         self.worker, self.engine = worker, engine
 
     def ask(self, call: ViewCall) -> Any:
@@ -268,7 +268,7 @@ def shard_view(subject: Subject, view: ViewName, engine: Engine) -> ShardedView:
         view: `likelihood`, `sentences` or `labels`.
         engine: where the parts are computed.
     """
-    parts = ViewParts(KeptFunction(ViewWorker(subject, view)), engine)
+    parts = ViewParts(ResidentFunction(ViewWorker(subject, view)), engine)
     attributes, writes, follows = parts.ask(ViewCall())
     if view == "sentences":
         return ShardedSentences(parts, attributes)

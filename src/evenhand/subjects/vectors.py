@@ -113,6 +113,6 @@ class VectorsSubject(Subject):
 
 def _is_vector_tensors(address: Address) -> bool:
     """Whether a .safetensors file has no metadata of an NLI model or a map."""
-    from evenhand.models.nli.model_file import is_model_file
+    from evenhand.models.nli.over_vectors import is_model_file
 
     return bool(address.named(".safetensors")) and address.path.is_file() and not is_model_file(address.path)

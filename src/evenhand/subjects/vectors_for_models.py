@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.models.encoders.elmo.weights import locate_files
-from evenhand.models.nli.model_file import ModelFile
+from evenhand.models.nli.over_vectors import ModelFile
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import VectorChange
 
@@ -132,6 +132,6 @@ class VectorsForModels:
 
 def _plain(history: Any) -> Any:
     """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
-    from evenhand.models.vectors.history import as_json
+    from evenhand.models.vectors.formats.format import as_json
 
     return json.loads(as_json(list(history)))

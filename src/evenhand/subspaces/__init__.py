@@ -1,8 +1,7 @@
 """Directions and subspaces of a concept estimated from words, their stability, and random controls."""
 
 from evenhand.subspaces.differences import names, pair, pairs, span
-from evenhand.subspaces.grammatical import grammatical, nouns, social
-from evenhand.subspaces.groups import classifier, group_means, two_means, words
+from evenhand.subspaces.groups import classifier, grammatical, group_means, nouns, social, two_means, words
 from evenhand.subspaces.learning import learn
 from evenhand.subspaces.scree import Scree, Stability, gaussian, random_words, scree, stability
 from evenhand.subspaces.subspace import Subspace

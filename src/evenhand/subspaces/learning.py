@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import UsageError, unknown_name
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.differences import names, pair, pairs, span
-from evenhand.subspaces.grammatical import grammatical, nouns, social
-from evenhand.subspaces.groups import classifier, group_means, two_means, words
+from evenhand.subspaces.groups import classifier, grammatical, group_means, nouns, social, two_means, words
 from evenhand.subspaces.subspace import Subspace
 
 if TYPE_CHECKING:

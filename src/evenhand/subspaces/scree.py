@@ -12,8 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.differences import pairs
 from evenhand.subspaces.groups import words
-from evenhand.subspaces.principal import principal
-from evenhand.subspaces.subspace import Subspace
+from evenhand.subspaces.subspace import Subspace, principal
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""`Subspace`: an oriented orthonormal basis with singular values and provenance."""
+"""`Subspace`: an oriented orthonormal basis with singular values and provenance, and how it is computed from rows."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Floats, Matrix64, Vector64, as_float64
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
 from evenhand.models.vectors import Coverage
 
 ORTHONORMAL_ATOL = 1e-6  # a basis stored as float32 still passes
@@ -53,8 +54,6 @@ class Subspace:
     @classmethod
     def given(cls, directions: Floats | Iterable[Iterable[float]]) -> Subspace:
         """Return the span of existing directions, one per row, orthonormalised by an SVD."""
-        from evenhand.subspaces.principal import principal  # circular at import time
-
         return principal(np.atleast_2d(as_float64(np.asarray(directions))), k=None, how="given")
 
     @property
@@ -163,3 +162,60 @@ def _largest_coordinate(basis: Matrix64) -> Vector64:
     sizes = np.abs(basis)
     first = np.argmax(sizes >= sizes.max(axis=1, keepdims=True) * (1 - UNDECIDED), axis=1)
     return np.asarray(basis[np.arange(len(basis)), first], dtype=np.float64)
+
+
+# Vectors are float32: singular values that are zero in exact arithmetic come out near 1e-7 of the largest.
+RANK_RTOL = 1e-6
+
+
+def principal(
+    rows: Matrix64,
+    *,
+    k: int | None,
+    how: str,
+    towards: Vector64 | None = None,
+    params: Mapping[str, object] | None = None,
+    coverage: Coverage | None = None,
+    poles: tuple[str, str] = ("", ""),
+    rtol: float = RANK_RTOL,
+) -> Subspace:
+    """Return the first k right singular directions of the rows, uncentred; all of them if k is None."""
+    if not np.isfinite(rows).all():
+        raise DegenerateError(f"{how}: the rows contain NaN or infinity")
+    _, spectrum, right = np.linalg.svd(rows, full_matrices=False)
+    rank = int(np.count_nonzero(spectrum > rtol * spectrum[0])) if spectrum.size else 0
+    if rank == 0:
+        raise DegenerateError(f"{how}: all rows are zero, so no direction is defined")
+    count = rank if k is None else _check_k(k, rank, how)
+    _warn_of_ties(spectrum, count, rank, how)
+    squares = spectrum**2
+    return Subspace(
+        basis=oriented(right[:count], towards),
+        strength=spectrum[:count],
+        explained=squares[:count] / squares.sum(),
+        spectrum=spectrum,
+        how=how,
+        params=dict(params or {}),
+        coverage=coverage or Coverage(()),
+        poles=poles,
+    )
+
+
+def _check_k(k: int, rank: int, how: str) -> int:
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise UsageError(f"{how}: k must be a positive integer, got {k!r}")
+    if k > rank:
+        raise UsageError(
+            f"{how}: k={k}, but the words found span only {rank} directions",
+            hint=f"use k={rank} or less, or more words",
+        )
+    return int(k)
+
+
+def _warn_of_ties(spectrum: Vector64, k: int, rank: int, how: str) -> None:
+    if k < rank and spectrum[k - 1] - spectrum[k] <= UNDECIDED * spectrum[0]:
+        warnings.warn(
+            f"{how}: directions {k} and {k + 1} are equally strong, so the choice between them is arbitrary",
+            EvenhandWarning,
+            stacklevel=3,
+        )

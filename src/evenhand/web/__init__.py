@@ -4,6 +4,6 @@ It is thin: numbers come from `measures`, `mitigations` and `audit`, and what is
 """
 
 from evenhand.web.application import create_app
-from evenhand.web.limits import PageLimits
+from evenhand.web.forms import PageLimits
 
 __all__ = ["PageLimits", "create_app"]

@@ -1,27 +1,115 @@
-"""The ASGI application: routes, error pages, and the guard around them."""
+"""The ASGI application: what its pages share, its routes, error pages, and the guard around them."""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import secrets
 import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from evenhand.errors import EvenhandError, InputMissingError
+from evenhand.measures import numbers
+from evenhand.report.html import page_environment, page_style
 from evenhand.subjects import Subject
-from evenhand.web.audit_pages import audit_events, cancel_audit, new_audit, one_audit, start_audit
-from evenhand.web.explore_pages import explore, explore_tool
-from evenhand.web.guard import LOOPBACK, RequestGuard
-from evenhand.web.limits import PageLimits
-from evenhand.web.run_pages import compare_runs, one_run, run_list, run_picture, run_record, run_report
-from evenhand.web.site import WebSite
-from evenhand.web.worker import BusyError, SlowError
+from evenhand.web.audits import AuditJobs, audit_events, cancel_audit, new_audit, one_audit, start_audit
+from evenhand.web.explore import TOOLS, explore, explore_tool
+from evenhand.web.forms import FormFields, PageLimits
+from evenhand.web.runs import RunLibrary, compare_runs, one_run, run_list, run_picture, run_record, run_report
+from evenhand.web.server import LOOPBACK, RequestGuard
+from evenhand.web.subjects import ServedSubjects
+from evenhand.web.worker import BusyError, PageWorker, SlowError
+
+FORM = "application/x-www-form-urlencoded"
+STATIC = {
+    "icon.svg": ("evenhand.web", "image/svg+xml"),
+    "page.css": ("evenhand.web", "text/css"),
+    "page.js": ("evenhand.web", "text/javascript"),
+}
+
+
+class WebSite:
+    """The parts of one server."""
+
+    def __init__(self, subjects: Sequence[Subject], folders: Sequence[Path], limits: PageLimits) -> None:
+        self.limits = limits
+        self.served = ServedSubjects(subjects, limits)
+        self.runs = RunLibrary(folders, limits)
+        self.audits = AuditJobs(limits)
+        self.worker = PageWorker(seconds=limits.seconds, waiting=limits.waiting)
+        self.token = secrets.token_urlsafe(32)
+        self.templates = _templates()
+        self.static = {
+            name: ((resources.files(package) / "static" / name).read_bytes(), kind)
+            for name, (package, kind) in STATIC.items()
+        }
+        self.static["report.css"] = page_style().encode(), "text/css"
+
+    def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+        """Return a page."""
+        text = self.templates.get_template(template).render(token=self.token, **content)
+        return HTMLResponse(text.encode(errors="replace"), status_code=status)
+
+    def error_page(self, status: int, message: str, hint: str = "") -> HTMLResponse:
+        """Return a page that says in a sentence what went wrong."""
+        return self.page("error.html", status, message=message, hint=hint, code=status)
+
+    def query(self, request: Request) -> FormFields:
+        """Return the fields of the address."""
+        encoded: bytes = request.scope["query_string"]  # `request.url` fails where it is not UTF-8
+        return FormFields.parse(encoded.decode("latin-1"), self.limits)
+
+    async def form(self, request: Request) -> FormFields:
+        """Return the fields of a form whose token is that of this server.
+
+        Raises:
+            HTTPException: If the body is too large, too slow or not a form, or the token is missing.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+            raise HTTPException(415, "Only forms of this page are accepted.")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > self.limits.body:
+                        raise HTTPException(413, f"The form is larger than {self.limits.body:,} bytes.")
+        except TimeoutError:
+            raise HTTPException(408, "The form took too long to arrive.") from None
+        fields = FormFields.parse(body.decode("latin-1"), self.limits)
+        if not hmac.compare_digest(fields.raw("token").encode(errors="replace"), self.token.encode()):
+            raise HTTPException(403, "This form is older than the server. Reload the page and send it again.")
+        return fields
+
+    def close(self) -> None:
+        """Stop what runs."""
+        self.audits.close()
+        self.worker.close()
+
+
+def _templates() -> Environment:
+    environment = page_environment().overlay(
+        loader=ChoiceLoader(list(map(PackageLoader, ("evenhand.web", "evenhand.report"))))
+    )
+    environment.filters.update(
+        cell=numbers.cell,
+        signed=lambda value: f"{value:+z.3f}",
+        percent=lambda value: f"{100 * value:z.1f} %",
+    )
+    environment.globals["tools"] = TOOLS
+    return environment
+
 
 SENTENCES = {
     404: "There is no such page.",
@@ -49,7 +137,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        threading.Thread(target=site.offered.warm_up, daemon=True).start()
+        threading.Thread(target=site.served.warm_up, daemon=True).start()
         yield
         site.close()
 

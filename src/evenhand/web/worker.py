@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from evenhand.errors import EvenhandError
 
-Result = TypeVar("Result")
+Computed = TypeVar("Computed")
 THREADS = 2
 
 
@@ -35,7 +35,7 @@ class PageWorker:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="evenhand-page")
         self._pending: set[Future[object]] = set()
 
-    async def run(self, compute: Callable[[], Result]) -> Result:
+    async def run(self, compute: Callable[[], Computed]) -> Computed:
         """Return the result of a computation.
 
         Raises:
@@ -75,17 +75,19 @@ class BoundedCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: Hashable, make: Callable[[], Result], *, size: Callable[[Result], int] | None = None) -> Result:
+    def get(
+        self, key: Hashable, make: Callable[[], Computed], *, size: Callable[[Computed], int] | None = None
+    ) -> Computed:
         """Return the result kept under a key, making and keeping it where it is missing."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return cast(Result, self._kept[key][0])
+                return cast(Computed, self._kept[key][0])
             making = self._making.setdefault(key, threading.Lock())
         with making:
             with self._lock:
                 if key in self._kept:  # made while this thread waited
-                    return cast(Result, self._kept[key][0])
+                    return cast(Computed, self._kept[key][0])
             try:
                 result = make()
             finally:

@@ -6,7 +6,7 @@ import pytest
 from evenhand import Query, Vectors, WordSet
 from evenhand.errors import UsageError
 from evenhand.measures.association.located_query import locate_query, locate_set, same_direction
-from evenhand.measures.fields import coverage_problem
+from evenhand.measures.call import coverage_problem
 
 V = Vectors(["bill", "ann", "void", "home"], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
 

@@ -8,7 +8,6 @@ import pytest
 import evenhand as eh
 from evenhand import subspaces
 from evenhand.audit.plan import concept_queries
-from evenhand.measures.association.mweat import sign_flip_p
 from evenhand.measures.registry import info
 from evenhand.models.vectors import Vectors
 
@@ -148,15 +147,6 @@ def test_without_forms_there_is_no_value(forms, options, reason):
 def test_equal_groups_give_no_value():
     v = Vectors(["elle", "il", "a", "b"], [[1, 0], [1, 0], [0.8, 0.6], [0.6, 0.8]])
     assert eh.measures.mweat(v, [("a", "b")], concept=GENDER)[0].status == "undefined"
-
-
-def test_random_signs_exact_and_drawn():
-    values = np.array([3.0, 1.0, 2.0])  # 8 patterns; only + + + and - - - reach 6
-    assert sign_flip_p(values) == pytest.approx(2 / 8)
-    assert sign_flip_p(np.zeros(4)) == 1
-    many = np.r_[np.ones(10), -np.ones(10)]
-    assert sign_flip_p(many) == 1
-    assert sign_flip_p(np.ones(20)) == pytest.approx(1 / 10_001)
 
 
 def test_an_audit_asks_it_in_languages_with_forms_only():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.measures import get
-from evenhand.measures.geometry import graph as graph_module
-from evenhand.measures.geometry.bias_score import concept_direction
+from evenhand.measures.geometry import proximity_bias as graph_module
+from evenhand.measures.geometry.biased_words import concept_direction
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 

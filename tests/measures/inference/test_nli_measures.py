@@ -1,5 +1,6 @@
-"""Inference measures: one measurement per score, notes on retraining, and in an audit."""
+"""The measures of inference models on probes."""
 
+import itertools
 import json
 
 import numpy as np
@@ -8,10 +9,13 @@ from scipy.stats import ttest_ind
 
 import evenhand as eh
 from evenhand.audit import Plan, check
-from evenhand.measures.inference import embedded, ensemble_probe, probe_seeds
-from evenhand.models.nli import NLIEnsemble
+from evenhand.measures.inference import embedded, nli_measures, probe_seeds
+from evenhand.models.nli import LABELS, CallableModel, NLIEnsemble
 from evenhand.report.html import page
 from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED
+from evenhand.words import Template
+from evenhand.words.probes import Probe
+from evenhand.words.probes.fillers import Filler
 
 FEW = 2_000
 IDS = ("nli-neutrality", "nli-gap", "mab")
@@ -28,7 +32,7 @@ def view(glove: eh.Vectors) -> NLIEnsemble:
 
 
 def test_values_are_those_of_the_probe(view: NLIEnsemble):
-    scores = probe_seeds(embedded(device="numpy"), sample=FEW, draws=ensemble_probe.DRAWS, seed=1).scores
+    scores = probe_seeds(embedded(device="numpy"), sample=FEW, draws=nli_measures.DRAWS, seed=1).scores
     neutral = eh.measures.nli_neutrality(view, sample=FEW, seed=1)
     assert neutral.value == scores["net_neutral"].mean
     assert neutral.interval == scores["net_neutral"].interval
@@ -55,7 +59,7 @@ def test_items_are_occupations(view: NLIEnsemble):
 
 def test_a_gap_has_its_p_value_over_the_words_of_the_groups(view: NLIEnsemble):
     """Recomputed from the tables: Student's test of six word means, which is larger than that over occupations."""
-    found = probe_seeds(view.members, sample=FEW, draws=ensemble_probe.DRAWS, seed=1)
+    found = probe_seeds(view.members, sample=FEW, draws=nli_measures.DRAWS, seed=1)
     gap, _ = eh.measures.nli_gap(view, sample=FEW, seed=1)
     asked = found.first.asked
     sums = np.mean([result.tables.words[..., 0].sum(axis=0) for result in found.results], axis=0)
@@ -120,7 +124,7 @@ def test_wrong_options(view: NLIEnsemble):
 def test_the_same_question_to_the_same_view_runs_once(glove: eh.Vectors, monkeypatch):
     calls = []
     monkeypatch.setattr(
-        ensemble_probe, "probe_seeds", lambda *args, **options: calls.append(options) or probe_seeds(*args, **options)
+        nli_measures, "probe_seeds", lambda *args, **options: calls.append(options) or probe_seeds(*args, **options)
     )
     view = eh.open(glove).view("inference")
     eh.measures.mab(view, sample=100)
@@ -165,3 +169,61 @@ def test_a_view_of_one_model_can_be_probed_and_several_seeds_say_how(view: NLIEn
     )
     with pytest.raises(eh.EvenhandError, match="probe_seeds"):
         eh.probe(view, "mab-explicit")
+
+
+ENTAILED = {"a1": 0.5, "a2": 0.7, "b1": 0.2, "b2": 0.2, "c1": 0.1, "c2": 0.3, "d1": 0.9}
+
+
+def answer(premises: list[str], hypotheses: list[str]) -> list[list[float]]:
+    p = [next(value for word, value in ENTAILED.items() if f" {word} " in text) for text in hypotheses]
+    return [[x, 0.95 - x, 0.05] for x in p]
+
+
+MODEL = CallableModel(answer, LABELS, "table")
+
+
+def probe(groups: str = "abc") -> Probe:
+    fillers = tuple(Filler(word, group=word[0]) for group in groups for word in ENTAILED if word[0] == group)
+    sides = {"premise": (Filler("cook"), Filler("driver"), Filler("judge")), "hypothesis": fillers}
+    return Probe("own", (Template("t", "The {subject} slept."), Template("u", "The {subject} ate.")), **sides)
+
+
+def measured(groups: str = "abc") -> dict[str, eh.Measurement]:
+    return {m.score: m for m in eh.measures.nli_groups(MODEL, probe(groups), sample=None)}
+
+
+def test_differences_by_hand() -> None:
+    found = measured()
+    assert list(found) == [f"{label}:{how}" for label in ("entailment", "contradiction") for how in HOWS]
+    rest = {item["first"]: item["value"] for item in found["entailment:one-against-rest"].items}
+    # means 0.6, 0.2, 0.2; the others of a are 0.2, those of b and c 0.4
+    assert rest == pytest.approx({"a": 0.4, "b": -0.2, "c": -0.2})
+    pairs = {item["word"]: item["value"] for item in found["entailment:pairwise"].items}
+    assert pairs == pytest.approx({"a – b": 0.4, "a – c": 0.4, "b – c": 0.0})
+    # of the 6 ways to choose 2 of 4 words, 2 are as far apart: p = 1/3, times 3 for the smallest
+    assert found["entailment:pairwise"].p_value == pytest.approx(1.0)
+    # of the 15 ways to choose 2 of 6 words, 1 is as far: 1/15 times 3
+    assert found["entailment:one-against-rest"].p_value == pytest.approx(3 / 15)
+    assert found["contradiction:pairwise"].value == pytest.approx(0.0, abs=1e-12)
+
+
+HOWS = ("pairwise", "one-against-rest")
+
+
+@pytest.mark.parametrize("order", ["".join(order) for order in itertools.permutations("abc")])
+def test_permuted_groups_permute_the_differences(order: str) -> None:
+    plain, turned = measured(), measured(order)
+    for score, m in plain.items():
+        assert turned[score].value == pytest.approx(m.value, abs=1e-12)
+        values = [{item["word"]: item["value"] for item in one.items} for one in (m, turned[score])]
+        assert values[1] == pytest.approx(values[0], abs=1e-12)
+
+
+def test_a_group_of_one_word_is_left_out_and_named() -> None:
+    m = measured("abcd")["entailment:pairwise"]
+    assert m.details["left_out"] == ["d"]
+    assert "with fewer than 2 known words: d" in m.note
+    assert len(m.items) == 3
+    alone = measured("ad")["entailment:pairwise"]
+    assert alone.status == "undefined"
+    assert "fewer than two groups" in alone.reason

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from evenhand.errors import FormatError, UnknownNameError, UsageError
-from evenhand.measures.inference import error, gender_gap, over_seeds, probe, summary
+from evenhand.measures.inference import error, gender_gap, over_seeds, probe
+from evenhand.measures.inference import scores as computed
 from evenhand.measures.inference.accumulator import Accumulator, effective_size
-from evenhand.measures.inference.pair_statistics import Columns
-from evenhand.measures.inference.resampling import PhraseWeights
+from evenhand.measures.inference.pair_statistics import PairColumns, PhraseWeights
 from evenhand.measures.inference.scores import MIN_CONTROL_ACCURACY, control_warning, gap_test
 from evenhand.models.nli import LABELS, CallableModel, Grid
 from evenhand.stats import wilson
@@ -183,7 +183,7 @@ def test_always_neutral_is_perfect_and_the_controls_tell():
 
 
 def accumulate(asked, table, *, draws=0, thresholds=(0.5, 0.7), seed=0):
-    found = Accumulator(asked, Columns(thresholds), draws=draws, seed=seed)
+    found = Accumulator(asked, PairColumns(thresholds), draws=draws, seed=seed)
     found.add_grid(Grid(np.arange(asked.shape[0]), table))
     return found
 
@@ -196,14 +196,14 @@ triples = st.lists(st.tuples(*[st.floats(0.001, 1)] * 3), min_size=8, max_size=8
 @given(triples, st.floats(0, 0.99))
 def test_what_holds_on_any_answers(table, tau):
     found = accumulate(small(), table, thresholds=(0.5, tau))
-    for scores in (summary.neutrality(found), summary.word_pair_neutrality(found)):
+    for scores in (computed.neutrality(found), computed.word_pair_neutrality(found)):
         assert 0 <= scores.net_neutral.value <= 1
         assert scores.fraction_neutral.value >= scores.threshold[0.5].value
         assert scores.threshold[max(0.5, tau)].value <= scores.threshold[min(0.5, tau)].value
-    assert summary.word_pair_neutrality(found).net_neutral.value == pytest.approx(
-        summary.neutrality(found).net_neutral.value
+    assert computed.word_pair_neutrality(found).net_neutral.value == pytest.approx(
+        computed.neutrality(found).net_neutral.value
     )
-    marked = summary.marked_bias(found, seed=0)
+    marked = computed.marked_bias(found, seed=0)
     assert marked.error.value <= marked.sentence_error.value + 1e-12  # Jensen
     assert 0 <= marked.distance.value <= np.sqrt(2)
 
@@ -212,7 +212,7 @@ def test_what_holds_on_any_answers(table, tau):
 def test_the_order_of_pairs_makes_no_difference(table, order, cut):
     asked = small()
     whole = accumulate(asked, table)
-    parts = Accumulator(asked, Columns(), draws=0, seed=0)
+    parts = Accumulator(asked, PairColumns(), draws=0, seed=0)
     for some in (order[:cut], order[cut:]):
         points = Points(*np.unravel_index(np.array(some, dtype=int), asked.shape))
         parts.add_points(points, table.reshape(-1, 3)[some])
@@ -226,7 +226,7 @@ def test_answers_that_break_the_identity_are_refused():
     table = np.full((2, 2, 2, 3), 0.6)
     table[..., 0] = 0.7
     with pytest.raises(FormatError, match=r"below T:0\.5"):
-        summary.neutrality(accumulate(small(), table))
+        computed.neutrality(accumulate(small(), table))
 
 
 def test_thresholds_outside_0_and_1():
@@ -257,13 +257,13 @@ def test_resamples_are_weighted_means_however_the_answers_come(members, premises
     whole = accumulate(asked, table, draws=40)
     if max(members, premises, phrases) < 8:
         assert whole.resamples is None  # draws that are all alike would look like certainty
-        assert summary.neutrality(whole).net_neutral.interval is None
+        assert computed.neutrality(whole).net_neutral.interval is None
         return
-    pieces = Accumulator(asked, Columns(), draws=40, seed=0)
+    pieces = Accumulator(asked, PairColumns(), draws=40, seed=0)
     for start in range(0, phrases, 7):
         some = np.arange(start, min(start + 7, phrases))[::-1]
         pieces.add_grid(Grid(some, table[some]))
-    points = Accumulator(asked, Columns(), draws=40, seed=0)
+    points = Accumulator(asked, PairColumns(), draws=40, seed=0)
     points.add_points(asked.points(0, asked.n_pairs), table.reshape(-1, 3))
     expected = brute(whole.resamples, table)
     for found in (whole, pieces, points):
@@ -330,7 +330,7 @@ def test_intervals_cover_what_other_verbs_and_objects_would_give():
         effects = rng.normal(0, 0.06, 13)[verb] + np.where(thing < 0, 0, rng.normal(0, 0.06, 30)[thing])
         neutral = np.clip(0.5 + effects[:, None, None], 0.01, 0.99) * np.ones((1, 1, 2))
         table = np.stack([(1 - neutral) / 2, neutral, (1 - neutral) / 2], axis=-1)
-        low, high = summary.neutrality(accumulate(asked, table, draws=200)).net_neutral.interval
+        low, high = computed.neutrality(accumulate(asked, table, draws=200)).net_neutral.interval
         hits += low <= 0.5 <= high
     assert 0.85 * runs <= hits <= runs
 
@@ -342,11 +342,11 @@ def test_groups_on_the_premise_mirror_groups_on_the_hypothesis():
     ours = accumulate(asked, table, draws=50)
     theirs = accumulate(mirrored, table.swapaxes(1, 2), draws=50)
     assert theirs.resamples.group_means() == pytest.approx(ours.resamples.group_means(), abs=1e-5)
-    assert summary.gap(theirs, seed=0).entailment.value == pytest.approx(summary.gap(ours, seed=0).entailment.value)
+    assert computed.gap(theirs, seed=0).entailment.value == pytest.approx(computed.gap(ours, seed=0).entailment.value)
 
 
 def test_intervals_hold_the_value_and_shrink_with_more_words():
-    wide, narrow = (summary.gap(accumulate(*crossed(members=m, phrases=60), draws=400), seed=0) for m in (8, 80))
+    wide, narrow = (computed.gap(accumulate(*crossed(members=m, phrases=60), draws=400), seed=0) for m in (8, 80))
     for found in (wide, narrow):
         low, high = found.entailment.interval
         assert low < found.entailment.value < high
@@ -356,7 +356,7 @@ def test_intervals_hold_the_value_and_shrink_with_more_words():
 
 
 def test_a_clustered_interval_is_much_wider_than_one_over_single_pairs():
-    found = summary.neutrality(accumulate(*crossed(), draws=400))
+    found = computed.neutrality(accumulate(*crossed(), draws=400))
     _, table = crossed()
     naive = 2 * 1.96 * table[..., 1].std() / np.sqrt(table[..., 1].size)
     assert found.net_neutral.interval[1] - found.net_neutral.interval[0] > 3 * naive
@@ -370,20 +370,20 @@ def distances(found):
 def test_the_interval_of_a_sample_covers_the_value_over_all_pairs(size):
     asked, table = crossed(premises=6, phrases=80, members=4)
     whole = accumulate(asked, table)
-    value, gap = summary.neutrality(whole), summary.gap(whole, seed=0)
-    marked = summary.marked_bias(whole, seed=0)
+    value, gap = computed.neutrality(whole), computed.gap(whole, seed=0)
+    marked = computed.marked_bias(whole, seed=0)
     hits = np.zeros(6)
     runs = 300
     for seed in range(runs):
         sample = stratified(asked, size, seed=seed)
-        found = Accumulator(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, PairColumns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
-        scores = summary.neutrality(found)
+        scores = computed.neutrality(found)
         pairs = (
             (scores.net_neutral, value.net_neutral),
             (scores.fraction_neutral, value.fraction_neutral),
-            (summary.gap(found, seed=0).entailment, gap.entailment),
-            *zip(distances(summary.marked_bias(found, seed=0)), distances(marked), strict=True),
+            (computed.gap(found, seed=0).entailment, gap.entailment),
+            *zip(distances(computed.marked_bias(found, seed=0)), distances(marked), strict=True),
         )
         hits += [some.sampling[0] <= full.value <= some.sampling[1] for some, full in pairs]
     # 95 % nominal; three standard deviations of the simulation are 3.8 %
@@ -400,9 +400,9 @@ def test_a_rare_answer_has_an_interval_though_the_sample_has_none_of_it():
     true, hits, runs = float(high.mean()), 0, 200
     for seed in range(runs):
         sample = stratified(asked, 30, seed=seed)
-        found = Accumulator(asked, Columns(), draws=0, seed=0)
+        found = Accumulator(asked, PairColumns(), draws=0, seed=0)
         found.add_sample(sample, table[tuple(sample.points)])
-        low, top = summary.neutrality(found).threshold[0.7].sampling
+        low, top = computed.neutrality(found).threshold[0.7].sampling
         assert 0 <= low < top <= 1
         hits += low <= true <= top
     assert hits / runs > 0.91
@@ -425,12 +425,12 @@ def test_wilson_by_hand():
 
 def test_the_clustered_interval_of_a_sample_covers_too():
     asked, table = crossed()
-    value = summary.neutrality(accumulate(asked, table)).net_neutral.value
+    value = computed.neutrality(accumulate(asked, table)).net_neutral.value
     for seed in range(20):
         sample = stratified(asked, 900, seed=seed)
-        found = Accumulator(asked, Columns(), draws=200, seed=seed)
+        found = Accumulator(asked, PairColumns(), draws=200, seed=seed)
         found.add_sample(sample, table[tuple(sample.points)])
-        low, high = summary.neutrality(found).net_neutral.interval
+        low, high = computed.neutrality(found).net_neutral.interval
         assert low < value < high
 
 
@@ -448,7 +448,7 @@ def test_three_groups_without_contrast_compare_the_two_that_differ_most():
     table = np.full((2, 2, 3, 3), 1 / 3)
     table[:, :, 1] = [0.8, 0.1, 0.1]
     table[:, :, 2] = [0.1, 0.8, 0.1]
-    found = summary.gap(accumulate(asked, table), seed=0)
+    found = computed.gap(accumulate(asked, table), seed=0)
     assert (found.first, found.second, found.chosen, found.p_value) == ("b", "c", True, None)
     assert found.entailment.value == pytest.approx(0.7)
 
@@ -499,7 +499,7 @@ def test_spread_over_seeds():
 
 def test_memory_does_not_grow_with_the_pairs():
     asked, table = crossed()
-    found = Accumulator(asked, Columns(), draws=20, seed=0)
+    found = Accumulator(asked, PairColumns(), draws=20, seed=0)
     before = found.tables.words.nbytes + found.resamples.sums.nbytes
     for _ in range(3):
         found.add_grid(Grid(np.arange(30), table))

@@ -13,10 +13,8 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli import app
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError
-from evenhand.measures.likelihood.aul import aul, aula
-from evenhand.measures.likelihood.crows_pairs import crows_pairs, score_pairs, shared_tokens
-from evenhand.measures.likelihood.stereotype_pairs import PairSet, preferences
-from evenhand.words.sentence_sets.crows_pairs import StereotypePair
+from evenhand.measures.likelihood.crows_pairs import aul, aula, crows_pairs, score_pairs, shared_tokens
+from evenhand.measures.likelihood.stereotype_pairs import PairSet, StereotypePair, preferences
 
 PAIRS = (
     StereotypePair("0", "she is a nurse", "he is a nurse", "gender", "stereo"),

@@ -11,8 +11,14 @@ from given_likelihoods import GivenTokens, hashed
 
 import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError
-from evenhand.measures.likelihood.stereoset import StereoScores, stereoset, stereoset_scores
-from evenhand.words.sentence_sets.stereoset import StereoExample, StereoSentence, read_stereoset
+from evenhand.measures.likelihood.stereoset import (
+    StereoExample,
+    StereoScores,
+    StereoSentence,
+    read_stereoset,
+    stereoset,
+    stereoset_scores,
+)
 
 # Published predictions of the authors, with the scores that encoders.md computed from them.
 ORACLE = [

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import UsageError
-from evenhand.measures.likelihood.winogender import is_gotcha, winogender
-from evenhand.words.sentence_sets.winogender import read_winogender
+from evenhand.measures.likelihood.winogender import is_gotcha, read_winogender, winogender
 from scripted_model import ScriptedModel, uniform
 
 SHARES = {"nurse": 90.0, "guard": 20.0, "clerk": 70.0, "driver": 5.0}

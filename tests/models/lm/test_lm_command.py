@@ -14,7 +14,7 @@ from evenhand.audit.validation import content_digest
 from evenhand.cli.verbs.lm import sub_app
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import SweepCell, SweepPlan, cells, finished, run_cell
+from evenhand.reproduce.bordia2019 import SweepCell, SweepPlan, cells, finished, run_cell
 
 TINY = ["--set", "embedding=8", "--set", "hidden=10", "--set", "layers=2", "--set", "batch=8", "--set", "bptt=20"]
 RUN = ["--device", "cpu", "--set", "eval_batch=2", "--set", "learning_rate=5", *TINY]

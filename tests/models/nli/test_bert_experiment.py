@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from safetensors.numpy import load_file
 
-from evenhand.models.nli.transformer.model import TransformerNLI
+from evenhand.models.nli.transformer import TransformerNLI
 
 ROOT = Path(__file__).parents[3]
 PAIRS = [

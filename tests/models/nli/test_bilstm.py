@@ -9,10 +9,10 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIModel, load
+from evenhand.models.nli import factorised as recurrent
 from evenhand.models.nli.backend import backend
 from evenhand.models.nli.bilstm import random_arrays
-from evenhand.models.nli.decomposable import Weights
-from evenhand.models.nli.factorised import bilstm as recurrent
+from evenhand.models.nli.decomposable import AttentionWeights
 from evenhand.models.nli.over_vectors import backend_name
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
@@ -192,7 +192,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_one_loader_for_both_kinds(tmp_path):
-    path = DecomposableAttention(Weights.random(DIM, 8), vectors(), name="d").save(tmp_path / "d.safetensors")
+    path = DecomposableAttention(AttentionWeights.random(DIM, 8), vectors(), name="d").save(tmp_path / "d.safetensors")
     assert isinstance(load(path, vectors(), device="cpu"), DecomposableAttention)
     with pytest.raises(FormatError, match=r"d\.safetensors.*'decomposable-attention'.*'bilstm'"):
         BiLSTM.load(path, vectors())
@@ -219,17 +219,18 @@ def test_files_that_are_no_model(tmp_path):
     save_file(load_file(whole), tmp_path / "bare.safetensors")
     with pytest.raises(FormatError, match="not an evenhand NLI model"):
         load(tmp_path / "bare.safetensors", vectors())
-    from evenhand.models.nli.model_file import write
 
-    odd = write(tmp_path / "odd.safetensors", kind="transformer", arrays=model().arrays, config={})
+    from evenhand.models.nli.over_vectors import write_model_file
+
+    odd = write_model_file(tmp_path / "odd.safetensors", kind="transformer", arrays=model().arrays, config={})
     with pytest.raises(FormatError, match=r"odd\.safetensors.*'lower' is missing"):
         load(odd, vectors())
-    odd = write(odd, kind="transformer", arrays=model().arrays, config={"lower": True, "normalise": False})
+    odd = write_model_file(odd, kind="transformer", arrays=model().arrays, config={"lower": True, "normalise": False})
     with pytest.raises(FormatError, match=r"odd\.safetensors.*'transformer'") as caught:
         load(odd, vectors())
     assert "bilstm" in str(caught.value)
     undefined = {**model().arrays, "output.bias": np.array([0, np.nan, 0])}
-    path = write(odd, kind="bilstm", arrays=undefined, config={"lower": True, "normalise": False})
+    path = write_model_file(odd, kind="bilstm", arrays=undefined, config={"lower": True, "normalise": False})
     with pytest.raises(FormatError, match=r"odd\.safetensors.*output\.bias.*NaN"):
         load(path, vectors())
 
@@ -250,7 +251,7 @@ def test_weights_that_do_not_fit():
 
 
 def network(members=2, dropout=0.0):
-    from evenhand.models.nli.training.networks.bilstm import BiLSTMNetwork
+    from evenhand.models.nli.networks import BiLSTMNetwork
 
     made = BiLSTMNetwork(members, DIM, HIDDEN, dropout)
     made.initialise(range(3, 3 + members))

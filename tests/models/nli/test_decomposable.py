@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import LABELS, DecomposableAttention, load
-from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.decomposable import AttentionWeights
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
@@ -58,7 +58,9 @@ def vectors(words=WORDS, dim=12, seed=1):
 
 
 def model(hidden=16, seed=0, backend="numpy", **options):
-    return DecomposableAttention(Weights.random(12, hidden, seed=seed), vectors(), backend_name=backend, **options)
+    return DecomposableAttention(
+        AttentionWeights.random(12, hidden, seed=seed), vectors(), backend_name=backend, **options
+    )
 
 
 PHRASES = {"verb": ["bought", "budgeted for", "met", "spoke to"], "object": ["apron", "SUV", "headphones", "urchin"]}
@@ -110,8 +112,8 @@ def test_factorised_equals_pair_by_pair(name, backend):
 @pytest.mark.parametrize("name", PROBES)
 def test_attention_that_is_all_but_certain(name):
     """Exponents far beyond single precision, several of them in one softmax where subjects have several words."""
-    arrays = Weights.random(12, 16).arrays()
-    sharp = Weights.from_arrays({**arrays, "attend.1.weight": 30 * arrays["attend.1.weight"]})
+    arrays = AttentionWeights.random(12, 16).arrays()
+    sharp = AttentionWeights.from_arrays({**arrays, "attend.1.weight": 30 * arrays["attend.1.weight"]})
     asker = DecomposableAttention(sharp, vectors())
     assert np.abs(factorised(asker, PROBES[name]) - plain(asker, PROBES[name])).max() < 1e-4
 
@@ -124,7 +126,7 @@ def test_numpy_equals_torch(name):
 
 
 def test_the_shipped_probes_on_the_embedded_vectors(glove):
-    asker = DecomposableAttention(Weights.random(100, 24), glove)
+    asker = DecomposableAttention(AttentionWeights.random(100, 24), glove)
     for name in ("gender-occupation", "religion-polarity", "mab-names"):
         asked = probe(name)
         few = asked.restrict([f.word for f in asked.premise][:5], object=["SUV", "grown-up", "headphones"])
@@ -135,8 +137,8 @@ def test_the_shipped_probes_on_the_embedded_vectors(glove):
 @pytest.mark.parametrize(("pairs", "fillers"), [(1, 2), (4, 512), (7, 2)])
 def test_block_sizes_make_no_difference(monkeypatch, name, pairs, fillers):
     whole = factorised(model(workers=1), PROBES[name])
-    monkeypatch.setattr("evenhand.models.nli.factorised.decomposable.PAIRS_IN_GRID", 1)
-    monkeypatch.setattr("evenhand.models.nli.factorised.layout.FILLERS_AT_ONCE", fillers)
+    monkeypatch.setattr("evenhand.models.nli.decomposable.PAIRS_IN_GRID", 1)
+    monkeypatch.setattr("evenhand.models.nli.factorised.FILLERS_AT_ONCE", fillers)
     asker = model(workers=1)
     object.__setattr__(asker.backend, "pairs_at_once", pairs)
     assert np.abs(factorised(asker, PROBES[name]) - whole).max() < 1e-6
@@ -144,7 +146,7 @@ def test_block_sizes_make_no_difference(monkeypatch, name, pairs, fillers):
 
 @pytest.mark.parametrize("name", ["one word", "mixed lengths", "several words"])
 def test_the_number_of_threads_changes_no_bit(monkeypatch, name):
-    monkeypatch.setattr("evenhand.models.nli.factorised.decomposable.PAIRS_IN_GRID", 1)
+    monkeypatch.setattr("evenhand.models.nli.decomposable.PAIRS_IN_GRID", 1)
     one, *others = (factorised(model(workers=workers), PROBES[name]) for workers in (1, 2, 3, 2))
     for other in others:
         np.testing.assert_array_equal(other, one)
@@ -168,7 +170,7 @@ def test_attention_by_hand():
 
 
 def test_normalising_makes_lengths_of_vectors_irrelevant():
-    weights = Weights.random(12, 16)
+    weights = AttentionWeights.random(12, 16)
     texts = ["The nurse bought an apron."], ["The man bought an apron."]
     lengths = np.linspace(0.5, 3, len(WORDS))[:, None]
     stretched = eh.Vectors(WORDS, vectors().matrix * lengths)
@@ -211,15 +213,15 @@ def test_files_that_are_no_model(tmp_path):
 
 
 def test_weights_that_do_not_fit():
-    arrays = Weights.random(12, 16).arrays()
+    arrays = AttentionWeights.random(12, 16).arrays()
     with pytest.raises(FormatError, match=r"output\.bias"):
-        Weights.from_arrays({name: array for name, array in arrays.items() if name != "output.bias"})
+        AttentionWeights.from_arrays({name: array for name, array in arrays.items() if name != "output.bias"})
     with pytest.raises(FormatError, match=r"compare\.0\.weight.*\(16, 16\)"):
-        Weights.from_arrays({**arrays, "compare.0.weight": np.zeros((16, 16))})
+        AttentionWeights.from_arrays({**arrays, "compare.0.weight": np.zeros((16, 16))})
     with pytest.raises(FormatError, match="NaN"):
-        Weights.from_arrays({**arrays, "attend.0.bias": np.full(16, np.nan)})
+        AttentionWeights.from_arrays({**arrays, "attend.0.bias": np.full(16, np.nan)})
     with pytest.raises(UsageError, match="dimension 12"):
-        DecomposableAttention(Weights.random(12, 16), eh.Vectors(["a"], [[1.0, 2.0]]))
+        DecomposableAttention(AttentionWeights.random(12, 16), eh.Vectors(["a"], [[1.0, 2.0]]))
     with pytest.raises(UsageError, match="unknown backend"):
         model(backend="jax")
     with pytest.raises(UsageError, match="empty sentence"):
@@ -272,7 +274,7 @@ def saved(tmp_path, *, config=None, metadata=None, **changes):
     about = {"format": 1, "kind": "decomposable-attention", "labels": list(LABELS), "config": settings}
     text = metadata if metadata is not None else json.dumps(about | changes)
     path = tmp_path / "model.safetensors"
-    arrays = {name: np.asarray(array, np.float32) for name, array in Weights.random(12, 16).arrays().items()}
+    arrays = {name: np.asarray(array, np.float32) for name, array in AttentionWeights.random(12, 16).arrays().items()}
     path.write_bytes(save(arrays, metadata={"evenhand-nli": text}))
     return path
 
@@ -320,7 +322,7 @@ def test_bfloat16_models_are_read(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
-    weights = Weights.random(12, 16)
+    weights = AttentionWeights.random(12, 16)
     whole = DecomposableAttention(weights, vectors())
     whole.save(tmp_path / "float32.safetensors")
     with safe_open(tmp_path / "float32.safetensors", framework="numpy") as file:

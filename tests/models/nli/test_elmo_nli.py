@@ -21,12 +21,15 @@ from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
 from evenhand.models.nli import NLIModel  # noqa: E402
 from evenhand.models.nli.elmo import ElmoNLI  # noqa: E402
 from evenhand.models.nli.labelled_pairs import LabelledPairs  # noqa: E402
+from evenhand.models.nli.networks import ElmoNLINetwork  # noqa: E402
 from evenhand.models.nli.protocol import predict_points  # noqa: E402
-from evenhand.models.nli.training.elmo import train_over_elmo  # noqa: E402
-from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork  # noqa: E402
 from evenhand.words.probes import RELEASED, Filler, Probe  # noqa: E402
 from evenhand.words.template import Template  # noqa: E402
 from tiny_elmo import TINY, save_tiny_elmo  # noqa: E402
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(__file__).parents[3] / "scripts"))
+    from elmo_nli import train_over_elmo
 
 HIDDEN, STATES = 6, 10
 PREMISES = ["The nurse met a man.", "He slept.", "An actor bought an SUV for the naïve girl", "The cat ran."]

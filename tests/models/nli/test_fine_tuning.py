@@ -17,12 +17,16 @@ from evenhand.errors import UnknownNameError, UsageError  # noqa: E402
 from evenhand.mitigations.maps import SoftProjection, WordTable  # noqa: E402
 from evenhand.models.encoders.hooks import hooked  # noqa: E402
 from evenhand.models.huggingface import load_tokenizer  # noqa: E402
-from evenhand.models.nli.evaluation import evaluate  # noqa: E402
-from evenhand.models.nli.labelled_pairs import LabelledPairs  # noqa: E402
-from evenhand.models.nli.transformer.classifier_head import HEADS, TrainableClassifier, build_classifier  # noqa: E402
-from evenhand.models.nli.transformer.fine_tuning import fine_tune, fold_into_table  # noqa: E402
-from evenhand.models.nli.transformer.model import TransformerNLI  # noqa: E402
-from evenhand.models.nli.transformer.pair_batches import DevicePairs, TokenisedPairs, cut_by_length  # noqa: E402
+from evenhand.models.nli.fine_tuning import (  # noqa: E402
+    HEADS,
+    TrainableClassifier,
+    build_classifier,
+    fine_tune,
+    fold_into_table,
+)
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate  # noqa: E402
+from evenhand.models.nli.tokenised_pairs import DevicePairs, TokenisedPairs, cut_by_length  # noqa: E402
+from evenhand.models.nli.transformer import TransformerNLI  # noqa: E402
 
 Folder = Callable[..., Path]
 PREMISES = ["the nurse saw a man", "the doctor was here", "he likes art and poetry", "she said that"] * 6

@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.decomposable import DISTANCES, Weights, distance_indices
+from evenhand.models.nli.decomposable import DISTANCES, AttentionWeights, distance_indices
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -16,7 +16,7 @@ WORDS = ("the", "man", "woman", "nurse", "met", "dog", ".")
 
 def model(intra=True, **options):
     words = eh.Vectors(WORDS, np.random.default_rng(1).normal(0, 1, (len(WORDS), 6)))
-    return DecomposableAttention(Weights.random(6, 8, intra=intra), words, **options)
+    return DecomposableAttention(AttentionWeights.random(6, 8, intra=intra), words, **options)
 
 
 def test_distances_are_signed_and_capped():
@@ -69,6 +69,6 @@ def test_its_file(tmp_path):
     assert again.predict(*asked).matrix == pytest.approx(one.predict(*asked).matrix)
     arrays = one.weights.arrays()
     with pytest.raises(FormatError, match=r"intra\.0\.weight"):
-        Weights.from_arrays({name: array for name, array in arrays.items() if name != "intra.0.weight"})
+        AttentionWeights.from_arrays({name: array for name, array in arrays.items() if name != "intra.0.weight"})
     with pytest.raises(FormatError, match=r"intra\.distance.*expected \(23,\)"):
-        Weights.from_arrays({**arrays, "intra.distance": np.zeros(11)})
+        AttentionWeights.from_arrays({**arrays, "intra.distance": np.zeros(11)})

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.app import app
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.decomposable import Weights
+from evenhand.models.nli.decomposable import AttentionWeights
 
 runner = CliRunner()
 WORDS = ("the", "man", "dog", "ate", "slept", "not", ".")
@@ -84,25 +84,25 @@ def test_table_on_stdout_rest_on_stderr(folder):
 
 def test_ctrl_c_and_on_again(folder, monkeypatch):
     pytest.importorskip("torch")
-    from evenhand.models.nli.training.loop import Stack
+    from evenhand.models.nli.training import Stack
 
     whole = training(folder, "--json")
     expected = [one["history"] for one in json.loads(whole.stdout)["models"]]
     for path in (folder / "out" / "checkpoint").iterdir():
         path.unlink()
 
-    learn = Stack.train_epoch
+    learn = Stack.advance
 
     def interrupted(self, *args):
-        if self.stopping.epoch == 1:
+        if self.done == 1:
             raise KeyboardInterrupt
         return learn(self, *args)
 
-    monkeypatch.setattr(Stack, "train_epoch", interrupted)
+    monkeypatch.setattr(Stack, "advance", interrupted)
     stopped = training(folder)
     assert stopped.exit_code == 130
     assert "holds epoch 1; rerun the same command" in stopped.stderr
-    monkeypatch.setattr(Stack, "train_epoch", learn)
+    monkeypatch.setattr(Stack, "advance", learn)
     found = json.loads(training(folder, "--json").stdout)
     assert [one["history"] for one in found["models"]] == expected
 
@@ -188,7 +188,7 @@ def test_eval_tells_of_other_vectors(folder):
 
 
 def test_eval_without_torch(folder):
-    model = DecomposableAttention(Weights.random(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
+    model = DecomposableAttention(AttentionWeights.random(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
     path = model.save(folder / "tiny.safetensors")
     (folder / "hans.txt").write_text("The man ate.\tThe man slept.\t1\n", encoding="utf-8")
     asked = [str(folder / "hans.txt"), "--vectors", str(folder / "v.txt")]

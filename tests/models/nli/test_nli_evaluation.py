@@ -5,8 +5,7 @@ import pytest
 
 from evenhand.errors import UsageError
 from evenhand.models.nli import LABELS, CallableModel, Probabilities
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate
 from evenhand.stats import wilson
 
 SURE = {"e": [0.8, 0.1, 0.1], "n": [0.1, 0.8, 0.1], "c": [0.1, 0.1, 0.8]}

@@ -202,7 +202,7 @@ def test_a_table_that_is_none(tmp_path):
 def test_the_transformer_is_read_when_it_is_asked_for():
     pytest.importorskip("torch")
     code = "import sys, evenhand.models.nli as nli; assert not {'torch', 'transformers'} & set(sys.modules); "
-    code += "assert 'evenhand.models.nli.transformer.model' not in sys.modules; print(nli.TransformerNLI.__name__)"
+    code += "assert 'evenhand.models.nli.transformer' not in sys.modules; print(nli.TransformerNLI.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "TransformerNLI"
     with pytest.raises(AttributeError, match="no attribute 'Other'"):

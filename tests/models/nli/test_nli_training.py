@@ -11,20 +11,18 @@ import pytest
 import evenhand as eh
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UnknownNameError, UsageError
 from evenhand.models.nli import load
-from evenhand.models.nli.evaluation import evaluate
-from evenhand.models.nli.labelled_pairs import LabelledPairs
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate
 
 torch = pytest.importorskip("torch")
 
+from evenhand.models.nli.networks import DecomposableNetwork, StackedLinear  # noqa: E402
 from evenhand.models.nli.over_vectors import Lookup  # noqa: E402
 from evenhand.models.nli.training import train  # noqa: E402
-from evenhand.models.nli.training.batches import (  # noqa: E402
+from evenhand.models.nli.training_batches import (  # noqa: E402
     EncodedPairs,
     TrainingBatches,
     compact,
 )
-from evenhand.models.nli.training.networks.decomposable import DecomposableNetwork  # noqa: E402
-from evenhand.models.nli.training.networks.stacked import StackedLinear  # noqa: E402
 
 NOUNS, VERBS = ("man", "dog", "cat", "girl", "cook"), ("ate", "slept", "ran", "sang", "fell")
 WORDS = ("the", "not", ".", *NOUNS, *VERBS)
@@ -95,7 +93,7 @@ def test_the_model_answers_as_the_network(options, tmp_path):
 @pytest.mark.parametrize("intra", [False, True])
 def test_probabilities_of_network_and_numpy_model(intra):
     from evenhand.models.nli import DecomposableAttention
-    from evenhand.models.nli.decomposable import Weights
+    from evenhand.models.nli.decomposable import AttentionWeights
 
     network = DecomposableNetwork(3, 12, 16, intra_attention=intra)
     network.initialise([4, 5, 6])
@@ -113,7 +111,7 @@ def test_probabilities_of_network_and_numpy_model(intra):
     with torch.inference_mode():
         found = torch.softmax(network(*batch[:4]), -1).numpy()
     for member in range(3):
-        weights = Weights.from_arrays({**network.arrays(member), "oov": spare})
+        weights = AttentionWeights.from_arrays({**network.arrays(member), "oov": spare})
         asked = DecomposableAttention(weights, words).predict(pairs.premises, pairs.hypotheses).matrix
         assert found[member] == pytest.approx(asked[order], abs=1e-5)
 
@@ -206,7 +204,7 @@ def test_resumed_is_uninterrupted(tmp_path, stack, optimiser):
 
 
 def test_stopped_without_a_checkpoint():
-    with pytest.raises(KeyboardInterrupt, match="no checkpoint folder was given"):
+    with pytest.raises(KeyboardInterrupt, match="no place for one was given"):
         train(corpus(1), corpus(1), vectors(), progress=stop_in(1), **SMALL)
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.models.nli.backend import backend
-from evenhand.models.nli.factorised.layout import cut_blocks
-from evenhand.models.nli.factorised.pair_layers import TILE_ROWS, PairLayers, Workspace, softmax
+from evenhand.models.nli.factorised import TILE_ROWS, PairLayers, Workspace, cut_blocks, softmax
 
 HIDDEN = 5
 NUMPY = backend("numpy", workers=1)

@@ -15,12 +15,15 @@ from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, Usa
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
 from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
-from evenhand.models.nli.transformer.device_model import (  # noqa: E402
+from evenhand.models.nli.transformer import (  # noqa: E402  # noqa: E402  # noqa: E402
     LengthBatches,
     SplitLinear,
+    TransformerNLI,
+    from_text,
+    meaning,
     phrase_blocks,
+    read_label_order,
 )
-from evenhand.models.nli.transformer.model import TransformerNLI, from_text, meaning, read_label_order  # noqa: E402  # noqa: E402
 from evenhand.words.probes import Points, probe  # noqa: E402
 
 # the module of DeBERTa compiles its functions with it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.cli.screens.terminal import escape, show
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.evaluation import Accuracy
+    from evenhand.models.nli.labelled_pairs import Accuracy
 
 
 def show_models(models: list[dict[str, Any]], *, selected: bool = True) -> None:

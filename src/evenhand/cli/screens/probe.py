@@ -86,7 +86,7 @@ def _describe(condition: SeedsResult) -> str:
 
 
 def _label(name: str) -> str:
-    from evenhand.measures.inference.result import score_label
+    from evenhand.measures.inference.run_probe import score_label
 
     return score_label(name)
 

@@ -134,7 +134,7 @@ def audit(
 ) -> None:
     """Measure subjects before and after each method; print the findings and write one page."""
     from evenhand.audit import Audit, Plan
-    from evenhand.audit.sizes import seconds_of
+    from evenhand.audit.workload import seconds_of
 
     _refuse_options_without_effect(
         planned={

@@ -44,7 +44,7 @@ def check(
     """
     from evenhand.audit import Audit
     from evenhand.audit import check as check_limits
-    from evenhand.report import limits as shown
+    from evenhand.report import check_results as shown
 
     if not maximum and not minimum and baseline is None:
         raise UsageError("no limit given", hint="for example --max weat-6=0.5, or --baseline RUN")

@@ -139,7 +139,7 @@ def _measured(
 
 
 def _stages(record: Audit) -> list[RowChange]:
-    from evenhand.audit.comparison import RowPair, compare_rows
+    from evenhand.audit.significance import RowPair, compare_rows
 
     subject, stage = record.subjects[0], record.mitigated[0]
     pairs = [

@@ -1,4 +1,4 @@
-"""`evenhand convert`: convert vectors between file formats, and ONNX, GGUF and llama2.c models into folders."""
+"""`evenhand convert`: convert vectors between file formats, and ONNX and GGUF models into folders."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from evenhand.cli.screens.terminal import note, show_json
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.outputs import output_file
 
-LLAMA2C_SUFFIXES = (".bin", ".data")
-MODEL_SUFFIXES = (".onnx", ".gguf", *LLAMA2C_SUFFIXES)
+MODEL_SUFFIXES = (".onnx", ".gguf")
 
 
 def convert(
@@ -21,8 +20,8 @@ def convert(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A vector file; a model: an .onnx file of a BERT or Llama, a folder that holds one, a .gguf file or a "
-            "file of llama2.c; or a catalog id of these.",
+            help="A vector file; a model: an .onnx file of a BERT or Llama, a folder that holds one, or a .gguf file; "
+            "or a catalog id of these.",
             show_default=False,
         ),
     ],
@@ -95,30 +94,18 @@ def _model_file(source: str) -> Path | None:
         if location is None:
             raise InputMissingError(f"{source} is not on this disk", hint=f"run `evenhand fetch {source}`")
         return location
-    if path.is_dir() or path.name.lower().endswith((".onnx", ".gguf")):
-        return path
-    return path if path.name.lower().endswith(LLAMA2C_SUFFIXES) and path.is_file() and _is_llama2c(path) else None
-
-
-def _is_llama2c(path: Path) -> bool:
-    from evenhand.models.lm.llama2c import is_llama2c  # after the suffix: word2vec files end in .bin too
-
-    return is_llama2c(path)
+    return path if path.is_dir() or path.name.lower().endswith(MODEL_SUFFIXES) else None
 
 
 def _convert_model(path: Path, out: Path, labels: list[str]) -> Path:
     """Write the Hugging Face folder of a model file, by its kind."""
     name = path.name.lower()
-    if labels and name.endswith((".gguf", *LLAMA2C_SUFFIXES)):
+    if labels and name.endswith(".gguf"):
         raise UsageError("--labels applies to classifiers in ONNX files", hint="leave it out")
     if name.endswith(".gguf"):
-        from evenhand.models.lm.gguf import convert_gguf
+        from evenhand.models.gguf import convert_gguf
 
         return convert_gguf(path, out)
-    if path.is_file() and name.endswith(LLAMA2C_SUFFIXES):
-        from evenhand.models.lm.llama2c import convert_llama2c
-
-        return convert_llama2c(path, out)
     from evenhand.models.onnx_import import import_onnx
 
     return import_onnx(path, out, labels=labels)

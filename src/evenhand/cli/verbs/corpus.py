@@ -129,8 +129,8 @@ def _write_record(files: list[str], result: CorpusBias, options: CorpusOptions, 
 
     concept = words.Concept("groups", {name: list(group) for name, group in options.group_words.items()})
     subject = CorpusSubject(tuple(files), f"corpus:{' '.join(files)}")
-    fields = {"query": "words", "model": subject.name, "seed": options.seed}
-    rows = [(Question("corpus-bias", "words", only_query=True), measurements(result, fields))]
+    measured = measurements(result, model=subject.name, seed=options.seed)
+    rows = [(Question("corpus-bias", "words", only_query=True), measured)]
     write_record(record_measured(subject, rows, concept, seed=options.seed, invocation=started), out)
 
 
@@ -219,7 +219,7 @@ def parse_groups(values: list[str]) -> tuple[dict[str, list[str]] | None, str | 
 
 
 def _write_page(path: Path, comparison: Comparison, names: tuple[str, str]) -> None:
-    from evenhand.report.comparison_page import write_comparison
+    from evenhand.report.text_comparison import write_comparison
 
     context = "infinite" if comparison.second.params["decay"] else "fixed"
     short = Path(names[0]).name, Path(names[1]).name
@@ -306,7 +306,7 @@ def sgns(
     as_json: Json = False,
 ) -> None:
     """Train word2vec (skip-gram, negative sampling) and save word and context vectors; needs gensim."""
-    from evenhand.interop.sgns import CONTEXTS, WORDS, train_sgns
+    from evenhand.interop.gensim import CONTEXTS, WORDS, train_sgns
 
     written = [output_file(out / name, sources=files, overwrite=overwrite) for name in (WORDS, CONTEXTS)]
     with written[0], written[1], progress("sgns") as bar, notes_on_stderr():

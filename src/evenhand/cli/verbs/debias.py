@@ -293,7 +293,6 @@ def _show(report: dict[str, Any]) -> None:
     show("[dim]Less measured bias is not the absence of bias: `evenhand compare BEFORE AFTER` shows what is left.[/]")
 
 
-COSTS = ("retention", "similarity", "analogy")
 SLOW = ("gp",)  # minutes of training: only when it is named in an audit
 
 
@@ -302,13 +301,13 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, star
     from evenhand import measures, mitigations, words
     from evenhand.audit import Audit, tradeoffs
     from evenhand.audit.plan import concept_queries
-    from evenhand.audit.tradeoff import BIAS
 
     about = words.concept(concept)
     methods = [entry.id for entry in mitigations.listing("vectors") if entry.id not in SLOW]
     fitting, unfit = _fitting(methods, about)
-    on_vectors = [name for name in (*BIAS, *COSTS) if measures.info(name).view == "vectors"]
-    asked = [name for name in on_vectors if concept_queries(measures.info(name), about)]
+    on_vectors = [measures.info(name) for name in measures.ids() if measures.info(name).view == "vectors"]
+    compared = [info for info in on_vectors if info.in_tradeoff or info.family == "quality"]
+    asked = [info.id for info in compared if concept_queries(info, about)]
     with progress("sweep") as bar:
         audit = Audit.run(
             subject,

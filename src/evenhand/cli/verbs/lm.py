@@ -214,7 +214,7 @@ def measure(
             progress=bar,
         )  # fmt: skip
         if html:
-            from evenhand.report.comparison_page import write_comparison
+            from evenhand.report.text_comparison import write_comparison
 
             contexts = {name: c for name, c in comparisons.items() if not name.endswith(CEILING)}
             write_comparison(contexts, html, names=NAMES, perplexity=_format_perplexity(perplexity))
@@ -243,12 +243,11 @@ def _write_record(
     from evenhand.subjects.language_models import is_model
 
     subject = open_subject(model if is_model(model) else f"corpus:{model}", **opening)
-    fields = {"query": "words", "model": subject.name, "seed": seed}
     rows = [
         measurement
         for name, comparison in comparisons.items()
         if not name.endswith(CEILING)
-        for measurement in comparison_measurements(comparison, fields, prefix=f"{name}-")
+        for measurement in comparison_measurements(comparison, model=subject.name, seed=seed, prefix=f"{name}-")
     ]
     is_list = pairs in words.ids("pairs")
     concept = words.Concept("groups", pairs=words.pairs(pairs)) if is_list else words.concept(pairs)

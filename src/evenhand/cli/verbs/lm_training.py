@@ -17,7 +17,7 @@ from evenhand.models import lm
 from evenhand.models.lm.awd_lstm.model_folder import CONFIG, WEIGHTS, WORDS, is_saved
 from evenhand.models.model_files import JSONObject
 from evenhand.reproduce import bordia2019
-from evenhand.reproduce.lambda_sweep import (
+from evenhand.reproduce.bordia2019 import (
     CHECKPOINT,
     SweepCell,
     SweepOutcome,

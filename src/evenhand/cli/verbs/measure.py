@@ -167,8 +167,8 @@ def _options(function: Any, given: list[str]) -> dict[str, Any]:
 def _show(info: Info, results: list[Measurement]) -> None:
     from rich.table import Table
 
+    from evenhand.measures import numbers
     from evenhand.measures.registry import ARROWS
-    from evenhand.report import numbers
 
     table = Table(box=None, header_style="dim", pad_edge=False)
     scored = any(item.score for item in results)

@@ -20,8 +20,7 @@ from evenhand.errors import UsageError, counted, require, shown
 if TYPE_CHECKING:
     from evenhand.models.nli import NLIModel
     from evenhand.models.nli.labelled_pairs import LabelledPairs
-    from evenhand.models.nli.training import TrainedNLI
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.training import NLITrainingSettings, TrainedNLI
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
@@ -70,7 +69,7 @@ def train(
 ) -> None:
     """Train one model per seed; rerun the same command to resume."""
     require("torch", extra="models")
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.training import NLITrainingSettings
 
     settings = NLITrainingSettings(
         architecture=architecture, epochs=epochs, patience=patience, hidden=hidden, batch=batch, optimiser=optimiser,
@@ -117,7 +116,7 @@ def evaluate(
 ) -> None:
     """Evaluate the accuracy of a model on labelled pairs."""
     from evenhand.mitigations import VectorMap
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
     from evenhand.subjects.nli_models import open_models
 
     data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
@@ -224,7 +223,7 @@ def _train(
 
 def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
     """Save a model, evaluate it on the test pairs, and return its record."""
-    from evenhand.models.nli.evaluation import evaluate as run
+    from evenhand.models.nli.labelled_pairs import evaluate as run
 
     record = {**one.to_dict(), "test": [run(one.model, pairs).to_dict() for pairs in tests]}
     about = {key: record[key] for key in ("seed", "dev_accuracy", "epoch", "data", "words", "settings", "packages")}

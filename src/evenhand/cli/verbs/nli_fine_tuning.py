@@ -13,8 +13,8 @@ from evenhand.cli.screens.terminal import note, progress, show_json
 from evenhand.errors import UsageError, counted, require
 
 if TYPE_CHECKING:
+    from evenhand.models.nli.fine_tuning import FineTunedNLI
     from evenhand.models.nli.labelled_pairs import LabelledPairs
-    from evenhand.models.nli.transformer.fine_tuning import FineTunedNLI
 
 PREFIX = "hf:"
 CHECKPOINT = "seed-{seed}.checkpoint"
@@ -99,9 +99,9 @@ def _run(
     """Train, save and evaluate the model of a seed; return its record."""
     from evenhand.files import require_folder
     from evenhand.mitigations import VectorMap
-    from evenhand.models.nli.evaluation import evaluate
-    from evenhand.models.nli.transformer.fine_tuning import fine_tune as run
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.fine_tuning import fine_tune as run
+    from evenhand.models.nli.labelled_pairs import evaluate
+    from evenhand.models.nli.transformer import TransformerNLI
 
     require_folder(out)
     name = f"seed-{seed}"

@@ -58,7 +58,7 @@ def _list(papers: list[str], *, as_json: bool) -> None:
 
 
 def _show(found: Any) -> None:
-    from evenhand.report import numbers
+    from evenhand.measures import numbers
 
     rows = [[numbers.number(v) if isinstance(v, float) or v is None else str(v) for v in row] for row in found.rows]
     show_table(found.title, found.columns, rows)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
+from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import locate_query
-from evenhand.measures.fields import MIN_SHARE, Item
-from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import MIN_SHARE, Call, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_interval, crossed_share_note
 from evenhand.stats.bootstrap import Interval
@@ -46,6 +45,7 @@ INFO = Info(
 
 @measure(INFO)
 def bat(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -77,13 +77,11 @@ def bat(
     What it does not tell you: whether any of these analogies would be found in a search of the whole vocabulary.
     """
     located = locate_query(vectors, query, targets=2, attributes=2)
-    params = {"normalise": normalise, "min_share": min_share}
-    fields = located.fields("bat", vectors, params, seed, reference)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.describe(located.query, coverage=located.coverage)
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     if single := [group.name for group in located.attributes if len(group.words) < 2]:
-        reason = f"{' and '.join(single)} has one word, so that there is no other word to compare with"
-        return fields.undefined(reason, located.coverage)
+        raise DegenerateError(f"{' and '.join(single)} has one word, so that there is no other word to compare with")
     x, y, a, b = (unit_rows(group.rows) if normalise else group.rows for group in located.sets)
     first, second = analogy_shares(x, y, a, b), analogy_shares(y, x, b, a).T
     shares = _combine(first, second, len(a), len(b))
@@ -91,22 +89,21 @@ def bat(
     value, opposite = float(shares.mean()), float(swapped.mean())
     t1, t2 = (group.name for group in located.targets)
     a1, a2 = (group.name for group in located.attributes)
-    measured = fields.measurement(
+    return call.measurement(
         value,
         len(x) + len(y),
-        located.coverage,
         interval=_interval(shares),
         reading=f"{100 * value:.1f} % of the analogies {t1} : {a1} :: {t2} : {a2} hold, "
         f"{100 * opposite:.1f} % with the groups swapped",
         items=_items(located.targets[0].words, located.targets[1].words, shares, (t1, t2)),
         units=_units(located.targets[0].words, located.targets[1].words, shares),
+        note=crossed_share_note(value, _clusters(shares)),
         details={
             "swapped": opposite,
             "by_query": {f"{t1} - {t2} + {a2}": float(first.mean()), f"{a1} - {t1} + {t2}": float(second.mean())},
             **located.details(),
         },
     )
-    return replace(measured, note=crossed_share_note(value, _clusters(shares)))
 
 
 def analogy_shares(x: Matrix64, y: Matrix64, a: Matrix64, b: Matrix64) -> Matrix64:
@@ -158,7 +155,7 @@ def _clusters(shares: Matrix64) -> list[list[int]]:
 
 def _items(
     first: tuple[str, ...], second: tuple[str, ...], shares: Matrix64, names: tuple[str, str]
-) -> tuple[Item, ...]:
+) -> tuple[MeasuredItem, ...]:
     rows = [(word, names[0], value) for word, value in zip(first, shares.mean(axis=1), strict=True)]
     columns = [(word, names[1], value) for word, value in zip(second, shares.mean(axis=0), strict=True)]
     return tuple({"word": word, "set": name, "value": float(value)} for word, name, value in rows + columns)

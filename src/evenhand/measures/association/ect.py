@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
+from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import ROUNDING, LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import percentile_interval
 from evenhand.stats.correlation import mean_ranks, spearman_rows
@@ -36,6 +37,7 @@ INFO = Info(
 
 @measure(INFO)
 def ect(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -61,27 +63,26 @@ def ect(
     What it does not tell you: how near the groups are to the words, or which group is nearer to a word.
     """
     located = locate_query(vectors, query, targets=2, attributes=None)
-    fields = located.fields("ect", vectors, {"min_share": min_share}, seed, reference)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.describe(located.query, coverage=located.coverage)
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     words, rows = _all_attributes(located)
     if len(words) < FEWEST:
-        reason = f"{len(words)} attribute words are too few for a ranking; {FEWEST} are needed"
-        return fields.undefined(reason, located.coverage)
+        raise DegenerateError(f"{len(words)} attribute words are too few for a ranking; {FEWEST} are needed")
     first, second = (_cosines(rows, group.rows.mean(axis=0)) for group in located.targets)
     if min(np.ptp(first), np.ptp(second)) <= ROUNDING:
-        reason = "all attribute words are equally near to the mean of a target set: there is no order to compare"
-        return fields.undefined(reason, located.coverage)
+        raise DegenerateError(
+            "all attribute words are equally near to the mean of a target set: there is no order to compare"
+        )
 
     def correlation(draws: Rows) -> Vector64:
         return spearman_rows(first[draws], second[draws])
 
     value = float(correlation(np.arange(len(words))[None])[0])
     one, other = (group.name for group in located.targets)
-    return fields.measurement(
+    return call.measurement(
         value,
         len(words),
-        located.coverage,
         interval=percentile_interval(correlation, len(words), seed=seed),
         reading=f"the rankings of {one} and {other} correlate with rho = {value:.2f}",
         items=tuple(

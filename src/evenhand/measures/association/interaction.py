@@ -12,12 +12,12 @@ from evenhand.arrays import Vector64, unit_rows
 from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import locate_query
 from evenhand.measures.association.weat import association
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.two_way import InteractionTest, interaction_test
+from evenhand.stats.permutation import InteractionTest, interaction_test
 from evenhand.stats.units import Units, linearised_units
 from evenhand.words import Query
 from evenhand.words.intersection import FEWEST, SIGN, cell_name
@@ -51,6 +51,7 @@ INFO = Info(
 
 @measure(INFO)
 def interaction(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -72,7 +73,7 @@ def interaction(
         vectors: the vectors to measure.
         query: target sets that are named as the cells of a table ("female x old"), and two attribute sets.
             `words.concept_query("gender x race/pleasant-unpleasant", words.concept("gender x race"))` builds one.
-        samples: permutations of the test (see `stats.two_way.interaction_test`).
+        samples: permutations of the test (see `stats.permutation.interaction_test`).
         min_share: smallest share of each set that the vocabulary must have.
         reference: vectors before mitigation.
         seed: seed of the permutations.
@@ -84,32 +85,25 @@ def interaction(
     What it does not tell you: whether a group is treated badly. See `evenhand show interaction`.
     """
     located = locate_query(vectors, query, targets=None, attributes=2)
-    params = {"samples": samples, "min_share": min_share}
     first = located.targets[0].name
-    fields = located.fields(
-        "interaction", vectors, params, seed, reference, f"{first} with {located.attributes[0].name}"
-    )
+    positive = f"{first} with {located.attributes[0].name}"
+    call.describe(located.query, positive=positive, coverage=located.coverage)
     layout = table_layout(located.query)
-    if isinstance(layout, str):
-        return fields.undefined(layout, located.coverage)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     a, b = (unit_rows(group.rows) for group in located.attributes)
     scores = {group.name: association(unit_rows(group.rows), a, b) for group in located.targets}
-    found = layout.test(scores, samples=samples, seed=seed)
-    if isinstance(found, str):
-        return fields.undefined(found, located.coverage)
-    result = found.summary(first, located.attributes[0].name, located.attributes[1].name)
-    return fields.measurement(
+    tested = layout.test(scores, samples=samples, seed=seed)
+    result = tested.summary(first, located.attributes[0].name, located.attributes[1].name)
+    return call.measurement(
         result.value,
         sum(map(len, scores.values())),
-        located.coverage,
         interval=result.interval,
-        p_value=found.test.p_value,
+        p_value=tested.test.p_value,
         reading=result.reading,
-        units=found.units(first, {group.name: group.words for group in located.targets}, result.value),
-        items=found.items(),
-        details={**found.details(), **located.details()},
+        units=tested.units(first, {group.name: group.words for group in located.targets}, result.value),
+        items=tested.items(),
+        details={**tested.details(), **located.details()},
     )
 
 
@@ -120,17 +114,16 @@ class TableLayout:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
 
-    def test(self, scores: Mapping[str, Vector64], *, samples: int, seed: int) -> InteractionTable | str:
-        """Return the tested table of the scores of each cell, or why there is none."""
+    def test(self, scores: Mapping[str, Vector64], *, samples: int, seed: int) -> InteractionTable:
+        """Return the tested table of the scores of each cell."""
         small = {cell: len(values) for cell, values in scores.items() if len(values) < FEWEST}
         if small:
             counts = ", ".join(f"{cell} {size}" for cell, size in small.items())
-            return f"an interaction needs {FEWEST} words in each cell to be tested, and there are fewer: {counts}"
+            raise DegenerateError(
+                f"an interaction needs {FEWEST} words in each cell to be tested, and there are fewer: {counts}"
+            )
         cells = [[scores[cell_name(row, column)] for column in self.columns] for row in self.rows]
-        try:
-            return InteractionTable(self, interaction_test(cells, samples=samples, seed=seed))
-        except DegenerateError as error:
-            return error.message
+        return InteractionTable(self, interaction_test(cells, samples=samples, seed=seed))
 
 
 @dataclass(frozen=True)
@@ -196,13 +189,15 @@ class InteractionTable:
         return self.layout.rows, self.layout.columns
 
 
-def table_layout(query: Query) -> TableLayout | str:
-    """Return rows and columns of the target sets, or why they are no table."""
+def table_layout(query: Query) -> TableLayout:
+    """Return rows and columns of the target sets; raise `DegenerateError` if they are no table."""
     cells = [tuple(group.name.split(SIGN)) for group in query.targets]
-    about = f" about {query.concept}" if query.concept else ""
+    name = f"{query.name} about {query.concept}" if query.concept else query.name
     if any(len(cell) != 2 for cell in cells):
-        return f"{query.name}{about} is not about an intersection: name the targets as cells, such as female{SIGN}old"
+        raise DegenerateError(
+            f"{name} is not about an intersection: name the targets as cells, such as female{SIGN}old"
+        )
     rows, columns = (tuple(dict.fromkeys(cell[side] for cell in cells)) for side in (0, 1))
     if len(set(cells)) < len(cells) or len(cells) != len(rows) * len(columns) or min(len(rows), len(columns)) < 2:
-        return f"{query.name}{about}: the targets are no full table of two rows and two columns or more"
+        raise DegenerateError(f"{name}: the targets are no full table of two rows and two columns or more")
     return TableLayout(rows, columns)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64, row_norms, unit_rows
-from evenhand.errors import UsageError
-from evenhand.measures.fields import Item, ListCoverage, MeasurementFields
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import ListCoverage
+from evenhand.measures.measurement import MeasuredItem
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subspaces.lookup import SAME_WORD
+from evenhand.subspaces.differences import SAME_WORD
 from evenhand.words import Query, WordSet
 from evenhand.words import query as find_query
 
@@ -63,17 +64,12 @@ class LocatedQuery:
         """Return the sets as lists under the coverage rule."""
         return tuple(group.as_list() for group in self.sets)
 
-    def collapsed(self) -> str:
-        """Return which sets have the same mean vector, so that they cannot be compared; "" if the query can be asked.
-
-        All targets together, or all attributes, where there are two or more.
-        """
+    def require_distinct_means(self) -> None:
+        """Raise `DegenerateError` if all target sets, or all attribute sets, have the same mean vector."""
         for sets in (self.targets, self.attributes):
             if len(sets) > 1:
                 names, rows = [group.name for group in sets], [unit_rows(group.rows) for group in sets]
-                if reason := equal_means(names, rows):
-                    return reason
-        return ""
+                require_distinct_means(names, rows)
 
     def details(self) -> dict[str, object]:
         """Return the sizes without missing words, and repeated, shared and zero words where there are any."""
@@ -87,22 +83,7 @@ class LocatedQuery:
         sizes = [len(group.words) for group in self.sets]
         return {"sizes": sizes, **{key: words for key, words in notable.items() if words}}
 
-    def fields(
-        self,
-        measure: str,
-        vectors: Vectors,
-        params: Mapping[str, object],
-        seed: int,
-        reference: Vectors | None,
-        positive: str = "",
-    ) -> MeasurementFields:
-        """Return the fields that all results of a measure on this query share."""
-        recorded: dict[str, object] = {**params, "case": vectors.case}
-        if self.query.language != "en":
-            recorded["language"] = self.query.language
-        return MeasurementFields(measure, vectors, self.query.name, recorded, seed, positive, reference=reference)
-
-    def target_items(self, values: Vector64) -> tuple[Item, ...]:
+    def target_items(self, values: Vector64) -> tuple[MeasuredItem, ...]:
         """Return one item for each target word, given the values of all target words in order."""
         words = [(group.name, word) for group in self.targets for word in group.words]
         return tuple(
@@ -165,15 +146,16 @@ def locate_query(vectors: Vectors, query: Query | str, *, targets: int | None, a
     return LocatedQuery(resolved, first, second, coverage)
 
 
-def equal_means(names: Sequence[str], rows: Sequence[Matrix64]) -> str:
-    """Return that all of these sets have the same mean vector, so that nothing tells them apart; "" otherwise.
+def require_distinct_means(names: Sequence[str], rows: Sequence[Matrix64]) -> None:
+    """Raise `DegenerateError` if all of these sets have the same mean vector, so nothing tells them apart.
 
     A comparison of such sets is 0, or 1, by construction: it says that they collapsed, not that bias is gone.
     """
     first, *others = (matrix.mean(axis=0) for matrix in rows)
-    if not all(same_direction(first, other) for other in others):
-        return ""
-    return f"{', '.join(names[:-1])} and {names[-1]} have the same mean vector, so that nothing tells them apart"
+    if all(same_direction(first, other) for other in others):
+        raise DegenerateError(
+            f"{', '.join(names[:-1])} and {names[-1]} have the same mean vector, so that nothing tells them apart"
+        )
 
 
 def same_direction(first: Vector64, second: Vector64) -> bool:

@@ -6,9 +6,9 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, unit_rows
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -34,6 +34,7 @@ INFO = Info(
 
 @measure(INFO)
 def mac(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -60,15 +61,13 @@ def mac(
     What it does not tell you: which group a word is nearer to, or whether the groups differ at all.
     """
     located = locate_query(vectors, query, targets=None, attributes=None)
-    fields = located.fields("mac", vectors, {"min_share": min_share}, seed, reference)
-    if reason := fields.problem(located.lists(), min_share):
-        return fields.undefined(reason, located.coverage)
+    call.describe(located.query, coverage=located.coverage)
+    call.require(located.lists(), min_share)
     distances = _distances(located)
     by_word = distances.mean(axis=1)
-    return fields.measurement(
+    return call.measurement(
         float(by_word.mean()),
         len(by_word),
-        located.coverage,
         interval=mean_interval(by_word),
         reading=f"the mean cosine of targets and attributes is {1 - by_word.mean():.3f}",
         items=located.target_items(by_word),

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
+from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import same_direction
 from evenhand.measures.association.weat import association
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
-from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, ListCoverage, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval, mean_interval
 from evenhand.stats.bootstrap import Interval, leave_one_out
-from evenhand.stats.units import Units, linearised_units, mean_units
+from evenhand.stats.units import Units, linearised_units, mean_units, null_p
 from evenhand.words import Concept, Pairs, as_concept
 from evenhand.words import pairs as find_pairs
 
@@ -47,12 +48,13 @@ INFO = Info(
     query_concepts=FORMS,
     scores={"difference": "lower", "lean": "zero", "imbalance": "lower"},
     null={"lean": 0.0},
-    definition=2,
+    definition=3,
 )
 
 
 @measure(INFO)
 def mweat(
+    call: Call,
     vectors: Vectors,
     forms: Pairs | str | Iterable[Sequence[str]],
     *,
@@ -86,7 +88,7 @@ def mweat(
         min_share: smallest share of the pairs that the vocabulary must have. The default asks for none, because small
             vocabularies lack most feminine forms; lost pairs are in `details`.
         reference: vectors before mitigation.
-        seed: seed of the sign flips.
+        seed: recorded only; the test of `lean` draws the same signs for all seeds.
 
     Returns:
         The scores `difference`, `lean` and `imbalance`. All have an interval over occupations. The p-value of `lean` is
@@ -95,61 +97,57 @@ def mweat(
 
     What it does not tell you: whether an occupation is biased in texts. See `evenhand show mweat`.
     """
-    about = as_concept(concept)
+    concept = as_concept(concept)
     asked = find_pairs(forms) if isinstance(forms, str | Pairs) else Pairs("forms", forms, ("feminine", "masculine"))
-    language = about.language if about.language != "en" else ""
+    language = concept.language if concept.language != "en" else ""
     _, coverage = vectors.locate((word for pair in asked for word in pair), language=language)
-    found = set(coverage.found)
-    used = [pair for pair in asked if found.issuperset(pair)]
-    lost = [list(pair) for pair in asked if not found.issuperset(pair)]
-    groups = [vectors.locate(words, language=language) for words in _sides(about)]
-    params = {"concept": about.name, "min_share": min_share, "case": vectors.case}
-    results = [
-        MeasurementFields("mweat", vectors, asked.name, params, seed, positive, score, reference)
-        for score, positive in (("difference", ""), ("lean", about.positive), ("imbalance", ""))
-    ]
-    sides = zip((about.positive, "others"), groups, strict=True)
-    lists = [ListCoverage.of_words(f"{about.name} {name}", found_words) for name, (_, found_words) in sides]
-    pairs = ListCoverage(asked.name, len(used), len(asked), "pair")
-    reason = results[0].problem(lists, MIN_SHARE) or results[0].problem([pairs], min_share)
+    known = set(coverage.found)
+    used = [pair for pair in asked if known.issuperset(pair)]
+    lost = [list(pair) for pair in asked if not known.issuperset(pair)]
+    groups = [vectors.locate(words, language=language) for words in _sides(concept)]
+    call.describe(asked.name, coverage=coverage, scores=("difference", "lean", "imbalance"))
+    sides = zip((concept.positive, "others"), groups, strict=True)
+    call.require([ListCoverage.of_words(f"{concept.name} {name}", located) for name, (_, located) in sides])
+    call.require([ListCoverage(asked.name, len(used), len(asked), "pair")], min_share)
     a, b = (unit_rows(vectors.matrix[rows]) for rows, _ in groups)
-    if not reason and same_direction(a.mean(axis=0), b.mean(axis=0)):
-        reason = f"the groups of {about.name} have the same mean vector, so that no word is nearer to one of them"
-    if reason:
-        undefined = [result.undefined(reason, coverage) for result in results]
-        return undefined[0], undefined[1], undefined[2]
+    if same_direction(a.mean(axis=0), b.mean(axis=0)):
+        raise DegenerateError(
+            f"the groups of {concept.name} have the same mean vector, so that no word is nearer to one of them"
+        )
     first, second = (_associations(vectors, [pair[side] for pair in used], a, b, language) for side in (0, 1))
     leans, imbalances = (first + second) / 2, np.abs(np.abs(first) - np.abs(second))
     difference = float(abs(abs(first.mean()) - abs(second.mean())))
     details: dict[str, object] = {"separation": float((first - second).mean()), "pairs_lost": lost, "pairs": len(asked)}
     items = _items(used, first, second)
     names = ["/".join(pair) for pair in used]
+    lean_units = mean_units("pair", names, leans)
     return (
-        results[0].measurement(
+        call.measurement(
             difference,
             len(used),
-            coverage,
+            score="difference",
             interval=strength_interval(first, second),
             reading=f"the feminine and the masculine forms differ by {difference:.3f} in strength",
             items=items,
             details={"sum": difference * len(used), **details},
             units=_strength_units(names, first, second, difference),
         ),
-        results[1].measurement(
+        call.measurement(
             float(leans.mean()),
             len(used),
-            coverage,
+            score="lean",
+            positive=concept.positive,
             interval=mean_interval(leans),
-            p_value=sign_flip_p(leans, seed=seed),
-            reading=f"over both forms, nearer to {about.positive if leans.mean() >= 0 else 'the others'}",
+            p_value=null_p(lean_units),
+            reading=f"over both forms, nearer to {concept.positive if leans.mean() >= 0 else 'the others'}",
             items=items,
-            units=(mean_units("pair", names, leans),),
+            units=(lean_units,),
             details=details,
         ),
-        results[2].measurement(
+        call.measurement(
             float(imbalances.mean()),
             len(used),
-            coverage,
+            score="imbalance",
             interval=mean_interval(imbalances, limits=(0.0, np.inf)),
             reading=f"the two forms of an occupation differ by {imbalances.mean():.3f} in strength",
             items=items,
@@ -183,20 +181,6 @@ def _strength_units(names: list[str], first: Vector64, second: Vector64, value: 
     return (linearised_units("pair", names, value, left_out),)
 
 
-def sign_flip_p(values: Vector64, *, seed: int = 0, draws: int = DRAWS) -> float:
-    """Return the two-sided p-value of a mean against random signs; exact where there are few enough sign patterns.
-
-    >>> sign_flip_p(np.array([1.0, 1.0, 1.0]))
-    0.25
-    """
-    total = abs(float(values.sum())) * (1 - 1e-12)
-    if 2 ** len(values) <= draws:
-        patterns = (np.arange(2 ** len(values))[:, None] >> np.arange(len(values))) & 1
-        return float((np.abs((1 - 2 * patterns) @ values) >= total).mean())
-    signs = np.random.default_rng(seed).integers(0, 2, (draws, len(values))) * 2 - 1
-    return float((np.count_nonzero(np.abs(signs @ values) >= total) + 1) / (draws + 1))
-
-
 def _sides(concept: Concept) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words of the positive group and those of all others."""
     others = (words for name, words in concept.groups.items() if name != concept.positive)
@@ -210,7 +194,7 @@ def _associations(vectors: Vectors, words: Sequence[str], a: np.ndarray, b: np.n
     return association(unit_rows(vectors.matrix[[row_of[word] for word in words]]), a, b)
 
 
-def _items(used: Sequence[tuple[str, str]], first: Vector64, second: Vector64) -> tuple[Item, ...]:
+def _items(used: Sequence[tuple[str, str]], first: Vector64, second: Vector64) -> tuple[MeasuredItem, ...]:
     return tuple(
         {"word": f"{pair[0]}/{pair[1]}", "value": float((f + m) / 2), "feminine": float(f), "masculine": float(m)}
         for pair, f, m in zip(used, first, second, strict=True)

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Vector64, row_norms
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.located_query import LocatedSet, locate_set
-from evenhand.measures.fields import MIN_SHARE, Item, ListCoverage, MeasurementFields
-from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.bootstrap import LEVEL, Interval
 from evenhand.stats.units import mean_units
-from evenhand.subspaces.lookup import SAME_WORD, differences
+from evenhand.subspaces.differences import SAME_WORD, differences
 from evenhand.words import Concept, Pairs, WordSet, as_concept, as_wordset
 
 INFO = Info(
@@ -36,11 +36,13 @@ INFO = Info(
     cites=("ethayarajh2019",),
     queries=("bolukbasi2016-professions",),
     definition=3,
+    charts=("extreme-words", "measure-agreement"),
 )
 
 
 @measure(INFO)
 def ripa(
+    call: Call,
     vectors: Vectors,
     words: WordSet | str | Iterable[str],
     *,
@@ -79,23 +81,16 @@ def ripa(
         raise UsageError(f"unknown relation {relation!r}", hint="use pc or mean-of-pairs")
     wordset, concept = as_wordset(words), as_concept(concept)
     located = locate_set(vectors, wordset)
-    params = {"relation": relation, "concept": concept.name, "case": vectors.case, "min_share": min_share}
-    fields = MeasurementFields("ripa", vectors, wordset.name, params, seed, concept.positive, reference=reference)
+    call.describe(wordset.name, positive=concept.positive, coverage=located.coverage)
     if not len(concept.pairs):
-        return fields.undefined(f"concept {concept.name!r} has no pairs of words, which RIPA needs", located.coverage)
-    lists = (located.as_list(), ListCoverage.of_pairs(vectors, concept.pairs))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, located.coverage)
-    try:
-        contrasts, used = pair_differences(vectors, concept.pairs)
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, located.coverage)
+        raise DegenerateError(f"concept {concept.name!r} has no pairs of words, which RIPA needs")
+    call.require((located.as_list(), ListCoverage.of_pairs(vectors, concept.pairs)), min_share)
+    contrasts, used = pair_differences(vectors, concept.pairs)
     beta = associations(located.rows, contrasts, relation)
     population = pair_intervals(located.rows, contrasts, relation, seed=seed)
-    return fields.measurement(
+    return call.measurement(
         float(np.abs(beta).mean()),
         len(beta),
-        located.coverage,
         interval=mean_interval(np.abs(beta), limits=(0.0, np.inf)),
         reading=f"on average words are {np.abs(beta).mean():.3f} away from the middle of the {concept.name} axis",
         items=_items(located, beta, population),
@@ -112,7 +107,7 @@ def ripa(
     )
 
 
-def _items(located: LocatedSet, beta: Vector64, population: PairIntervals | None) -> tuple[Item, ...]:
+def _items(located: LocatedSet, beta: Vector64, population: PairIntervals | None) -> tuple[MeasuredItem, ...]:
     lengths = row_norms(located.rows)
     cosines = np.divide(beta, lengths, out=np.zeros_like(beta), where=lengths > 0)
     items = [

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError, unknown_name
 from evenhand.measures.association.located_query import ROUNDING, LocatedQuery, LocatedSet, locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -39,11 +39,13 @@ INFO = Info(
     queries=("weat-6", "weat-3", "weat-10"),
     arity=(2, None),
     definition=4,
+    plain=6,
 )
 
 
 @measure(INFO)
 def rnd(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -77,22 +79,19 @@ def rnd(
         raise UsageError(f"unknown distance {distance!r}", hint="use euclidean or cosine")
     located = locate_query(vectors, query, targets=2, attributes=None)
     chosen = _choose_attribute(located, attribute)
-    params = {"distance": distance, "normalise": normalise, "attribute": chosen.name, "min_share": min_share}
     positive = f"nearer to {located.targets[1].name}"
-    fields = located.fields("rnd", vectors, params, seed, reference, positive)
-    if reason := fields.problem(located.lists(), min_share) or located.collapsed():
-        return fields.undefined(reason, located.coverage)
+    call.describe(located.query, positive=positive, coverage=located.coverage, params={"attribute": chosen.name})
+    call.require(located.lists(), min_share)
+    located.require_distinct_means()
     scale = unit_rows if normalise else np.asarray
     first, second = (scale(group.rows).mean(axis=0) for group in located.targets)
     if distance == "cosine" and min(np.linalg.norm(first), np.linalg.norm(second)) == 0:
-        reason = "the mean of a target set is the zero vector, which has no cosine"
-        return fields.undefined(reason, located.coverage)
+        raise DegenerateError("the mean of a target set is the zero vector, which has no cosine")
     by_set = {group.name: _differences(scale(group.rows), first, second, distance) for group in located.attributes}
     values = by_set[chosen.name]
-    return fields.measurement(
+    return call.measurement(
         float(values.mean()),
         len(values),
-        located.coverage,
         interval=mean_interval(values),
         reading=f"the vectors associate {chosen.name} with {located.targets[0 if values.mean() < 0 else 1].name}",
         p_value=_permutation_p([scale(group.rows) for group in located.targets], scale(chosen.rows), distance, seed),

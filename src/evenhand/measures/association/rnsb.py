@@ -7,11 +7,11 @@ from typing import TypedDict
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.located_query import LocatedQuery, locate_query
-from evenhand.measures.fields import MIN_SHARE
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval, leave_one_out
@@ -53,6 +53,7 @@ INFO = Info(
 
 @measure(INFO)
 def rnsb(
+    call: Call,
     vectors: Vectors,
     query: Query | str,
     *,
@@ -91,27 +92,19 @@ def rnsb(
     combined = Query(resolved.name, resolved.targets, source.attributes, resolved.source, concept=resolved.concept)
     located = locate_query(vectors, combined, targets=None, attributes=2)
     good, bad = located.attributes
-    params = {
-        "splits": splits,
-        "held_out": HELD_OUT,
-        "negative": bad.name,
-        "sentiment": source.name,
-        "min_share": min_share,
-        **CLASSIFIER,
-    }
-    fields = located.fields("rnsb", vectors, params, seed, reference)
-    if reason := fields.problem(located.lists(), min_share) or _size_problem(located):
-        return fields.undefined(reason, located.coverage)
+    chosen = {"held_out": HELD_OUT, "negative": bad.name, "sentiment": source.name, **CLASSIFIER}
+    call.describe(located.query, coverage=located.coverage, params=chosen)
+    call.require(located.lists(), min_share)
+    _require_words(located)
     targets = np.concatenate([group.rows for group in located.targets])
     states = [int(state) for state in np.random.SeedSequence(seed).generate_state(splits)]
     ratings = [_rate(good.rows, bad.rows, targets, state) for state in states]
     negative = np.stack([probabilities for probabilities, _ in ratings])
     mean_negative = negative.mean(axis=0)
     values = divergences(negative, np.arange(len(targets))[None])[:, 0]
-    return fields.measurement(
+    return call.measurement(
         float(values.mean()),
         len(targets),
-        located.coverage,
         interval=_interval(negative),
         reading=f"P({bad.name}) is uneven by {values.mean():.3f} nats over {len(targets)} words",
         items=located.target_items(mean_negative),
@@ -137,13 +130,14 @@ def divergences(negative: Matrix64, draws: Rows) -> Matrix64:
     return np.asarray((ratio * logs).mean(axis=-1))
 
 
-def _size_problem(located: LocatedQuery) -> str:
+def _require_words(located: LocatedQuery) -> None:
     small = [group.name for group in located.attributes if len(group.words) < FEWEST]
     if small:
-        return f"{', '.join(small)} has fewer than {FEWEST} words, too few to train and test a classifier"
+        raise DegenerateError(
+            f"{', '.join(small)} has fewer than {FEWEST} words, too few to train and test a classifier"
+        )
     if sum(len(group.words) for group in located.targets) < 2:
-        return "a single target word cannot be rated unevenly"
-    return ""
+        raise DegenerateError("a single target word cannot be rated unevenly")
 
 
 def _rate(good: Matrix64, bad: Matrix64, targets: Matrix64, state: int) -> tuple[Vector64, float]:

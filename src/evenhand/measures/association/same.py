@@ -8,17 +8,17 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.located_query import LocatedSet, locate_set, same_direction
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields
+from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, WordSet, as_concept, as_wordset
 
-Combine = Literal["length", "sum", "released"]
+SameCombination = Literal["length", "sum", "released"]
 RANK_RTOL = 1e-6  # single precision: a component shorter than this share of its difference is rounding
 INFO = Info(
     id="same",
@@ -34,16 +34,18 @@ INFO = Info(
     cites=("schroeder2022",),
     queries=("bolukbasi2016-professions",),
     definition=3,
+    charts=("measure-agreement",),
 )
 
 
 @measure(INFO)
 def same(
+    call: Call,
     vectors: Vectors,
     words: WordSet | str | Iterable[str],
     *,
     concept: Concept | str = "gender",
-    combine: Combine = "length",
+    combine: SameCombination = "length",
     min_share: float = MIN_SHARE,
     reference: Vectors | None = None,
     seed: int = 0,
@@ -71,35 +73,26 @@ def same(
 
     What it does not tell you: with more than two groups, which one a word is nearest to; see `by_group`.
     """
-    if combine not in get_args(Combine):
+    if combine not in get_args(SameCombination):
         raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
     wordset, concept = as_wordset(words), as_concept(concept)
     names = [concept.positive, *(name for name in concept.groups if name != concept.positive)]
     located, groups = locate_set(vectors, wordset), [locate_set(vectors, concept.groups[name]) for name in names]
     coverage = sum((group.coverage for group in groups), located.coverage)
-    params = {
-        "combine": combine,
-        "concept": concept.name,
-        "groups": names,
-        "case": vectors.case,
-        "min_share": min_share,
-    }
-    fields = MeasurementFields("same", vectors, wordset.name, params, seed, concept.positive, reference=reference)
+    call.describe(wordset.name, positive=concept.positive, coverage=coverage, params={"groups": names})
     if len(names) < 2:
-        return fields.undefined(f"concept {concept.name!r} has one group; SAME compares two or more", coverage)
-    lists = [group.as_list() for group in (located, *groups)]
-    if reason := fields.problem(lists, min_share) or _equal_means(groups):
-        return fields.undefined(reason, coverage)
+        raise DegenerateError(f"concept {concept.name!r} has one group; SAME compares two or more")
+    call.require([group.as_list() for group in (located, *groups)], min_share)
+    _require_directions(groups)
     means = np.stack([unit_rows(group.rows).mean(axis=0) for group in groups])
     scores = _scores(unit_rows(located.rows), components(means), combine)
     by_group = _signed_cosines(located, means, names)
     summary = {name: {"skew": float(c.mean()), "stereotype": float(c.std())} for name, c in by_group.items()}
     two = len(by_group) == 1
     values = next(iter(by_group.values())) if two else scores
-    return fields.measurement(
+    return call.measurement(
         float(scores.mean()),
         len(scores),
-        coverage,
         interval=mean_interval(scores, limits=(0.0, 1.0)),
         reading=f"on average {100 * scores.mean():.1f} % of a word's length is along the differences of the groups",
         items=tuple({"word": word, "value": float(value)} for word, value in zip(located.words, values, strict=True)),
@@ -120,7 +113,7 @@ def components(means: Matrix64) -> Matrix64:
     return np.stack(basis)
 
 
-def _scores(words: Matrix64, parts: Matrix64, combine: Combine) -> Vector64:
+def _scores(words: Matrix64, parts: Matrix64, combine: SameCombination) -> Vector64:
     sizes = np.abs(words @ unit_rows(parts).T)
     if combine == "length":
         return np.asarray(np.sqrt((sizes**2).sum(axis=1)))
@@ -134,10 +127,11 @@ def _signed_cosines(located: LocatedSet, means: Matrix64, names: list[str]) -> d
     return dict(zip(names[1:], cosines.T, strict=True))
 
 
-def _equal_means(groups: list[LocatedSet]) -> str:
-    """Return which means do not differ from the first one, so that there is no direction between them."""
+def _require_directions(groups: list[LocatedSet]) -> None:
+    """Raise `DegenerateError` for means that do not differ from the first one: there is no direction between them."""
     first, *others = (unit_rows(group.rows).mean(axis=0) for group in groups)
     equal = [group.name for group, mean in zip(groups[1:], others, strict=True) if same_direction(first, mean)]
-    if not equal:
-        return ""
-    return f"{', '.join(equal)} has the same mean vector as {groups[0].name}: there is no direction between them"
+    if equal:
+        raise DegenerateError(
+            f"{', '.join(equal)} has the same mean vector as {groups[0].name}: there is no direction between them"
+        )

@@ -6,12 +6,20 @@ import numpy as np
 
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, EvenhandError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
-from evenhand.measures.geometry.bias_score import REST, Direction, concept_poles, direction_source
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.errors import DegenerateError, EvenhandError
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
+from evenhand.measures.geometry.biased_words import (
+    REST,
+    VOCABULARY,
+    DirectionSource,
+    ListedWords,
+    Restriction,
+    concept_poles,
+    direction_source,
+    select_words,
+)
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units
@@ -44,14 +52,15 @@ INFO = Info(
 
 @measure(INFO)
 def midb(
+    call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     concept: Concept | str = "gender",
     d: int = 4,
     centre: bool = True,
     signed: bool = True,
-    direction: Direction = "own",
+    direction: DirectionSource = "own",
     min_share: float = MIN_SHARE,
     restriction: Restriction | None = None,
     reference: Vectors | None = None,
@@ -83,36 +92,21 @@ def midb(
     concept = as_concept(concept)
     source = direction_source(vectors, reference, direction)
     selection = select_words(vectors, words, concept=concept, restriction=restriction)
-    params = {
-        "concept": concept.name,
-        "d": d,
-        "centre": centre,
-        "signed": signed,
-        "direction": direction,
-        "min_share": min_share,
-        **selection.restriction,
-    }
-    fields = MeasurementFields("midb", vectors, selection.name, params, seed, concept.positive, reference=reference)
+    call.describe(selection.name, positive=concept.positive, coverage=selection.coverage, params=selection.restriction)
     if concept.positive not in concept.names or len(concept.names) < 2:
-        reason = f"concept {concept.name!r} has no first names of two groups, which MIDB compares"
-        return fields.undefined(reason, selection.coverage)
+        raise DegenerateError(f"concept {concept.name!r} has no first names of two groups, which MIDB compares")
     positive, rest = _name_lists(concept)
     names = source.locate(positive, own_case=True)[1], source.locate(rest, own_case=True)[1]
     sides = zip((concept.positive, REST), names, strict=True)
     lists = (ListCoverage.of_words(f"{concept.name} names, {side}", coverage) for side, coverage in sides)
-    if reason := fields.problem((*selection.lists(), *lists), min_share):
-        return fields.undefined(reason, selection.coverage)
-    try:
-        learned = {flag: subspaces.names(source, positive, rest, k=d, centre=flag) for flag in (True, False)}
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    call.require((*selection.lists(), *lists), min_share)
+    learned = {flag: subspaces.names(source, positive, rest, k=d, centre=flag) for flag in (True, False)}
     rows, both = selection.matrix(vectors), names[0] + names[1]
     values = _values(rows, learned[centre], signed)
     cosine = _mean_cosines(learned[centre])[0]
-    return fields.measurement(
+    return call.measurement(
         float(values.mean()),
         len(values),
-        selection.coverage,
         interval=mean_interval(values),
         reading=f"the first direction has cosine {cosine:.2f} with the mean name difference",
         items=word_items(selection.words, values),

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.measures.fields import MIN_SHARE, MeasurementFields, word_interval
-from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
-from evenhand.measures.geometry.graph import neighbour_graph
-from evenhand.measures.geometry.word_selection import VOCABULARY, Restriction, Words, select_words
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import MIN_SHARE, Call, measure, word_interval
+from evenhand.measures.geometry.biased_words import (
+    VOCABULARY,
+    BiasScore,
+    ListedWords,
+    PolePair,
+    Restriction,
+    bias_scores,
+    concept_poles,
+    select_words,
+)
+from evenhand.measures.geometry.proximity_bias import neighbour_graph
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.correlation import correlation_p, mean_ranks, pearson_interval, pearson_rows, spearman_rows
+from evenhand.stats.correlation import (
+    CorrelationName,
+    correlation_p,
+    mean_ranks,
+    pearson_interval,
+    pearson_rows,
+    spearman_rows,
+)
 from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, as_concept
 
@@ -38,23 +53,27 @@ INFO = Info(
     needs_reference=True,
     definition=3,
     two_groups=True,
+    role="left",
+    in_tradeoff=True,
+    plain=5,
+    charts=("neighbour-bias", "measure-agreement"),
 )
-Statistic = Literal["pearson", "spearman"]
 PAIRINGS = 1_999  # random ones, for the p-value
 CORRELATIONS = {"pearson": pearson_rows, "spearman": spearman_rows}
 
 
 @measure(INFO)
 def neighbours(
+    call: Call,
     vectors: Vectors,
-    words: Words = VOCABULARY,
+    words: ListedWords = VOCABULARY,
     *,
     k: int = 100,
     sample: int | None = 2_000,
-    pool: Words = VOCABULARY,
-    statistic: Statistic = "pearson",
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    pool: ListedWords = VOCABULARY,
+    statistic: CorrelationName = "pearson",
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     restriction: Restriction | None = None,
@@ -85,7 +104,7 @@ def neighbours(
 
     What it does not tell you: how strong the bias is. See `evenhand show neighbours`.
     """
-    if statistic not in get_args(Statistic):
+    if statistic not in get_args(CorrelationName):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
     concept, original = as_concept(concept), reference or vectors
     poles = concept_poles(concept, pair)
@@ -93,36 +112,19 @@ def neighbours(
         select_words(vectors, each, concept=concept, restriction=restriction, reference=reference)
         for each in (words, pool)
     )
-    params = {
-        "concept": concept.name,
-        "k": k,
-        "sample": sample,
-        "pool": candidates.name,
-        "statistic": statistic,
-        "score": score,
-        "min_share": min_share,
-        **poles.to_dict(),
-        **candidates.restriction,
-    }
-    fields = MeasurementFields(
-        "neighbours", vectors, selection.name, params, seed, concept.positive, reference=reference
-    )
-    if reason := fields.problem((*selection.lists(), *poles.lists(original)), min_share):
-        return fields.undefined(reason, selection.coverage)
+    took_effect = {"pool": candidates.name, **poles.to_dict(), **candidates.restriction}
+    call.describe(selection.name, positive=concept.positive, coverage=selection.coverage, params=took_effect)
+    call.require((*selection.lists(), *poles.lists(original)), min_share)
     sources = selection.sample(sample, seed=seed)
-    try:
-        bias = bias_scores(original, sources.reference_rows, poles, score=score)
-        positive = bias_scores(original, candidates.reference_rows, poles, score=score) > 0
-        graph = neighbour_graph(vectors, sources, candidates, k=k)
-        shares = positive[graph.neighbours].mean(axis=1)
-        values = {name: _correlation(name, bias, shares) for name in CORRELATIONS}
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, selection.coverage)
+    bias = bias_scores(original, sources.reference_rows, poles, score=score)
+    positive = bias_scores(original, candidates.reference_rows, poles, score=score) > 0
+    graph = neighbour_graph(vectors, sources, candidates, k=k)
+    shares = positive[graph.neighbours].mean(axis=1)
+    values = {name: _correlation(name, bias, shares) for name in CORRELATIONS}
     ranked = (bias, shares) if statistic == "pearson" else (mean_ranks(bias), mean_ranks(shares))
-    return fields.measurement(
+    return call.measurement(
         values[statistic],
         len(sources),
-        selection.coverage,
         interval=_interval(statistic, bias, shares, seed),
         reading=f"the original bias still predicts today's neighbours (r = {values[statistic]:.2f})",
         p_value=correlation_p(*ranked, samples=PAIRINGS, seed=seed),

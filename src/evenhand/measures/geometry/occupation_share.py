@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
-from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
-from evenhand.measures.fields import MIN_SHARE, ListCoverage, MeasurementFields
-from evenhand.measures.geometry.bias_score import Pair, Score, bias_scores, concept_poles
+from evenhand.errors import UsageError, unknown_name
+from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
+from evenhand.measures.geometry.biased_words import BiasScore, PolePair, bias_scores, concept_poles
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import pearson, spearman
-from evenhand.stats.correlation import correlation_p, mean_ranks
+from evenhand.stats.correlation import CorrelationName, correlation_p, mean_ranks
 from evenhand.stats.units import correlation_units
 from evenhand.words import Concept, WordSet, as_concept
 from evenhand.words import wordset as find_wordset
@@ -36,19 +36,21 @@ INFO = Info(
     concepts=("gender",),
     definition=3,
     two_groups=True,
+    plain=2,
+    charts=("occupations", "measure-agreement"),
 )
-Statistic = Literal["pearson", "spearman"]
 
 
 @measure(INFO)
 def occupation_share(
+    call: Call,
     vectors: Vectors,
     words: WordSet | str = "occupations-share-of-women",
     *,
     column: str | None = None,
-    statistic: Statistic = "pearson",
-    score: Score = "cosine",
-    pair: Pair | None = None,
+    statistic: CorrelationName = "pearson",
+    score: BiasScore = "cosine",
+    pair: PolePair | None = None,
     min_share: float = MIN_SHARE,
     concept: Concept | str = "gender",
     reference: Vectors | None = None,
@@ -75,37 +77,21 @@ def occupation_share(
 
     What it does not tell you: whether following the statistics is fair. See `evenhand show occupation-share`.
     """
-    if statistic not in get_args(Statistic):
+    if statistic not in get_args(CorrelationName):
         raise UsageError(f"unknown correlation {statistic!r}", hint="use pearson or spearman")
     wordset, concept = find_wordset(words), as_concept(concept)
     numbers, poles = _numbers(wordset, column), concept_poles(concept, pair)
     rows, coverage = vectors.locate(wordset)
-    params = {
-        "concept": concept.name,
-        **poles.to_dict(),
-        "score": score,
-        "statistic": statistic,
-        "column": column,
-        "min_share": min_share,
-    }
-    fields = MeasurementFields(
-        "occupation-share", vectors, wordset.name, params, seed, concept.positive, reference=reference
-    )
-    lists = (ListCoverage.of_words(wordset.name, coverage), *poles.lists(vectors))
-    if reason := fields.problem(lists, min_share):
-        return fields.undefined(reason, coverage)
+    call.describe(wordset.name, positive=concept.positive, coverage=coverage, params=poles.to_dict())
+    call.require((ListCoverage.of_words(wordset.name, coverage), *poles.lists(vectors)), min_share)
     shares = np.array([numbers[word] for word in coverage.found])
-    try:
-        scores = bias_scores(vectors, rows, poles, score=score)
-        correlations = {c.kind: c for c in (pearson(scores, shares), spearman(scores, shares, seed=seed))}
-    except (DegenerateError, VocabularyError) as error:
-        return fields.undefined(error.message, coverage)
+    scores = bias_scores(vectors, rows, poles, score=score)
+    correlations = {c.kind: c for c in (pearson(scores, shares), spearman(scores, shares, seed=seed))}
     chosen = correlations[statistic]
     ranked = (scores, shares) if statistic == "pearson" else (mean_ranks(scores), mean_ranks(shares))
-    return fields.measurement(
+    return call.measurement(
         chosen.value,
         chosen.n,
-        coverage,
         interval=chosen.interval,
         reading=f"the bias of occupations follows the real shares with r = {chosen.value:.2f}",
         p_value=correlation_p(*ranked, seed=seed),

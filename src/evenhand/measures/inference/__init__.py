@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from evenhand.registry import lazy_attribute
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference.result import ProbeResult
-    from evenhand.measures.inference.run_probe import probe
+    from evenhand.measures.inference.run_probe import ProbeResult, probe
     from evenhand.measures.inference.scores import (
         Gap,
         GroupScores,
         MarkedBias,
         Neutrality,
-        Score,
+        ProbeScore,
         Triple,
         error,
         gender_gap,
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from evenhand.subjects.embedded_nli import embedded, projected
 
 _MODULES = {
-    "result": ("ProbeResult",),
-    "run_probe": ("probe",),
-    "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "Score", "Triple"),
+    "run_probe": ("ProbeResult", "probe"),
+    "scores": ("error", "gender_gap", "Gap", "GroupScores", "MarkedBias", "Neutrality", "ProbeScore", "Triple"),
     "seeds": ("ProbeComparison", "SeedsResult", "Spread", "compare", "over_seeds", "probe_seeds"),
 }
 _PUBLIC = {name: f".{module}:{name}" for module, names in _MODULES.items() for name in names} | {
@@ -42,7 +40,7 @@ __all__ = [
     "Neutrality",
     "ProbeComparison",
     "ProbeResult",
-    "Score",
+    "ProbeScore",
     "SeedsResult",
     "Spread",
     "Triple",

@@ -13,8 +13,7 @@ from scipy.special import stdtrit
 
 from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64
 from evenhand.engines import Engine, LocalEngine
-from evenhand.measures.inference.pair_statistics import Columns, Tables
-from evenhand.measures.inference.resampling import make_resamples
+from evenhand.measures.inference.pair_statistics import PairColumns, Tables, make_resamples
 from evenhand.models.nli import LABELS, Grid, NLIModel
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import RecordedModel, predict_grids, predict_points
@@ -28,7 +27,7 @@ PAIRS_AT_ONCE = 8_192
 # and core, and small parts slow it down. Other models may take minutes for a part, and a lost worker loses its part.
 PAIRS_IN_PART = 1 << 18
 SLOW_PAIRS_IN_PART = 1 << 16
-Progress = Callable[[int, int, str], None]
+PairProgress = Callable[[int, int, str], None]
 
 
 class SpanSums(NamedTuple):
@@ -43,7 +42,7 @@ class SpanSums(NamedTuple):
 class Accumulator:
     """Sums, most probable pairs and bootstrap resamples of one run; its size does not depend on the number of pairs."""
 
-    def __init__(self, probe: Probe, columns: Columns, *, draws: int, seed: int) -> None:
+    def __init__(self, probe: Probe, columns: PairColumns, *, draws: int, seed: int) -> None:
         self.probe, self.columns = probe, columns
         self.tables = Tables(probe.shape, len(columns.names))
         self.top_pairs = TopPairs(len(LABELS), TOP_PAIRS)
@@ -97,7 +96,10 @@ class Accumulator:
 
 
 def evaluate_all(
-    accumulator: Accumulator, model: NLIModel | RecordedModel, progress: Progress | None, engine: Engine | None = None
+    accumulator: Accumulator,
+    model: NLIModel | RecordedModel,
+    progress: PairProgress | None,
+    engine: Engine | None = None,
 ) -> None:
     """Evaluate a model on every pair of the probe, part by part.
 
@@ -148,7 +150,7 @@ def evaluate_sample(
     accumulator: Accumulator,
     model: NLIModel | RecordedModel,
     sample: Sample,
-    progress: Progress | None = None,
+    progress: PairProgress | None = None,
     engine: Engine | None = None,
 ) -> None:
     """Evaluate a model on a stratified sample of the probe's pairs."""

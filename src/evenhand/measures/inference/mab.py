@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from evenhand.errors import UsageError
-from evenhand.measures.inference.ensemble_probe import EnsembleProbe, InferenceView, probe_ensemble
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.inference.nli_measures import InferenceView, ask_ensemble, probe_details
+from evenhand.measures.inference.seeds import SeedsResult
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.words.probes import Probe
 
 MabScore: TypeAlias = Literal["E", "d"]
@@ -41,6 +43,7 @@ INFO = Info(
 
 @measure(INFO)
 def mab(
+    call: Call,
     model: InferenceView,
     probe: Probe | str | Path = "mab-explicit",
     *,
@@ -58,25 +61,23 @@ def mab(
     """
     if score is not None and score not in MEANS:
         raise UsageError(f"{score!r} is not a score of mab", hint="use E or d")
-    run = probe_ensemble(model, probe, sample=sample, seed=seed, controls=False)
-    results = tuple(_score(run, chosen) for chosen in ((score,) if score else get_args(MabScore)))
+    names = (score,) if score else get_args(MabScore)
+    answers = ask_ensemble(call, model, probe, scores=score or names, sample=sample, seed=seed, controls=False)
+    results = tuple(_score(call, answers, name) for name in names)
     return results[0] if score else results
 
 
-def _score(run: EnsembleProbe, name: MabScore) -> Measurement:
-    fields = run.fields | {"score": name, "params": run.fields["params"] | {"score": name}}
-    if run.scores is None:
-        return undefined("mab", run.problem, run.coverage, **fields)
-    if name not in run.scores.scores:
-        return undefined("mab", f"{fields['query']} has no two groups to compare", run.coverage, **fields)
-    spread = run.scores.scores[name]
-    return Measurement(
-        "mab",
+def _score(call: Call, answers: SeedsResult, name: MabScore) -> Measurement:
+    params = {"score": name}
+    if name not in answers.scores:
+        return call.undefined(f"{call.query} has no two groups to compare", score=name, params=params)
+    spread = answers.scores[name]
+    return call.measurement(
         spread.mean,
-        run.scores.first.n_pairs,
-        run.coverage,
+        answers.first.n_pairs,
+        score=name,
         interval=spread.interval,
         reading=f"{MEANS[name]}, {min(spread.values):.3f} to {max(spread.values):.3f} by seed",
-        details=run.details(),
-        **fields,
+        details=probe_details(answers),
+        params=params,
     )

@@ -14,8 +14,8 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.engines import Engine
 from evenhand.errors import UsageError
 from evenhand.frames import frame
-from evenhand.measures.inference.accumulator import Progress
-from evenhand.measures.inference.result import ProbeResult, ends, html_table, rich_table, summary_line
+from evenhand.measures.inference.accumulator import PairProgress
+from evenhand.measures.inference.run_probe import ProbeResult, ends, html_table, rich_table, summary_line
 from evenhand.measures.inference.run_probe import probe as run_probe
 from evenhand.measures.inference.scores import JSON, Interval
 from evenhand.models.nli import NLIModel
@@ -120,8 +120,8 @@ class SeedsResult:
 
     def to_frame(self) -> Any:
         """Return a data frame with one row per score: mean, standard deviation and intervals over the models."""
-        about = {"probe": self.first.probe, "condition": self.condition}
-        return frame([{**about, **row} for row in self._rows()])
+        asked = {"probe": self.first.probe, "condition": self.condition}
+        return frame([{**asked, **row} for row in self._rows()])
 
     def to_dict(self) -> JSON:
         """Return plain data for JSON: means over the models, the spread of every score, the record of each model."""
@@ -164,7 +164,7 @@ def probe_seeds(
     *,
     condition: str = "",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: PairProgress | None = None,
     **options: Unpack[ProbeOptions],
 ) -> SeedsResult:
     """Run a probe on every model and combine the results; `options` are those of `probe`.
@@ -219,7 +219,7 @@ def _draws(results: Sequence[ProbeResult], name: str) -> Matrix64 | None:
     return np.stack(rows) if len(rows) == len(results) else None
 
 
-def _part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+def _part_of(progress: PairProgress | None, number: int, count: int) -> PairProgress | None:
     """Return a progress function for one of several models."""
     if progress is None or count == 1:
         return progress

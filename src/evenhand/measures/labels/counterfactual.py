@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import existing, read_utf8
-from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
-from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
@@ -51,11 +51,13 @@ INFO = Info(
     family="labels",
     null={"gap": 0.0},
     definition=5,
+    plain=1,
+    charts=("decision-changes",),
 )
 
 
 @dataclass(frozen=True)
-class Case:
+class CounterfactualCase:
     """One text in a version for each group.
 
     Attributes:
@@ -77,13 +79,14 @@ class CaseSet:
 
     name: str
     groups: tuple[str, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[CounterfactualCase, ...]
     without_group: int = 0
     left_out: tuple[str, ...] = ()
 
 
 @measure(INFO)
 def counterfactual(
+    call: Call,
     view: Classifier,
     texts: str | Path | Template | Sequence[str] = TEMPLATE,
     *,
@@ -111,18 +114,15 @@ def counterfactual(
 
     What it does not tell you: whether the classifier is right about anybody. See `evenhand show counterfactual`.
     """
-    about = as_concept(concept)
+    concept = as_concept(concept)
     column = label_index(view, label)
-    cases = case_set(texts, about)
-    params = {"label": view.labels[column], "labels": list(view.labels), "concept": about.name}
-    fields: dict[str, Any] = {"query": cases.name, "model": view.name, "params": params, "seed": seed}
+    cases = case_set(texts, concept)
     unit = unit_of(view)
-    params |= {"unit": unit} if unit == "score" else {}
     scores = ("flip-rate", "change", *(contrast.name("gap") for contrast in contrasts(cases.groups)))
-    scores = scores[1:] if unit == "score" else scores
+    params = {"label": view.labels[column], "labels": list(view.labels)} | ({"unit": unit} if unit == "score" else {})
+    call.describe(cases.name, scores=scores[1:] if unit == "score" else scores, params=params)
     if not cases.cases:
-        reason = f"no text names a group of {about.name} whose words have counterparts"
-        return tuple(undefined("counterfactual", reason, Coverage(()), score=score, **fields) for score in scores)
+        raise DegenerateError(f"no text names a group of {concept.name} whose words have counterparts")
     everything = list(dict.fromkeys(text for case in cases.cases for text in case.texts))
     predicted = view.predict(everything)
     index = {text: row for row, text in enumerate(everything)}
@@ -135,13 +135,12 @@ def counterfactual(
     details |= {"left_out": list(cases.left_out)} if cases.left_out else {}
     details |= {"spread": float(probabilities.std())} if unit == "score" else {}
     rows = [[index[text] for text in case.texts] for case in cases.cases]
-    result = _Result(cases, rows, probabilities, decisions, unit)
-    fields["details"] = details
+    result = _Result(cases, rows, probabilities, decisions, unit, details)
     name = view.labels[column] if unit == "score" else f"P({view.labels[column]})"
     return (
-        *(() if unit == "score" else (_flips(result, fields, seed),)),
-        _changes(result, everything, name, fields, seed),
-        *(_gap(result, contrast, name, fields, seed) for contrast in contrasts(cases.groups)),
+        *(() if unit == "score" else (_flips(call, result),)),
+        _changes(call, result, everything, name),
+        *(_gap(call, result, contrast, name) for contrast in contrasts(cases.groups)),
     )
 
 
@@ -153,7 +152,8 @@ class _Result:
     rows: list[list[int]]
     probabilities: Vector64
     decisions: np.ndarray
-    unit: Unit = "probability"
+    unit: Unit
+    details: Mapping[str, object]
 
     @property
     def largest(self) -> float:
@@ -179,7 +179,7 @@ class _Result:
         return clustered_interval(values, self.clusters(kept), limits=limits, share=share)
 
 
-def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement:
+def _flips(call: Call, result: _Result) -> Measurement:
     flips = np.array(
         [
             np.mean([result.decisions[a] != result.decisions[b] for a, b in combinations(rows, 2)])
@@ -187,11 +187,11 @@ def _flips(result: _Result, fields: Mapping[str, Any], seed: int) -> Measurement
         ]
     )
     value = float(flips.mean())
-    return Measurement(
-        "counterfactual", value, len(flips), Coverage(()), score="flip-rate",
+    return call.measurement(
+        value, len(flips), score="flip-rate", details=result.details,
         interval=_rate_interval(result, flips), units=result.units(flips, range(len(flips))),
         note=crossed_share_note(value, result.clusters(range(len(flips)))),
-        reading=f"the label changes with the group in {100 * value:.1f} % of the pairs", **fields,
+        reading=f"the label changes with the group in {100 * value:.1f} % of the pairs",
     )  # fmt: skip
 
 
@@ -203,12 +203,12 @@ def _rate_interval(result: _Result, flips: Vector64) -> Interval:
     return low, high
 
 
-def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
+def _changes(call: Call, result: _Result, texts: list[str], label: str) -> Measurement:
     p = result.probabilities
     changes = np.array([np.mean([abs(p[a] - p[b]) for a, b in combinations(rows, 2)]) for rows in result.rows])
     pairs = {(a, b) if p[a] >= p[b] else (b, a) for rows in result.rows for a, b in combinations(rows, 2)}
     worst = sorted(pairs, key=lambda pair: (p[pair[1]] - p[pair[0]], pair))[:WORST]
-    items = tuple(
+    items: list[dict[str, Any]] = [
         {
             "word": texts[a],
             "counterpart": texts[b],
@@ -217,23 +217,23 @@ def _changes(result: _Result, texts: list[str], label: str, fields: Mapping[str,
             **({} if result.unit == "score" else {"flips": bool(result.decisions[a] != result.decisions[b])}),
         }
         for a, b in worst
-    )
+    ]
     value = float(changes.mean())
-    return Measurement(
-        "counterfactual", value, len(changes), Coverage(()), score="change",
+    return call.measurement(
+        value, len(changes), score="change", details=result.details,
         interval=result.interval(changes, range(len(changes)), limits=(0.0, result.largest)),
         units=result.units(changes, range(len(changes))),
         reading=f"{label} differs by {value:.3f} on average, by {items[0]['value']:.3f} at most", items=items,
-        **fields,
     )  # fmt: skip
 
 
-def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, Any], seed: int) -> Measurement:
+def _gap(call: Call, result: _Result, contrast: Contrast, label: str) -> Measurement:
     everyone = range(len(result.cases.groups))
     kept = [number for number, case in enumerate(result.cases.cases) if set(case.groups) == set(everyone)]
-    shared = {**fields, "score": contrast.name("gap"), "positive": contrast.group}
+    score = contrast.name("gap")
     if not kept:
-        return undefined("counterfactual", "every text names several groups", Coverage(()), **shared)
+        reason = "every text names several groups"
+        return call.undefined(reason, score=score, positive=contrast.group, details=result.details)
     order = [[result.cases.cases[number].groups.index(group) for group in everyone] for number in kept]
     rows = np.array([[result.rows[number][at] for at in some] for number, some in zip(kept, order, strict=True)])
     texts = [[result.cases.cases[number].texts[at] for at in some] for number, some in zip(kept, order, strict=True)]
@@ -244,13 +244,13 @@ def _gap(result: _Result, contrast: Contrast, label: str, fields: Mapping[str, A
     for number, gap in zip(kept, values.tolist(), strict=True):
         by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
     means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
-    return Measurement(
-        "counterfactual", value, len(kept), Coverage(()),
+    return call.measurement(
+        value, len(kept), score=score, positive=contrast.group, details=result.details,
         interval=result.interval(values, kept, limits=(-result.largest, result.largest)),
         p_value=group_word_p(texts, by_group, contrast, result.clusters(kept)[:1]), units=result.units(values, kept),
         reading=f"{label} is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
-        items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]), **shared,
+        items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]),
     )  # fmt: skip
 
 
@@ -274,11 +274,11 @@ def template_cases(template: Template, concept: Concept) -> CaseSet:
     people = persons(concept)
     numbers = tuple(range(len(people.groups)))
 
-    def cases() -> Iterator[Case]:
+    def cases() -> Iterator[CounterfactualCase]:
         for row in people.rows:
             versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
             for frame, sentences in zip(person_sentences(template, "someone"), versions, strict=True):
-                yield Case(frame, " / ".join(row), sentences, numbers)
+                yield CounterfactualCase(frame, " / ".join(row), sentences, numbers)
 
     return CaseSet(template.name, people.groups, tuple(cases()), left_out=people.left_out)
 
@@ -296,5 +296,5 @@ def swapped_cases(name: str, texts: Sequence[str], concept: Concept) -> CaseSet:
             without += 1
             continue
         numbers = [groups.index(group) if group else -1 for group, _ in ((versions.group, ""), *versions.others)]
-        cases.append(Case(text, "", (text, *(other for _, other in versions.others)), tuple(numbers)))
+        cases.append(CounterfactualCase(text, "", (text, *(other for _, other in versions.others)), tuple(numbers)))
     return CaseSet(name, groups, tuple(cases), without)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import UsageError
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, info, measure
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
 from evenhand.models.vectors import Coverage
 from evenhand.stats import mean_interval
@@ -36,7 +36,7 @@ LEVEL = 0.05
 SHUFFLES = 200
 FEWEST = 20  # names of a group, below which hardly any fill can be significant
 
-INFO = Info(
+DISCO_INFO = Info(
     id="disco",
     title="Discovery of Correlations",
     takes="dataset",
@@ -64,8 +64,9 @@ INFO = Info(
 )
 
 
-@measure(INFO)
+@measure(DISCO_INFO)
 def disco(
+    call: Call,
     view: Likelihood,
     names: str = NAMES,
     *,
@@ -95,21 +96,15 @@ def disco(
         raise UsageError(f"k and the number of templates must be at least 1, got {k} and {len(templates)}")
     if bad := [text for text in templates if text.count(PERSON) != 1 or text.count("{}") != 1]:
         raise UsageError(f"the template {bad[0]!r} needs {PERSON} and {{}} once each")
-    about = as_concept(concept)
-    fields: dict[str, Any] = {
-        "query": names,
-        "model": view.name,
-        "seed": seed,
-        "params": {"k": k, "templates": list(templates), "shuffles": SHUFFLES},
-        "definition": info("disco").definition,
-    }
+    concept = as_concept(concept)
+    call.describe(names, params={"shuffles": SHUFFLES})
     if not isinstance(view, MaskedLikelihood):
-        reason = f"disco is defined for masked language models, and {view.name} is none"
-        return undefined("disco", reason, Coverage(()), **fields)
-    if len(about.names) < 2:
-        return undefined("disco", f"the concept {about.name} has no names of two groups", Coverage(()), **fields)
-    people = [name for group in about.names.values() for name in group]
-    groups = np.repeat(np.arange(len(about.names)), [len(group) for group in about.names.values()])
+        raise DegenerateError(f"disco is defined for masked language models, and {view.name} is none")
+    if len(concept.names) < 2:
+        raise DegenerateError(f"the concept {concept.name} has no names of two groups")
+    people = [name for group in concept.names.values() for name in group]
+    call.coverage = Coverage(tuple(people))
+    groups = np.repeat(np.arange(len(concept.names)), [len(group) for group in concept.names.values()])
     counts, null, items = [], np.zeros(SHUFFLES), []
     shuffled = np.stack([np.random.default_rng([seed, n]).permutation(groups) for n in range(SHUFFLES)])
     for template in templates:
@@ -120,26 +115,23 @@ def disco(
         null += [(chi_squared(present, labels) < limit).sum() for labels in shuffled]
         items += [
             {"template": template, "fill": fills[row], "p_value": float(p_values[row])}
-            | _shares(about, present[:, row], groups)
+            | _shares(concept, present[:, row], groups)
             for row in np.flatnonzero(p_values < limit)
         ]
-    found = np.array(counts, dtype=np.float64)
+    dependent = np.array(counts, dtype=np.float64)
     expected = null / len(templates)
-    interval = mean_interval(found, limits=(0.0, np.inf))
-    smallest = min(len(group) for group in about.names.values())
-    return Measurement(
-        "disco",
-        float(found.mean()),
+    interval = mean_interval(dependent, limits=(0.0, np.inf))
+    smallest = min(len(group) for group in concept.names.values())
+    return call.measurement(
+        float(dependent.mean()),
         len(people),
-        Coverage(tuple(people)),
         interval=interval,
-        units=(mean_units("template", templates, found),),
-        p_value=float((1 + (expected >= found.mean()).sum()) / (1 + SHUFFLES)),
-        reading=f"{found.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
+        units=(mean_units("template", templates, dependent),),
+        p_value=float((1 + (expected >= dependent.mean()).sum()) / (1 + SHUFFLES)),
+        reading=f"{dependent.mean():.1f} fills of a template depend on the group of the name; 0 is ideal",
         note=f"with {smallest} names in the smallest group the test has little power" if smallest < FEWEST else "",
         items=tuple(items),
         details={"templates": len(templates), "significant": counts, "shuffled_mean": float(expected.mean())},
-        **fields,
     )
 
 

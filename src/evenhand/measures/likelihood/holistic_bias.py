@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Floats, Matrix64
-from evenhand.errors import UsageError
+from evenhand.errors import DegenerateError, FormatError, UsageError, unknown_name
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     clustered_interval,
     data_folder,
     ratio,
+    read_json,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import benjamini_hochberg, holm
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
-from evenhand.words.sentence_sets.holistic_bias import HolisticBias, fill, read_holistic_bias
+from evenhand.words.articles import article
 
 DATASET = "holistic-bias"
 ALL = "all"
 LEVEL = 0.05
 MIN_NOUNS = 2  # that two descriptors must both take
-Entry = TypeVar("Entry")
+DescriptorEntry = TypeVar("DescriptorEntry")
 Correction = Literal["benjamini-hochberg", "holm", "none"]
 OF_CONCEPT = {
     "age": "age",
@@ -71,11 +73,13 @@ INFO = Info(
     family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def holistic_bias(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -116,14 +120,11 @@ def holistic_bias(
             hint=f"name one: {', '.join(read.axes())}, {ALL}",
         )
     chosen = _draw(read, read.axes() if name == ALL else (name,), descriptors, nouns, templates, seed)
-    params = {
-        "axis": name, "descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns),
-        "templates": len(chosen.templates), "correction": correction, "level": LEVEL,
-    }  # fmt: skip
-    fields = ScoreFields("holistic-bias", view.name, DATASET, params, seed)
+    sizes = {"descriptors": len(chosen.descriptors), "nouns": len(chosen.nouns), "templates": len(chosen.templates)}
+    call.describe(DATASET, params={"axis": name, "level": LEVEL, **sizes})
     shape = (len(chosen.templates), len(chosen.descriptors), len(chosen.nouns))
     if shape[1] < 2 or shape[2] < 2:
-        return fields.undefined("", f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
+        raise DegenerateError(f"{shape[1]} descriptors and {shape[2]} nouns cannot be compared")
     cells = [
         (t, d, n)
         for t in range(shape[0])
@@ -132,13 +133,11 @@ def holistic_bias(
         if chosen.descriptors[d].takes(chosen.nouns[n])
     ]
     texts = [fill(chosen.templates[t], chosen.descriptors[d].text, chosen.nouns[n]) for t, d, n in cells]
-    try:
+    with undefined_if_unscorable():
         scores = view.log_probabilities(texts)
-    except UNSCORABLE as error:
-        return fields.undefined("", error.message)
     losses = np.full(shape, np.nan)
     losses[tuple(np.array(cells).T)] = -scores.log_probabilities / np.maximum(1, scores.tokens)
-    return _measured(fields, chosen, losses, correction)
+    return _measured(call, chosen, losses, correction)
 
 
 def significant_pairs(
@@ -177,11 +176,11 @@ def significant_pairs(
     return np.asarray(p < LEVEL, dtype=np.float64), [axes[one] for one, _ in pairs]
 
 
-def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
-    found, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
+def _measured(call: Call, chosen: HolisticBias, losses: Floats, correction: Correction) -> Measurement:
+    significant, axes = significant_pairs(losses, [descriptor.axis for descriptor in chosen.descriptors], correction)
     if not axes:
-        return fields.undefined("", f"no two descriptors share {MIN_NOUNS} nouns")
-    differs = 100 * found
+        raise DegenerateError(f"no two descriptors share {MIN_NOUNS} nouns")
+    differs = 100 * significant
     share = float(differs.mean())
     templates = [template for template in chosen.templates for _ in axes]
     counts = np.isfinite(losses).sum(axis=(0, 2))
@@ -189,11 +188,10 @@ def _measured(fields: ScoreFields, chosen: HolisticBias, losses: Floats, correct
     possible = sum(one.axis == two.axis for one, two in combinations(chosen.descriptors, 2))
     order = [row for row in np.argsort(means, kind="stable").tolist() if counts[row]]
     by_axis = {axis: float(differs[:, [name == axis for name in axes]].mean()) for axis in dict.fromkeys(axes)}
-    return fields.measurement(
-        "",
+    return call.measurement(
         share,
         int(np.isfinite(losses).sum()),
-        f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
+        reading=f"{share:.1f} % of {differs.size} comparisons of two descriptors differ; lowest perplexity: "
         f"{chosen.descriptors[order[0]].text}, highest: {chosen.descriptors[order[-1]].text}",
         interval=clustered_interval(
             [differs.ravel(), np.ones(differs.size)], templates, lambda sums: ratio(*sums.T), share_of=100.0
@@ -231,9 +229,99 @@ def _draw(
     """Return some descriptors of each axis, nouns and templates, in the order of the files."""
     rng = np.random.default_rng(seed)
 
-    def draw(entries: Sequence[Entry], count: int | None) -> tuple[Entry, ...]:
+    def draw(entries: Sequence[DescriptorEntry], count: int | None) -> tuple[DescriptorEntry, ...]:
         size = min(count or len(entries), len(entries))
         return tuple(entries[row] for row in sorted(rng.permutation(len(entries))[:size].tolist()))
 
     drawn = tuple(descriptor for axis in axes for descriptor in draw(read.of_axis(axis), descriptors))
     return HolisticBias(drawn, draw(read.nouns, nouns), draw(read.templates, templates))
+
+
+SINGULAR, PLURAL = "{noun_phrase}", "{plural_noun_phrase}"
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A word or phrase that describes a person.
+
+    Attributes:
+        text: the descriptor.
+        axis: such as "religion".
+        bucket: its part of the axis.
+        preference: how its group sees it ("preferred", "polarizing", "dispreferred", ...); empty where nothing is said.
+        gender: "female" or "male" where it describes people of one gender only ("Latina"); empty otherwise.
+    """
+
+    text: str
+    axis: str
+    bucket: str
+    preference: str = ""
+    gender: str = ""
+
+    def takes(self, noun: Noun) -> bool:
+        """Return whether the set combines the descriptor with a noun: one of its own gender, where it has one."""
+        return self.gender in ("", noun.gender)
+
+
+class Noun(NamedTuple):
+    """A noun for a person, and whether it is female, male or neutral."""
+
+    one: str
+    many: str
+    gender: str = "neutral"
+
+
+@dataclass(frozen=True)
+class HolisticBias:
+    """Descriptors, nouns and templates."""
+
+    descriptors: tuple[Descriptor, ...]
+    nouns: tuple[Noun, ...]
+    templates: tuple[str, ...]
+
+    def axes(self) -> tuple[str, ...]:
+        """Return the axes in the order of the file."""
+        return tuple(dict.fromkeys(descriptor.axis for descriptor in self.descriptors))
+
+    def of_axis(self, axis: str) -> tuple[Descriptor, ...]:
+        """Return the descriptors of an axis."""
+        if axis not in self.axes():
+            raise unknown_name("axis of HolisticBias", axis, self.axes())
+        return tuple(descriptor for descriptor in self.descriptors if descriptor.axis == axis)
+
+
+def read_holistic_bias(folder: str | Path) -> HolisticBias:
+    """Read descriptors, nouns and templates; phrases that stand without a descriptor are left out."""
+    root = Path(folder)
+    described = _json(root / "descriptors.json")
+    try:
+        descriptors = tuple(
+            _descriptor(entry, axis, bucket)
+            for axis, buckets in described.items()
+            for bucket, entries in buckets.items()
+            for entry in entries
+        )
+        listed = _json(root / "nouns.json").items()
+        nouns = tuple(Noun(one, many, gender) for gender, pairs in listed for one, many in pairs)
+        templates = tuple(_json(root / "sentence_templates.json"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{root} is not HolisticBias 1.1: {error!r}") from error
+    return HolisticBias(descriptors, nouns, templates)
+
+
+def fill(template: str, descriptor: str, noun: Noun) -> str:
+    """Return the sentence of a template with a descriptor and a noun, such as "I'm an Asian woman."."""
+    one = f"{article(descriptor)} {descriptor} {noun.one}"
+    text = template.replace(SINGULAR, one).replace(PLURAL, f"{descriptor} {noun.many}")
+    return text[:1].upper() + text[1:]
+
+
+def _descriptor(entry: Any, axis: str, bucket: str) -> Descriptor:
+    if isinstance(entry, str):
+        return Descriptor(entry, axis, bucket)
+    about = (str(entry.get(name, "")) for name in ("preference", "gender"))
+    return Descriptor(str(entry["descriptor"]), axis, bucket, *about)
+
+
+def _json(path: Path) -> Any:
+    return read_json(path, "HolisticBias file")

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import csv
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
+from evenhand.errors import FormatError, UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     clustered_interval,
     data_folder,
     draw_sample,
     ratio,
+    read_table,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood
 from evenhand.progress import tell
 from evenhand.stats.permutation import permutation_test
 from evenhand.stats.units import mean_units, units
 from evenhand.words import Concept, as_concept
-from evenhand.words.sentence_sets.honest import HonestTemplate, fold, read_hurtlex, read_templates
 
 DATASET, LEXICON = "honest", "hurtlex"
 K = 5
@@ -55,6 +58,7 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=3,
+    plain=7,
 )
 
 
@@ -68,6 +72,7 @@ class TextContinuation(Protocol):
 
 @measure(INFO)
 def honest(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -105,14 +110,13 @@ def honest(
     read = read_templates(data_folder(DATASET, dataset), code, part)
     templates = draw_sample(read, [(item.template, item.group) for item in read], sample, seed=seed)
     way = "fill" if isinstance(view, MaskedLikelihood) else "continue"
-    params = {"k": k, "language": code, "part": part, "sample": sample or 0, "completion": way}
-    fields = ScoreFields("honest", view.name, DATASET, params, seed, "female" if part == "binary" else "")
-    try:
+    params = {"language": code, "sample": sample or 0, "completion": way}
+    positive = "female" if part == "binary" else ""
+    call.describe(DATASET, positive=positive, scores=("hurtful", "gap"), params=params)
+    with undefined_if_unscorable():
         completions = complete(view, templates, k, seed=seed)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(score, error.message) for score in ("hurtful", "gap"))
     categories = [[hurtful_category(text, hurtful, code) for text in texts] for texts in completions]
-    return _measured(fields, templates, categories, k)
+    return _measured(call, templates, categories, k, seed)
 
 
 def complete(view: Likelihood, templates: Sequence[HonestTemplate], k: int, *, seed: int = 0) -> list[list[str]]:
@@ -143,7 +147,7 @@ def hurtful_category(text: str, lexicon: Mapping[str, str], language: str = "en"
 
 
 def _measured(
-    fields: ScoreFields, templates: Sequence[HonestTemplate], categories: Sequence[Sequence[str]], k: int
+    call: Call, templates: Sequence[HonestTemplate], categories: Sequence[Sequence[str]], k: int, seed: int
 ) -> tuple[Measurement, ...]:
     hits = np.array([100 * sum(map(bool, row)) / k for row in categories])
     groups = list(dict.fromkeys(template.group for template in templates))
@@ -157,32 +161,32 @@ def _measured(
         {"sentence": template.context, "group": template.group, "value": float(value)}
         for template, value in zip(templates, hits, strict=True)
     ]
-    overall = fields.measurement(
-        "hurtful",
+    overall = call.measurement(
         share,
         len(hits),
-        f"{share:.2f} % of the completions have a hurtful word",
+        score="hurtful",
+        reading=f"{share:.2f} % of the completions have a hurtful word",
         interval=clustered_interval([hits, ones], clusters, lambda sums: ratio(*sums.T), share_of=100.0),
         units=(mean_units("template", clusters, hits),),
         items=items,
         details={"by_group": by_group, "by_category": dict(counts.most_common()), "ideal": 0.0},
     )
     if len(groups) != 2:
-        return overall, fields.undefined("gap", f"a gap needs two groups, and there are {len(groups)}")
+        return overall, call.undefined(f"a gap needs two groups, and there are {len(groups)}", score="gap")
     first, second = ("female", "male") if set(groups) == {"female", "male"} else (groups[0], groups[1])
     masks = [np.array([t.group == name for t in templates], dtype=np.float64) for name in (first, second)]
-    gap = fields.measurement(
-        "gap",
+    gap = call.measurement(
         by_group[first] - by_group[second],
         len(hits),
-        f"{by_group[first]:.2f} % of the completions for {first}, {by_group[second]:.2f} % for {second} people",
+        score="gap",
+        reading=f"{by_group[first]:.2f} % of the completions for {first}, {by_group[second]:.2f} % for {second} people",
         interval=clustered_interval(
             [column for mask in masks for column in (hits * mask, mask)],
             clusters,
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
             limits=(-100.0, 100.0),
         ),
-        p_value=identity_p(templates, hits, (first, second), seed=fields.seed),
+        p_value=identity_p(templates, hits, (first, second), seed=seed),
         units=(units("ratios", "template", clusters, masks[0], hits * masks[0], masks[1], -hits * masks[1]),),
         details={"by_group": by_group, "ideal": 0.0},
     )
@@ -204,3 +208,65 @@ def identity_p(
         np.array([np.mean(some) for (group, _), some in by_identity.items() if group == name]) for name in groups
     )
     return permutation_test(first, second, alternative="two-sided", seed=seed).p_value
+
+
+MASK = "[M]"
+
+
+@dataclass(frozen=True)
+class HonestTemplate:
+    """A sentence with `{}` for the word that the model fills in.
+
+    Attributes:
+        context: the sentence.
+        template: the sentence before the identity was filled in.
+        identity: the person, such as "the woman".
+        group: the group of the identity: female or male, queer or not.
+    """
+
+    context: str
+    template: str
+    identity: str
+    group: str
+
+
+def read_templates(folder: str | Path, language: str = "en", part: str = "binary") -> tuple[HonestTemplate, ...]:
+    """Read the sentences of one language; `part` is "binary" or "queer_nonqueer" (English only)."""
+    path = Path(folder) / part / f"{language}_template.tsv"
+    if not path.is_file():
+        known = sorted(file.name.partition("_")[0] for file in Path(folder).glob(f"{part}/*_template.tsv"))
+        raise UsageError(
+            f"HONEST has no sentences of {part!r} in language {language!r}",
+            hint=f"it has {', '.join(known) or 'none'} in {str(folder)!r}",
+        )
+    sentences = []
+    columns = ("template_masked", "raw", "identity", "category")
+    for number, row in enumerate(_table(path, columns), start=2):
+        text, raw, identity, group = (row[name] for name in columns)
+        if text.count(MASK) != 1:
+            raise FormatError(f"{path}, line {number}: the sentence needs {MASK} once: {text!r}")
+        sentences.append(HonestTemplate(" ".join(text.replace(MASK, "{}").split()), raw, identity, group))
+    return tuple(sentences)
+
+
+def read_hurtlex(folder: str | Path, language: str = "en") -> Mapping[str, str]:
+    """Return the category of each word of the conservative level, folded by `fold`, as HONEST uses it."""
+    path = Path(folder) / f"hurtlex_{language.upper()}.tsv"
+    if not path.is_file():
+        known = sorted(file.stem.rpartition("_")[2].lower() for file in Path(folder).glob("hurtlex_*.tsv"))
+        raise UsageError(
+            f"there is no HurtLex lexicon for language {language!r} in {str(folder)!r}",
+            hint=f"languages: {', '.join(known)}",
+        )
+    rows = _table(path, ("lemma", "category", "level"))
+    return {fold(row["lemma"]): row["category"] for row in rows if row["level"] == "conservative"}
+
+
+def fold(text: str) -> str:
+    """Return a word in lower case without accents and surrounding punctuation."""
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return plain.lower().strip(" \t\r\n.,;:!?\"'()[]«»“”‘’")
+
+
+def _table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    return read_table(path, "table", columns, delimiter="\t", quoting=csv.QUOTE_NONE)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError, VocabularyError, unknown_name
 from evenhand.measures.association.weat import effect_size, effect_size_interval
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood, filler_tokens
 from evenhand.models.vectors import Coverage
 from evenhand.stats.permutation import permutation_test
@@ -20,14 +21,14 @@ from evenhand.stats.units import effect_size_units
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.catalog import query as as_query
 
-Pieces = Literal["skip", "product"]
+WordPieces = Literal["skip", "product"]
 TARGET, ATTRIBUTE = "{target}", "{attribute}"
 # The paper asks about pleasantness with a form of to be, and about interests with verbs of liking.
 PLEASANTNESS = ("{target} is {attribute}.", "{target} are {attribute}.")
 INTERESTS = ("{target} likes {attribute}.", "{target} like {attribute}.", "{target} is interested in {attribute}.")
 LEAST = 2  # attribute words in a set, without which there is no spread
 
-INFO = Info(
+LOG_PROBABILITY_INFO = Info(
     id="log-probability",
     title="Log-probability bias score",
     takes="query",
@@ -53,17 +54,19 @@ INFO = Info(
     one_against_rest=True,
     needs="masked-lm",
     definition=2,
+    in_tradeoff=True,
 )
 
 
-@measure(INFO)
+@measure(LOG_PROBABILITY_INFO)
 def log_probability(
+    call: Call,
     view: Likelihood,
     query: Query | str,
     *,
     concept: Concept | None = None,
     templates: Sequence[str] = (),
-    pieces: Pieces = "skip",
+    pieces: WordPieces = "skip",
     ddof: int = 0,
     seed: int = 0,
 ) -> Measurement:
@@ -90,8 +93,8 @@ def log_probability(
 
     What it does not tell you: how the model treats words outside the templates. See `evenhand show log-probability`.
     """
-    if pieces not in get_args(Pieces):
-        raise unknown_name("treatment of words of several tokens", pieces, get_args(Pieces))
+    if pieces not in get_args(WordPieces):
+        raise unknown_name("treatment of words of several tokens", pieces, get_args(WordPieces))
     asked = as_query(query)
     if asked.arity != (2, 2):
         raise UsageError(f"{asked.name or 'the query'} has {asked.arity} sets", hint="give two targets, two attributes")
@@ -99,17 +102,38 @@ def log_probability(
     chosen = tuple(templates) or roles.templates
     if bad := [text for text in chosen if text.count(TARGET) != 1 or text.count(ATTRIBUTE) != 1]:
         raise UsageError(f"the template {bad[0]!r} needs {TARGET} and {ATTRIBUTE} once each")
-    fields: dict[str, Any] = {
-        "query": asked.name,
-        "model": view.name,
-        "seed": seed,
-        "params": {"templates": list(chosen), "pieces": pieces, "ddof": ddof},
-        "definition": info("log-probability").definition,
-    }
+    call.describe(asked, params={"templates": list(chosen)})
     if not isinstance(view, MaskedLikelihood):
-        reason = f"log-probability is defined for masked language models, and {view.name} is none"
-        return undefined("log-probability", reason, Coverage(()), **fields)
-    return _measured(view, roles, chosen, pieces, ddof, fields)
+        raise DegenerateError(f"log-probability is defined for masked language models, and {view.name} is none")
+    groups = [_usable(view, words, chosen, pieces) for words in roles.groups]
+    lost = tuple(word for words, used in zip(roles.groups, groups, strict=True) for word in words if word not in used)
+    call.coverage = Coverage(tuple(word for used in groups for word in used), lost)
+    for words, used in zip(roles.groups, groups, strict=True):
+        if not used:
+            raise VocabularyError(f"no word of {words.name} is a single token of {view.name}")
+    if min(len(words) for words in roles.attributes) < LEAST:
+        raise DegenerateError("an attribute set has fewer than two words")
+    attributes = list(dict.fromkeys(word for words in roles.attributes for word in words))
+    biases = np.mean([_biases(view, template, groups, attributes) for template in chosen], axis=0)
+    scores = dict(zip(attributes, biases.tolist(), strict=True))
+    first, second = (np.array([scores[word] for word in words]) for words in roles.attributes)
+    value = effect_size(first, second, ddof)
+    if value is None:
+        raise DegenerateError("the scores of the attributes do not vary")
+    names = [words.name for words in (*roles.groups, *roles.attributes)]
+    near, far = (names[2], names[3]) if value >= 0 else (names[3], names[2])
+    return call.measurement(
+        value,
+        len(attributes),
+        interval=effect_size_interval(first, second, ddof=ddof),
+        units=(effect_size_units("word", roles.attributes[0], roles.attributes[1], first, second, ddof=ddof),),
+        p_value=permutation_test(first, second, alternative="two-sided", seed=seed).p_value,
+        reading=f"{near} words favour {names[0]}, {far} words {names[1]}, compared with each other; 0 is ideal",
+        items=tuple(
+            {"word": word, "value": scores[word], "set": words.name} for words in roles.attributes for word in words
+        ),
+        details={"mean": {names[2]: float(first.mean()), names[3]: float(second.mean())}},
+    )
 
 
 @dataclass(frozen=True)
@@ -138,51 +162,7 @@ class Roles:
         return PLEASANTNESS if pleasant else INTERESTS
 
 
-def _measured(
-    view: MaskedLikelihood,
-    roles: Roles,
-    templates: tuple[str, ...],
-    pieces: Pieces,
-    ddof: int,
-    fields: dict[str, Any],
-) -> Measurement:
-    groups = [_usable(view, words, templates, pieces) for words in roles.groups]
-    lost = tuple(word for words, used in zip(roles.groups, groups, strict=True) for word in words if word not in used)
-    coverage = Coverage(tuple(word for used in groups for word in used), lost)
-    for words, used in zip(roles.groups, groups, strict=True):
-        if not used:
-            return undefined(
-                "log-probability", f"no word of {words.name} is a single token of {view.name}", coverage, **fields
-            )
-    if min(len(words) for words in roles.attributes) < LEAST:
-        return undefined("log-probability", "an attribute set has fewer than two words", coverage, **fields)
-    attributes = list(dict.fromkeys(word for words in roles.attributes for word in words))
-    biases = np.mean([_biases(view, template, groups, attributes) for template in templates], axis=0)
-    scores = dict(zip(attributes, biases.tolist(), strict=True))
-    first, second = (np.array([scores[word] for word in words]) for words in roles.attributes)
-    value = effect_size(first, second, ddof)
-    if value is None:
-        return undefined("log-probability", "the scores of the attributes do not vary", coverage, **fields)
-    names = [words.name for words in (*roles.groups, *roles.attributes)]
-    near, far = (names[2], names[3]) if value >= 0 else (names[3], names[2])
-    return Measurement(
-        "log-probability",
-        value,
-        len(attributes),
-        coverage,
-        interval=effect_size_interval(first, second, ddof=ddof),
-        units=(effect_size_units("word", roles.attributes[0], roles.attributes[1], first, second, ddof=ddof),),
-        p_value=permutation_test(first, second, alternative="two-sided", seed=fields["seed"]).p_value,
-        reading=f"{near} words favour {names[0]}, {far} words {names[1]}, compared with each other; 0 is ideal",
-        items=tuple(
-            {"word": word, "value": scores[word], "set": words.name} for words in roles.attributes for word in words
-        ),
-        details={"mean": {names[2]: float(first.mean()), names[3]: float(second.mean())}},
-        **fields,
-    )
-
-
-def _usable(view: MaskedLikelihood, words: WordSet, templates: tuple[str, ...], pieces: Pieces) -> list[str]:
+def _usable(view: MaskedLikelihood, words: WordSet, templates: tuple[str, ...], pieces: WordPieces) -> list[str]:
     """Return the words of a group that are scored: all, or those that are single tokens in every template."""
     listed = list(words)
     if pieces == "product":

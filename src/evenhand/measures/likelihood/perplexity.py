@@ -6,17 +6,17 @@ import hashlib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
+from evenhand.errors import DegenerateError
 from evenhand.files import existing, read_utf8
-from evenhand.measures.likelihood.scoring import UNSCORABLE
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.likelihood.scoring import undefined_if_unscorable
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
 from evenhand.stats.units import units
 
@@ -44,11 +44,14 @@ INFO = Info(
     view="likelihood",
     family="quality",
     definition=2,
+    role="cost",
 )
 
 
 @measure(INFO)
-def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0) -> Measurement:
+def perplexity(
+    call: Call, view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT, *, seed: int = 0
+) -> Measurement:
     """Perplexity per word of a text under a language model, with an interval over its lines.
 
     A masked model has a pseudo-perplexity: each token is predicted from all others. It is a score of its own name,
@@ -62,31 +65,28 @@ def perplexity(view: Likelihood, text: str | Path | Sequence[str] = NEUTRAL_TEXT
     """
     name, lines = read_lines(text)
     masked = isinstance(view, TokenLikelihood) and view.masked
-    fields: dict[str, Any] = {"query": name, "model": view.name, "seed": seed, "score": "pseudo" if masked else ""}
+    score = "pseudo" if masked else ""
+    call.describe(name, scores=score)
     words = np.array([len(line.split()) for line in lines], dtype=np.float64)
-    try:
+    with undefined_if_unscorable():
         scores = view.log_probabilities(lines)
-    except UNSCORABLE as error:
-        return undefined("perplexity", error.message, Coverage(()), **fields)
     logs = np.asarray(scores.log_probabilities, dtype=np.float64)
     if not words.sum() or not np.isfinite(logs).all():
-        return undefined("perplexity", "the model gives the text no finite probability", Coverage(()), **fields)
+        raise DegenerateError("the model gives the text no finite probability")
 
     def by_sums(sums: Matrix64) -> Vector64:
         return np.asarray(np.exp(-sums[:, 0] / sums[:, 1]))
 
     value = float(np.exp(-logs.sum() / words.sum()))
-    return Measurement(
-        "perplexity",
+    return call.measurement(
         value,
         int(words.sum()),
-        Coverage(()),
+        score=score,
         interval=jackknife_interval(by_sums, np.stack([logs, words], axis=1), scale="log"),
         units=(units("exp-ratio", "line", map(_line_name, lines), words, -logs),),
         reading=f"the model is as unsure as if it chose evenly between {value:.0f} words at each step"
         + (", knowing all other tokens" if masked else ""),
         details={"by_token": scores.perplexity, "tokens": int(np.sum(scores.tokens)), "lines": len(lines)},
-        **fields,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +11,9 @@ import numpy as np
 
 from evenhand import words
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError
+from evenhand.errors import DegenerateError, FormatError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     count_split,
@@ -20,15 +21,16 @@ from evenhand.measures.likelihood.scoring import (
     draw_sample,
     is_masked,
     ratio,
+    read_json_lines,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import jackknife_interval, pearson, spearman
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.correlation import Correlation, correlation_p, mean_ranks
 from evenhand.stats.units import correlation_units
-from evenhand.words.sentence_sets.winogenerated import read_winogenerated
 
 OCCUPATIONS, WINOGENERATED = "occupations-share-of-women", "winogenerated"
 SAMPLE = 299  # sentences of Winogenerated, one for each occupation
@@ -79,6 +81,8 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=2,
+    plain=3,
+    charts=("pronouns-by-occupation", "measure-agreement"),
 )
 
 
@@ -94,6 +98,7 @@ class PronounSentence(NamedTuple):
 
 @measure(INFO)
 def pronoun_share(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = OCCUPATIONS,
     *,
@@ -118,12 +123,10 @@ def pronoun_share(
     sentences, shares, query = _sentences(dataset, sample, seed)
     scoring = "filler" if is_masked(view) else "sentence"
     params = {"sentences": len(sentences), "sample": sample or 0, "scoring": scoring, "neutral": NEUTRAL}
-    fields = ScoreFields("pronoun-share", view.name, query, params, seed, "female")
-    try:
+    call.describe(query, positive="female", scores=SCORES, params=params)
+    with undefined_if_unscorable():
         with_occupation = _lean(view, [s.context for s in sentences], sentences)
         without = _lean(view, [s.neutral for s in sentences], sentences)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(score, error.message) for score in SCORES)
     occupations = list(dict.fromkeys(sentence.occupation for sentence in sentences))
     rows = [occupations.index(sentence.occupation) for sentence in sentences]
     counts = np.bincount(rows)
@@ -139,20 +142,20 @@ def pronoun_share(
     }
     measured = []
     for score in ("pearson", "spearman"):
-        found = _correlation(score, female, share, seed)
-        if isinstance(found, str):
-            measured.append(fields.undefined(score, found))
+        correlation = _correlation(score, female, share, seed)
+        if isinstance(correlation, str):
+            measured.append(call.undefined(correlation, score=score))
             continue
-        reading = f"P(she) follows the share of women over {found.n} occupations with r = {found.value:.2f}"
-        more = {**details, "leave_one_out": found.leave_one_out}
+        reading = f"P(she) follows the share of women over {correlation.n} occupations with r = {correlation.value:.2f}"
+        more = {**details, "leave_one_out": correlation.leave_one_out}
         x, y = (female, share) if score == "pearson" else (mean_ranks(female), mean_ranks(share))
         measured.append(
-            fields.measurement(
-                score,
-                found.value,
-                found.n,
-                reading,
-                interval=found.interval,
+            call.measurement(
+                correlation.value,
+                correlation.n,
+                score=score,
+                reading=reading,
+                interval=correlation.interval,
                 p_value=correlation_p(x, y, seed=seed),
                 units=(correlation_units("occupation", occupations, x, y),),
                 items=items,
@@ -163,11 +166,11 @@ def pronoun_share(
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
     bounds = _slope_interval(share, female)
     measured.append(
-        fields.measurement(
-            "slope",
+        call.measurement(
             slope,
             len(share),
-            reading,
+            score="slope",
+            reading=reading,
             interval=bounds,
             p_value=correlation_p(female, share, seed=seed) if len(share) > 1 else None,
             units=(correlation_units("occupation", occupations, share, female, statistic="slope"),),
@@ -230,3 +233,49 @@ def _sentences(
             context, neutral = (template.format(occupation=word, pronoun="{}") for word in (name, NEUTRAL))
             made.append(PronounSentence(name, context, neutral, *PRONOUNS[use]))
     return made, shares, OCCUPATIONS
+
+
+FILE = "winogenerated_examples.jsonl"
+
+
+@dataclass(frozen=True)
+class WinogeneratedSentence:
+    """A sentence with `{}` for the pronoun.
+
+    Attributes:
+        id: number in the file.
+        context: the sentence with the occupation.
+        neutral: the same sentence with "person" instead of the occupation.
+        male, female: the two pronouns that fit the blank.
+        occupation: whom the pronoun refers to.
+        percent_women: in the occupation, US Bureau of Labor Statistics 2019.
+    """
+
+    id: int
+    context: str
+    neutral: str
+    male: str
+    female: str
+    occupation: str
+    percent_women: float
+
+
+def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
+    """Read the sentences."""
+    path = Path(folder) / FILE
+    sentences = []
+    for number, row in read_json_lines(path, "Winogenerated file"):
+        try:
+            text, occupation = str(row["sentence_with_blank"]), str(row["occupation"])
+            male, female = (str(pronoun) for pronoun in row["pronoun_options"][:2])
+            share, name = float(row["BLS_percent_women_2019"]), int(row["index"])
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise FormatError(f"{path}, line {number} is not a Winogenerated example: {error!r}") from error
+        if text.count("_") != 1:
+            raise FormatError(f"{path}, line {number}: the sentence needs one blank, written _")
+        context = text.replace("_", "{}")
+        named = rf"\b{re.escape(occupation)}(s?)\b"
+        neutral = re.sub(named, lambda found: "people" if found[1] else "person", context, flags=re.IGNORECASE)
+        neutral = re.sub(r"\b([Aa])n person\b", r"\1 person", neutral)
+        sentences.append(WinogeneratedSentence(name, context, neutral, male, female, occupation, share))
+    return tuple(sentences)

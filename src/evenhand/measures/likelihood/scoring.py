@@ -1,4 +1,4 @@
-"""What measures of sentence sets share: scores of candidates in a context, sampled items, clustered intervals, records.
+"""What measures of sentence sets share: readers, scores of candidates in a context, sampled items, clustered intervals.
 
 A context is a text with `{}` once. Scores of candidates compare within one context only: a causal model scores the
 whole text, a masked one the tokens of the candidate.
@@ -6,29 +6,28 @@ whole text, a masked one the tokens of the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import csv
+import json
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import info
+from evenhand.files import existing
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import UNLIMITED, Limits, SumStatistic
-from evenhand.stats.units import Units
 
 BLANK = "{}"
 # Errors of a model that cannot score the texts. Others, such as a lost worker, say nothing about the model.
 UNSCORABLE = (DegenerateError, FormatError, UsageError, VocabularyError)
-Item = TypeVar("Item")
+Drawn = TypeVar("Drawn")
 
 
 def data_folder(name: str, given: str | Path) -> Path:
@@ -58,6 +57,15 @@ def is_masked(view: Likelihood) -> bool:
     return isinstance(view, TokenLikelihood) and view.masked
 
 
+@contextmanager
+def undefined_if_unscorable() -> Iterator[None]:
+    """Turn errors of a model that cannot score the texts into `DegenerateError`, which leaves a measure undefined."""
+    try:
+        yield
+    except UNSCORABLE as error:
+        raise DegenerateError(error.message, hint=error.hint) from error
+
+
 def sentence_scores(view: Likelihood, texts: Sequence[str]) -> Vector64:
     """Return the log-probability of each text; equal texts are scored once."""
     unique = list(dict.fromkeys(texts))
@@ -84,12 +92,14 @@ def candidate_scores(view: Likelihood, contexts: Sequence[str], candidates: Sequ
     for text in sorted({text for texts in together for text in texts}):
         single[(text,)] = [row for row, texts in enumerate(candidates) if text in texts]
     # Pronouns come in few combinations and occupations in many: take what needs fewer calls of the model.
-    found: dict[tuple[str, str], float] = {}
+    scored: dict[tuple[str, str], float] = {}
     for fillers, places in (together if len(together) <= len(single) else single).items():
         asked = list(dict.fromkeys(contexts[row] for row in places))
         values = view.filler_log_probabilities(asked, list(fillers))
-        found |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
-    return np.array([[found[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)])
+        scored |= {(c, f): float(values[i, j]) for i, c in enumerate(asked) for j, f in enumerate(fillers)}
+    return np.array(
+        [[scored[context, text] for text in row] for context, row in zip(contexts, candidates, strict=True)]
+    )
 
 
 def count_split(view: Likelihood, contexts: Sequence[str], candidates: Sequence[Sequence[str]]) -> int:
@@ -107,7 +117,7 @@ def count_split(view: Likelihood, contexts: Sequence[str], candidates: Sequence[
     return len({row for row, is_split in zip(owners, split, strict=True) if is_split})
 
 
-def draw_sample(items: Sequence[Item], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Item]:
+def draw_sample(items: Sequence[Drawn], strata: Sequence[Hashable], size: int | None, *, seed: int) -> list[Drawn]:
     """Return items drawn without replacement, equally many of each stratum as far as they last, in their order.
 
     Args:
@@ -167,60 +177,62 @@ def ranks_first(scores: Matrix64) -> Vector64:
     return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class ScoreFields:
-    """What all measurements of one call share."""
+AGAIN = "fetch the data set again"
 
-    measure: str
-    model: str
-    query: str
-    params: Mapping[str, object]
-    seed: int
-    positive: str = ""
 
-    def undefined(self, score: str, reason: str) -> Measurement:
-        """Return a measurement without a value that says why."""
-        return undefined(self.measure, reason, Coverage(()), score=score, **self._shared())
+def read_text(path: Path, what: str) -> str:
+    """Return the content of a UTF-8 file; `what` names it in errors."""
+    try:
+        return existing(path, what=what).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not UTF-8 text (byte {error.start:,})", hint=AGAIN) from error
 
-    def measurement(
-        self,
-        score: str,
-        value: float,
-        n: int,
-        reading: str,
-        *,
-        interval: Interval = None,
-        p_value: float | None = None,
-        units: tuple[Units, ...] = (),
-        items: Sequence[Mapping[str, object]] = (),
-        details: Mapping[str, object] | None = None,
-        note: str = "",
-    ) -> Measurement:
-        """Return a measurement with a value; one that is not finite is undefined."""
-        if not np.isfinite(value):
-            return self.undefined(score, reading)
-        return Measurement(
-            self.measure,
-            float(value),
-            n,
-            Coverage(()),
-            score=score,
-            reading=reading,
-            interval=interval,
-            p_value=p_value,
-            units=units,
-            items=tuple(items),
-            details=details or {},
-            note=note,
-            **self._shared(),  # type: ignore[arg-type]
-        )
 
-    def _shared(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "query": self.query,
-            "params": dict(self.params),
-            "seed": self.seed,
-            "positive": self.positive,
-            "definition": info(self.measure).definition,
-        }
+def read_json(path: Path, what: str) -> Any:
+    """Return the value that a JSON file holds."""
+    return parse_json(read_text(path, what), str(path))
+
+
+def read_json_lines(path: Path, what: str) -> list[tuple[int, Any]]:
+    """Return line number and value of each line that is not blank.
+
+    Raises:
+        FormatError: If a line is not JSON, or all are blank.
+    """
+    lines = enumerate(read_text(path, what).split("\n"), start=1)
+    values = [(number, parse_json(line, f"{path}, line {number}")) for number, line in lines if line.strip()]
+    if not values:
+        raise FormatError(f"{path} is empty", hint=AGAIN)
+    return values
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text; `where` names it in errors."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # also integers of thousands of digits, and thousands of brackets
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FormatError(f"{where} is not JSON: {reason}", hint=AGAIN) from error
+
+
+def read_table(path: Path, what: str, columns: tuple[str, ...], **options: Any) -> list[dict[str, str]]:
+    """Return the rows of a table with a header by column; options go to `csv.DictReader`.
+
+    Raises:
+        FormatError: If a column is missing, a row has fewer fields than the header, or there is no row.
+    """
+    try:
+        with existing(path, what=what).open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, **options)
+            rows = list(reader)
+            names = reader.fieldnames or []
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"{path} is not a table in UTF-8 ({error})", hint=AGAIN) from error
+    if missing := [column for column in columns if column not in names]:
+        raise FormatError(f"{path} has no column {missing[0]!r}", hint=f"use the columns {', '.join(columns)}")
+    for number, row in enumerate(rows, start=2):
+        if short := [column for column in columns if row[column] is None]:
+            raise FormatError(f"{path}, row {number} has no field {short[0]!r}", hint=AGAIN)
+    if not rows:
+        raise FormatError(f"{path} has a header and no rows", hint=AGAIN)
+    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,22 +12,111 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import InputMissingError, UsageError, unknown_name
-from evenhand.measures.likelihood.scoring import draw_sample
-from evenhand.measures.likelihood.stereotype_pairs import (
-    VARIANTS,
-    Variant,
-    commonest_differences,
-    preferences,
-)
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, info, measure
+from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.measures.call import Call, measure
+from evenhand.measures.likelihood.scoring import draw_sample, read_json
+from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, commonest_differences, preferences
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
-from evenhand.models.vectors import Coverage
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, linearised_units, null_p, ratio_units
-from evenhand.words.sentence_sets.stereoset import DOMAINS, TASKS, StereoExample, Task, read_stereoset
+
+Task = Literal["intra", "inter"]
+TASKS: dict[Task, str] = {"intra": "intrasentence", "inter": "intersentence"}
+DOMAINS = ("gender", "profession", "race", "religion")
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
+BLANK = "BLANK"
+
+
+@dataclass(frozen=True)
+class StereoSentence:
+    """One continuation of a context."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StereoExample:
+    """A context about a target with its three continuations.
+
+    Attributes:
+        id: of the set.
+        task: `intra`: the continuation is the context with its blank filled. `inter`: it is a sentence that follows.
+        target: the term that the example is about, such as "chess player".
+        domain: gender, profession, race or religion.
+        context: the context; within a sentence, its blank is `BLANK`.
+        stereotype, anti, unrelated: the continuations.
+    """
+
+    id: str
+    task: Task
+    target: str
+    domain: str
+    context: str
+    stereotype: StereoSentence
+    anti: StereoSentence
+    unrelated: StereoSentence
+
+    @property
+    def sentences(self) -> tuple[StereoSentence, StereoSentence, StereoSentence]:
+        """The three continuations: stereotype, anti-stereotype, unrelated."""
+        return self.stereotype, self.anti, self.unrelated
+
+    def blank(self, sentence: StereoSentence) -> tuple[int, int] | None:
+        """Return the first and one past the last character that fill the blank; None where it cannot be located.
+
+        Contexts and sentences differ in capitals. Two contexts of the development part have two blanks.
+        """
+        before, *after = self.context.split(BLANK)
+        text = sentence.text
+        if (
+            len(after) != 1
+            or not text.lower().startswith(before.lower())
+            or not text.lower().endswith(after[0].lower())
+        ):
+            return None
+        start, stop = len(before), len(text) - len(after[0])
+        return (start, stop) if start < stop else None
+
+    def refilled(self, sentence: StereoSentence) -> str:
+        """Return the context filled with the sentence's word at the place of the blank, as the released code does.
+
+        The released code takes the word at the same place between blanks, without punctuation, so that capitals and
+        hyphens of the sentence are lost.
+        """
+        words = self.context.split(" ")
+        place = next((number for number, word in enumerate(words) if BLANK in word), None)
+        given = sentence.text.split(" ")
+        if place is None or place >= len(given):
+            return sentence.text
+        return self.context.replace(BLANK, re.sub(r"[^\w\s]|_", "", given[place]))
+
+
+def read_stereoset(path: str | Path) -> tuple[StereoExample, ...]:
+    """Read the development or the test part.
+
+    Raises:
+        FormatError: If the file is not a part of StereoSet, or an example lacks one of the three continuations.
+    """
+    source = Path(path)
+    content = read_json(source, "StereoSet file")
+    try:
+        parts = content["data"]
+        return tuple(_example(item, task, source) for task, name in TASKS.items() for item in parts[name])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{source} is not a part of StereoSet ({error})", hint="fetch it again") from error
+
+
+def _example(item: Any, task: Task, source: Path) -> StereoExample:
+    by_label = {entry["gold_label"]: StereoSentence(entry["id"], entry["sentence"]) for entry in item["sentences"]}
+    if missing := [label for label in LABELS if label not in by_label]:
+        raise FormatError(f"{source}: the example {item['id']} has no sentence labelled {missing[0]!r}")
+    sentences = [by_label[label] for label in LABELS]
+    return StereoExample(item["id"], task, item["target"], item["bias_type"], item["context"], *sentences)
+
 
 Averaging = Literal["term-mean", "pooled"]
 Source: TypeAlias = str | Path | Sequence[StereoExample]
@@ -75,17 +164,20 @@ INFO = Info(
     query_concepts=CONCEPTS,
     data=PARTS,
     whole=PARTS[0],
-    definition=2,
+    definition=3,
+    plain=2,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def stereoset(
+    call: Call,
     view: TokenLikelihood,
     dataset: Source = PARTS[0],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -120,29 +212,22 @@ def stereoset(
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     name, every = _examples(dataset)
     examples = draw_sample(every, [(example.task, example.target) for example in every], sample, seed=seed)
-    fields: dict[str, Any] = {
-        "query": name,
-        "model": view.name,
-        "seed": seed,
-        "definition": info("stereoset").definition,
-    }
+    call.describe(name, scores=[f"{task}-{score}" for task in TASKS for score in StereoScores._fields])
     results: list[Measurement] = []
     for task in TASKS:
         chosen = [example for example in examples if example.task == task]
         values, reason = score_examples(view, chosen, task, variant) if chosen else (np.zeros((0, 3)), "no examples")
         kept = np.flatnonzero(np.isfinite(values).all(axis=1))
         scored = [chosen[row] for row in kept]
-        params = {"task": task, "averaging": averaging, "variant": variant} | ({"sample": sample} if sample else {})
         if not scored:
             results += [
-                undefined("stereoset", reason, Coverage(()), score=f"{task}-{score}", params=params, **fields)
-                for score in StereoScores._fields
+                call.undefined(reason, score=f"{task}-{score}", params={"task": task}) for score in StereoScores._fields
             ]
             continue
-        lost = len(chosen) - len(scored)
-        results += _measurements(
-            scored, values[kept], params, fields, f"{lost} examples left out: {reason}" if lost else ""
-        )
+        left_out = len(chosen) - len(scored)
+        lost = f"{left_out} examples left out: {reason}" if left_out else ""
+        table = TermTable.of(scored, values[kept], variant)
+        results += _measurements(call, task, table, averaging, len(scored), lost)
     return tuple(results)
 
 
@@ -159,7 +244,7 @@ def stereoset_scores(
     predictions: Mapping[str, float],
     *,
     averaging: Averaging = "term-mean",
-    variant: Variant = "corrected",
+    variant: PairVariant = "corrected",
 ) -> StereoScores:
     """Return the scores of a file of predictions: the score of each sentence by its id."""
     values = np.array([[predictions[sentence.id] for sentence in example.sentences] for example in examples])
@@ -176,9 +261,11 @@ class TermTable:
     counts: Vector64
     related: Vector64
     stereotypes: Vector64
+    words: tuple[tuple[str, int, float], ...] = ()
+    """Of each example: the word in which most others differ as well, its term, whether the stereotype is preferred."""
 
     @classmethod
-    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: Variant) -> TermTable:
+    def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: PairVariant) -> TermTable:
         """Count the preferences.
 
         Args:
@@ -191,9 +278,11 @@ class TermTable:
         rows = np.array([index[example.target] for example in examples], dtype=np.int64)
         stereotype, anti, unrelated = values.T
         related = (preferences(stereotype, unrelated, variant) + preferences(anti, unrelated, variant)) / 2
-        columns = (np.ones(len(rows)), related, preferences(stereotype, anti, variant))
+        wins = preferences(stereotype, anti, variant)
+        columns = (np.ones(len(rows)), related, wins)
         counts = [np.bincount(rows, weights=column, minlength=len(terms)).astype(np.float64) for column in columns]
-        return cls(terms, *counts)
+        names = commonest_differences([(one.sentences[0].text, one.sentences[1].text) for one in examples])
+        return cls(terms, *counts, words=tuple(zip(names, rows.tolist(), wins.tolist(), strict=True)))
 
     def scores(self, draws: Rows, averaging: Averaging) -> Matrix64:
         """Return lms, ss and icat for each draw of terms, (3, draws)."""
@@ -224,6 +313,19 @@ class TermTable:
         value, left_out = (_scores_of_sums(sums)[number] for sums in (totals[None], totals - columns))
         return (linearised_units("term", self.terms, float(value[0]), left_out),)
 
+    def p_value(self, averaging: Averaging) -> float | None:
+        """Return the larger p-value of a change of sides of whole terms and of examples that differ in a common word.
+
+        Ten terms about gender share their attributes: "strong" is a stereotype of "male", of "himself" and of "mother".
+        A model that knows nothing of gender, but prefers "strong" to other words, takes the same side in all of them,
+        so the terms alone are not independent.
+        """
+        by_term = null_p(self.units(1, averaging)[0], IDEAL)
+        names, terms, wins = (np.array(column) for column in zip(*self.words, strict=True))
+        weights = np.ones(len(terms)) if averaging == "pooled" else 1 / self.counts[terms]
+        by_word = null_p(ratio_units("word", names.tolist(), weights * wins, weights), IDEAL / 100)
+        return by_term if by_term is None or by_word is None else max(by_term, by_word)
+
     def _columns(self, averaging: Averaging) -> Matrix64:
         """Return the weight of each term, and its shares of related texts and of stereotypes with that weight."""
         weights = self.counts if averaging == "pooled" else np.ones_like(self.counts)
@@ -241,9 +343,8 @@ def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
 
 
 def _measurements(
-    examples: list[StereoExample], values: Matrix64, params: dict[str, Any], fields: dict[str, Any], lost: str
+    call: Call, task: str, table: TermTable, averaging: Averaging, examples: int, lost: str
 ) -> list[Measurement]:
-    table, averaging = TermTable.of(examples, values, params["variant"]), params["averaging"]
     scores = table.scores(np.arange(len(table.terms))[None], averaging)[:, 0]
     readings = (
         f"a related text is preferred to an unrelated one in {scores[0]:.1f} % of the cases",
@@ -254,42 +355,21 @@ def _measurements(
     for number, (score, reading) in enumerate(zip(StereoScores._fields, readings, strict=True)):
         units = table.units(number, averaging)
         results.append(
-            Measurement(
-                "stereoset",
+            call.measurement(
                 float(scores[number]),
-                len(examples),
-                Coverage(()),
+                examples,
                 interval=table.interval(number, averaging),
-                p_value=_p_value(examples, values, table, params) if score == "ss" else None,
+                p_value=table.p_value(averaging) if score == "ss" else None,
                 units=units,
-                score=f"{params['task']}-{score}",
-                reading=f"{reading}, over {len(examples):,} contexts about {len(table.terms)} terms",
+                score=f"{task}-{score}",
+                reading=f"{reading}, over {examples:,} contexts about {len(table.terms)} terms",
                 note="; ".join(filter(None, (NOTE if score == "ss" else "", lost))),
-                params=params,
+                params={"task": task},
                 items=_items(table) if score == "ss" else (),
                 details={"terms": len(table.terms)} | ({"ideal": IDEAL} if score == "ss" else {}),
-                **fields,
             )
         )
     return results
-
-
-def _p_value(examples: list[StereoExample], values: Matrix64, table: TermTable, params: dict[str, Any]) -> float | None:
-    """Return the larger p-value of a change of sides of whole terms and of examples that differ in a common word.
-
-    Ten terms about gender share their attributes: "strong" is the stereotype of three of them. A model that knows
-    nothing of gender, but prefers "strong" to other words, takes the same side in all of them, so the terms alone are
-    not independent.
-    """
-    by_term = null_p(table.units(1, params["averaging"])[0], IDEAL)
-    names = commonest_differences([(example.sentences[0].text, example.sentences[1].text) for example in examples])
-    counts = Counter(example.target for example in examples)
-    weights = np.array([1.0 if params["averaging"] == "pooled" else 1 / counts[e.target] for e in examples])
-    wins = preferences(values[:, 0], values[:, 1], params["variant"])
-    by_word = null_p(ratio_units("word", names, weights * wins, weights), IDEAL / 100)
-    if by_term is None or by_word is None:
-        return by_term
-    return max(by_term, by_word)
 
 
 def _items(table: TermTable) -> tuple[dict[str, Any], ...]:
@@ -320,7 +400,7 @@ def _examples(source: Source) -> tuple[str, list[StereoExample]]:
 
 
 def score_examples(
-    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: Variant = "corrected"
+    view: TokenLikelihood, examples: Sequence[StereoExample], task: Task, variant: PairVariant = "corrected"
 ) -> tuple[Matrix64, str]:
     """Return the scores of the three texts of each example, NaN where there are none, and the reason for these."""
     texts = [sentence.text for example in examples for sentence in example.sentences]
@@ -340,7 +420,7 @@ def score_examples(
     return (following.log_probabilities / np.maximum(following.tokens, 1)).reshape(-1, 3), "a text has no tokens"
 
 
-def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: Variant) -> Matrix64:
+def _blanks(view: MaskedLikelihood, examples: Sequence[StereoExample], variant: PairVariant) -> Matrix64:
     values = np.full((len(examples), 3), np.nan)
     rows, texts, spans = [], [], []
     for row, example in enumerate(examples):

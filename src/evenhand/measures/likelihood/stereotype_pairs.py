@@ -13,17 +13,74 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import InputMissingError, UsageError, unknown_name
-from evenhand.measures.likelihood.scoring import draw_sample
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import info
-from evenhand.models.vectors import Coverage
+from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.measures.call import Call
+from evenhand.measures.likelihood.scoring import draw_sample, read_table
+from evenhand.measures.measurement import Measurement
 from evenhand.stats import share_interval
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words.sentence_sets.crows_pairs import CATEGORIES, StereotypePair, read_crows_pairs
 
-Variant = Literal["corrected", "released"]
-VARIANTS: tuple[Variant, ...] = ("corrected", "released")
+PairDirection = Literal["stereo", "antistereo"]
+CATEGORIES = (
+    "gender",
+    "race-color",
+    "religion",
+    "age",
+    "nationality",
+    "socioeconomic",
+    "sexual-orientation",
+    "disability",
+    "physical-appearance",
+)
+COLUMNS = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
+
+
+@dataclass(frozen=True)
+class StereotypePair:
+    """Two sentences that differ in whom they are about.
+
+    Attributes:
+        id: the row of the file, or a name.
+        more: the sentence that stereotypes more, in both directions.
+        less: the other sentence.
+        category: what the pair is about, such as gender.
+        direction: `stereo` where the pair was written to express a stereotype about a disadvantaged group,
+            `antistereo` where it was written to violate one.
+    """
+
+    id: str
+    more: str
+    less: str
+    category: str = ""
+    direction: PairDirection = "stereo"
+
+
+def read_crows_pairs(path: str | Path) -> tuple[StereotypePair, ...]:
+    """Read a file with the columns of CrowS-Pairs; other columns are ignored.
+
+    Raises:
+        FormatError: If a column is missing, or a row has an empty sentence or an unknown direction.
+    """
+    source = Path(path)
+    rows = read_table(source, "CrowS-Pairs file", COLUMNS)
+    return tuple(_pair(row, number, source) for number, row in enumerate(rows))
+
+
+def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
+    more, less, direction, category = (row[column].strip() for column in COLUMNS)
+    if not more or not less:
+        raise FormatError(f"{source}, row {number}: a sentence is empty")
+    if direction == "antistereo":
+        return StereotypePair(str(number), more, less, category, "antistereo")
+    if direction != "stereo":
+        raise FormatError(
+            f"{source}, row {number}: stereo_antistereo is {direction!r}", hint="use stereo or antistereo"
+        )
+    return StereotypePair(str(number), more, less, category, "stereo")
+
+
+PairVariant = Literal["corrected", "released"]
+VARIANTS: tuple[PairVariant, ...] = ("corrected", "released")
 PairSource: TypeAlias = str | Path | Sequence[StereotypePair]
 
 DATA = "crows-pairs"
@@ -100,65 +157,48 @@ class PairScores:
     """Why pairs have no score."""
 
 
-def preferences(more: Vector64, less: Vector64, variant: Variant = "corrected") -> Vector64:
+def preferences(more: Vector64, less: Vector64, variant: PairVariant = "corrected") -> Vector64:
     """Return 1 where the first score is higher, 0 where it is lower; a tie counts half, or 0 as in released codes."""
     tie = 0.0 if variant == "released" else 0.5
     return np.where(more > less, 1.0, np.where(more < less, 0.0, tie))
 
 
 def pair_measurements(
-    measure: str,
-    model: str,
-    asked: PairSet,
-    scores: PairScores,
-    *,
-    variant: Variant,
-    params: Mapping[str, Any],
-    seed: int,
+    call: Call, asked: PairSet, scores: PairScores, *, variant: PairVariant
 ) -> tuple[Measurement, ...]:
     """Return the share of pairs in percent, overall and, if the pairs have several categories, for each of them."""
     if variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
     names = asked.categories if len(asked.categories) > 1 else ()
-    build = _Builder(measure, model, asked, scores, variant, params, seed)
+    scored = _ScoredPairs(asked, scores, variant)
     groups = {"": list(range(len(asked.pairs)))} | {
         name: [row for row, pair in enumerate(asked.pairs) if pair.category == name] for name in names
     }
-    return tuple(build.measurement(name, np.array(rows, dtype=np.int64)) for name, rows in groups.items())
+    return tuple(scored.measurement(call, name, np.array(rows, dtype=np.int64)) for name, rows in groups.items())
 
 
-@dataclass(frozen=True)
-class _Builder:
-    measure: str
-    model: str
+@dataclass(frozen=True, eq=False)
+class _ScoredPairs:
+    """The pairs with their scores, and how ties count."""
+
     asked: PairSet
     scores: PairScores
-    variant: Variant
-    params: Mapping[str, Any]
-    seed: int
+    variant: PairVariant
 
-    def measurement(self, category: str, rows: Rows) -> Measurement:
-        fields: dict[str, Any] = {
-            "query": self.asked.name,
-            "score": category,
-            "model": self.model,
-            "params": {**self.params, "variant": self.variant},
-            "seed": self.seed,
-            "definition": info(self.measure).definition,
-        }
+    def measurement(self, call: Call, category: str, rows: Rows) -> Measurement:
+        """Return the share of some of the pairs."""
         scored = rows[np.isfinite(self.scores.more[rows]) & np.isfinite(self.scores.less[rows])]
         lost = len(rows) - len(scored)
         reason = f"{lost} of {len(rows)} pairs left out: {self.scores.missing}"
         if not len(scored):
-            return undefined(self.measure, reason, Coverage(()), **fields)
+            return call.undefined(reason, score=category)
         share, interval = self._share(scored)
         wins = preferences(self.scores.more[scored], self.scores.less[scored], self.variant)
         ties = int((self.scores.more[scored] == self.scores.less[scored]).sum())
-        return Measurement(
-            self.measure,
+        return call.measurement(
             share,
             len(scored),
-            Coverage(()),
+            score=category,
             interval=interval,
             p_value=self._p_value(scored),
             units=(mean_units("pair", [self.asked.pairs[row].id for row in scored], 100 * wins),),
@@ -172,7 +212,6 @@ class _Builder:
                 "mean_difference": float((self.scores.more[scored] - self.scores.less[scored]).mean()),
                 **{name: self._direction(scored, name) for name in ("stereo", "antistereo")},
             },
-            **fields,
         )
 
     def _p_value(self, rows: Rows) -> float | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
+from evenhand.errors import FormatError, UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     clustered_interval,
@@ -22,14 +23,123 @@ from evenhand.measures.likelihood.scoring import (
     is_masked,
     ranks_first,
     ratio,
+    read_text,
     sentence_scores,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats.correlation import correlation_p
 from evenhand.stats.units import mean_units
-from evenhand.words.sentence_sets.winobias import TYPES, WinoBiasPair, read_winobias
+
+PRONOUNS = frozenset({"he", "she", "him", "her", "his", "hers", "himself", "herself"})
+SPLITS = ("dev", "test")
+TYPES = (1, 2)
+_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_ARTICLE = re.compile(r"^(the|a|an|some)\s+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class WinoBiasPair:
+    """A sentence with a pronoun that agrees with the stereotype of its occupation, and the same one with the other.
+
+    Attributes:
+        id: type, split and line, such as "type1.dev.3".
+        type: 1 needs knowledge of the world, 2 can be resolved by syntax.
+        context: the sentence with `{}` in place of the pronoun.
+        pro, anti: the pronouns.
+        referent: the occupation that the pronoun refers to; empty where the file does not mark it.
+        other: the other occupation; empty where it is not certain.
+    """
+
+    id: str
+    type: int
+    context: str
+    pro: str
+    anti: str
+    referent: str = ""
+    other: str = ""
+
+    @property
+    def pro_sentence(self) -> str:
+        """The sentence with the pronoun of the stereotype."""
+        return self.context.replace("{}", self.pro)
+
+    @property
+    def anti_sentence(self) -> str:
+        """The sentence with the other pronoun."""
+        return self.context.replace("{}", self.anti)
+
+
+class WinoBias(NamedTuple):
+    """The pairs that differ in exactly one pronoun, and the reason why each other pair is left out, by id."""
+
+    pairs: tuple[WinoBiasPair, ...]
+    left_out: dict[str, str]
+
+
+def read_winobias(folder: str | Path) -> WinoBias:
+    """Read the eight sentence files and the two lists of occupations.
+
+    A pair is kept if its two lines differ in one word only, and that word is a pronoun.
+    """
+    root = Path(folder)
+    occupations = [word for gender in ("male", "female") for word in _lines(root / f"{gender}_occupations.txt")]
+    pairs: list[WinoBiasPair] = []
+    left_out: dict[str, str] = {}
+    for kind in TYPES:
+        for split in SPLITS:
+            pro, anti = (_lines(root / f"{side}_stereotyped_type{kind}.txt.{split}") for side in ("pro", "anti"))
+            if len(pro) != len(anti):
+                raise FormatError(f"{root}: type {kind}, {split}: {len(pro)} pro and {len(anti)} anti sentences")
+            for number, lines in enumerate(zip(pro, anti, strict=True), start=1):
+                name = f"type{kind}.{split}.{number}"
+                read = _pair(name, kind, *lines, occupations)
+                if isinstance(read, WinoBiasPair):
+                    pairs.append(read)
+                else:
+                    left_out[name] = read
+    return WinoBias(tuple(pairs), left_out)
+
+
+def _lines(path: Path) -> list[str]:
+    text = read_text(path, "WinoBias file")
+    return [re.sub(r"^\d+\s+", "", line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def _pair(name: str, kind: int, pro: str, anti: str, occupations: list[str]) -> WinoBiasPair | str:
+    """Return a pair, or why it is left out."""
+    first, second = (re.sub(r"[\[\]]", "", line).split() for line in (pro, anti))
+    if len(first) != len(second):
+        return "the sentences differ in length"
+    places = [place for place, (one, two) in enumerate(zip(first, second, strict=True)) if one != two]
+    if len(places) != 1:
+        return f"the sentences differ in {len(places)} words"
+    place = places[0]
+    words = [re.sub(r"\W", "", sentence[place]) for sentence in (first, second)]
+    if not {word.lower() for word in words} <= PRONOUNS:
+        return f"{words[0]!r} and {words[1]!r} are not both pronouns"
+    blank = first[place].replace(words[0], "{}", 1)
+    context = " ".join([*first[:place], blank, *first[place + 1 :]])
+    return WinoBiasPair(name, kind, context, words[0], words[1], *_occupations(pro, anti, occupations))
+
+
+def _occupations(pro: str, anti: str, occupations: list[str]) -> tuple[str, str]:
+    """Return the marked occupation and the other one of the sentence, or empty texts if either is not certain."""
+    marked = [_BRACKETS.findall(line) for line in (pro, anti)]
+    people = [text for text in marked[0] if text.lower() not in PRONOUNS]
+    if any(len(texts) != 2 for texts in marked) or len(people) != 1:
+        return "", ""
+    referent = _ARTICLE.sub("", people[0]).strip()
+    plain = re.sub(r"[\[\]]", "", pro)
+    others = [
+        word
+        for word in occupations
+        if word.lower() != referent.lower() and re.search(rf"\b{re.escape(word)}\b", plain, re.IGNORECASE)
+    ]
+    return (referent, others[0]) if len(others) == 1 else ("", "")
+
 
 DATASET = "winobias"
 SAMPLE = 200
@@ -65,11 +175,14 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=3,
+    plain=4,
+    charts=("pair-preferences",),
 )
 
 
 @measure(INFO)
 def winobias(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -96,14 +209,11 @@ def winobias(
     way = _scoring(view, scoring)
     read = read_winobias(data_folder(DATASET, dataset))
     pairs = draw_sample(read.pairs, [pair.type for pair in read.pairs], sample, seed=seed)
-    params = {"scoring": way, "sample": sample or 0, "pairs": len(pairs)}
-    fields = ScoreFields("winobias", view.name, DATASET, params, seed)
     names = [f"{score}-type{kind}" for kind in TYPES for score in NULLS]
-    try:
+    call.describe(DATASET, scores=names, params={"scoring": way, "sample": sample or 0, "pairs": len(pairs)})
+    with undefined_if_unscorable():
         differences = _differences(view, pairs, way)
         resolved = resolution(view, pairs)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(name, error.message) for name in names)
     measured: list[Measurement] = []
     for kind in TYPES:
         rows = [row for row, pair in enumerate(pairs) if pair.type == kind]
@@ -112,16 +222,16 @@ def winobias(
         pronouns = [(pair.pro, pair.anti) for pair in chosen] if way == "pronoun" else [()] * len(chosen)
         split = count_split(view, [pair.context for pair in chosen], pronouns)
         more = {"left_out": left_out, "pairs_with_split_pronouns": split}
-        measured += _preference(fields, kind, chosen, differences[rows], more)
-        measured.append(_accuracy_gap(fields, kind, chosen, resolved[0][rows], resolved[1][rows]))
+        measured += _preference(call, kind, chosen, differences[rows], more, seed)
+        measured.append(_accuracy_gap(call, kind, chosen, resolved[0][rows], resolved[1][rows], seed))
     return tuple(measured)
 
 
 def resolution(view: Likelihood, pairs: Sequence[WinoBiasPair]) -> tuple[Vector64, Vector64]:
     """Return whether the pro and the anti pronoun are resolved rightly: 1, 0, 1/2 for a tie, NaN without referents."""
     rows = [row for row, pair in enumerate(pairs) if pair.referent]
-    found = [np.full(len(pairs), np.nan) for _ in range(2)]
-    for side, values in enumerate(found):
+    resolved = [np.full(len(pairs), np.nan) for _ in range(2)]
+    for side, values in enumerate(resolved):
         contexts = []
         for row in rows:
             pair = pairs[row]
@@ -130,7 +240,7 @@ def resolution(view: Likelihood, pairs: Sequence[WinoBiasPair]) -> tuple[Vector6
         if rows:
             scores = candidate_scores(view, contexts, [(pairs[row].referent, pairs[row].other) for row in rows])
             values[rows] = ranks_first(scores)
-    return found[0], found[1]
+    return resolved[0], resolved[1]
 
 
 def _scoring(view: Likelihood, scoring: str | None) -> str:
@@ -151,11 +261,12 @@ def _differences(view: Likelihood, pairs: Sequence[WinoBiasPair], scoring: str) 
 
 
 def _preference(
-    fields: ScoreFields,
+    call: Call,
     kind: int,
     pairs: Sequence[WinoBiasPair],
     differences: Vector64,
     more: dict[str, object],
+    seed: int,
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
     ones = np.ones(len(pairs))
@@ -177,13 +288,13 @@ def _preference(
             else f"the pronoun of the stereotype is {np.exp(value):.2f} times as probable, on average over pairs"
         )
         measured.append(
-            fields.measurement(
-                f"{score}-type{kind}",
+            call.measurement(
                 value,
                 len(pairs),
-                reading if len(pairs) else "there are no pairs",
+                score=f"{score}-type{kind}",
+                reading=reading if len(pairs) else "there are no pairs",
                 interval=interval,
-                p_value=stereotype_p(pairs, values - (50.0 if what else 0.0), seed=fields.seed),
+                p_value=stereotype_p(pairs, values - (50.0 if what else 0.0), seed=seed),
                 units=(mean_units("occupation", clusters, values),),
                 items=items,
                 details=details if what else {"ideal": 0.0},
@@ -210,23 +321,23 @@ def stereotype_p(pairs: Sequence[WinoBiasPair], values: Vector64, *, seed: int =
 
 
 def _accuracy_gap(
-    fields: ScoreFields, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64
+    call: Call, kind: int, pairs: Sequence[WinoBiasPair], pro: Vector64, anti: Vector64, seed: int
 ) -> Measurement:
     known = [row for row, value in enumerate(pro) if np.isfinite(value)]
     score = f"accuracy-gap-type{kind}"
     if not known:
-        return fields.undefined(score, "no pair names its referent and the other person")
+        return call.undefined("no pair names its referent and the other person", score=score)
     clusters = [pairs[row].referent for row in known]
     columns = [100 * (pro - anti)[known], np.ones(len(known))]
     accuracy = {"pro": 100 * float(pro[known].mean()), "anti": 100 * float(anti[known].mean())}
-    return fields.measurement(
-        score,
+    return call.measurement(
         accuracy["pro"] - accuracy["anti"],
         len(known),
-        f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, {accuracy['anti']:.1f} % of the "
-        "others; 50 % is chance",
+        score=score,
+        reading=f"{accuracy['pro']:.1f} % of the stereotype's pronouns are resolved rightly, "
+        f"{accuracy['anti']:.1f} % of the others; 50 % is chance",
         interval=clustered_interval(columns, clusters, lambda sums: ratio(*sums.T), limits=(-100.0, 100.0)),
-        p_value=stereotype_p([pairs[row] for row in known], columns[0], seed=fields.seed),
+        p_value=stereotype_p([pairs[row] for row in known], columns[0], seed=seed),
         units=(mean_units("occupation", clusters, columns[0]),),
         items=[
             {"pair": pairs[row].id, "pro": float(pro[row]), "anti": float(anti[row]), "referent": pairs[row].referent}

@@ -2,31 +2,120 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, FormatError, UsageError
+from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    UNSCORABLE,
-    ScoreFields,
     available,
     candidate_scores,
     clustered_interval,
     data_folder,
     draw_sample,
     ratio,
+    read_text,
+    undefined_if_unscorable,
 )
 from evenhand.measures.measurement import Measurement, word_items
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import pearson
 from evenhand.stats.correlation import correlation_p
 from evenhand.stats.units import correlation_units, mean_units, units
-from evenhand.words.sentence_sets.winogender import GENDERS, WinogenderSentence, read_winogender
+
+PronounGender = Literal["male", "female", "neutral"]
+GENDERS: tuple[PronounGender, ...] = ("male", "female", "neutral")
+
+
+@dataclass(frozen=True)
+class WinogenderSentence:
+    """A sentence with its two people.
+
+    Attributes:
+        id: the id of the set, such as "technician.customer.1.male".
+        template: the same for the three pronouns.
+        text: the sentence.
+        pronoun: as it stands in the sentence.
+        gender: of the pronoun.
+        occupation, participant: the two people; a participant may be "someone".
+        refers_to_occupation: whether the pronoun refers to the occupation.
+        percent_women: in the occupation, US Bureau of Labor Statistics 2015 or 2016.
+    """
+
+    id: str
+    template: str
+    text: str
+    pronoun: str
+    gender: PronounGender
+    occupation: str
+    participant: str
+    refers_to_occupation: bool
+    percent_women: float
+
+
+def read_winogender(folder: str | Path) -> tuple[WinogenderSentence, ...]:
+    """Read the sentences and the shares of women."""
+    root = Path(folder)
+    try:
+        shares = {row[0]: float(row[2]) for row in _rows(root / "occupations-stats.tsv", 4)}
+    except ValueError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{root / 'occupations-stats.tsv'}: a share of women is not a number ({error})") from error
+    versions: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    for name, text in _rows(root / "all_sentences.tsv", 2):
+        parts = name.removesuffix(".txt").split(".")
+        if len(parts) != 4 or parts[0] not in shares or parts[3] not in GENDERS or parts[2] not in ("0", "1"):
+            raise FormatError(f"{root / 'all_sentences.tsv'}: {name!r} is not occupation.participant.answer.gender")
+        versions[parts[0], parts[1], parts[2]][parts[3]] = text
+    return tuple(
+        sentence for key, texts in versions.items() for sentence in _sentences(key, texts, shares[key[0]], root)
+    )
+
+
+def _sentences(
+    key: tuple[str, str, str], texts: dict[str, str], percent_women: float, root: Path
+) -> list[WinogenderSentence]:
+    occupation, participant, answer = key
+    if set(texts) != set(GENDERS):
+        raise FormatError(f"{root}: {'.'.join(key)} has the pronouns {sorted(texts)} only")
+    words = {gender: texts[gender].split() for gender in GENDERS}
+    # The first word that differs is the pronoun; they also changes the verb after it.
+    place = next(
+        (number for number, version in enumerate(zip(*words.values(), strict=False)) if len(set(version)) == 3), None
+    )
+    if place is None:
+        raise FormatError(f"{root}: the versions of {'.'.join(key)} do not differ in a pronoun")
+    return [
+        WinogenderSentence(
+            f"{'.'.join(key)}.{gender}",
+            ".".join(key),
+            texts[gender],
+            words[gender][place].strip(".,;"),
+            gender,
+            occupation,
+            participant,
+            answer == "0",
+            percent_women,
+        )
+        for gender in GENDERS
+    ]
+
+
+def _rows(path: Path, columns: int) -> list[list[str]]:
+    lines = read_text(path, "Winogender file").splitlines()
+    rows = [line.split("\t") for line in lines[1:] if line.strip()]
+    if bad := [number for number, row in enumerate(rows, start=2) if len(row) != columns]:
+        raise FormatError(f"{path}, line {bad[0]}: expected {columns} columns separated by tabs")
+    return rows
+
 
 DATASET = "winogender"
 GotchaRule = Literal["both", "occupation"]
@@ -65,11 +154,14 @@ INFO = Info(
     family="likelihood",
     concepts=("gender",),
     definition=3,
+    plain=5,
+    charts=("winogender-occupations",),
 )
 
 
 @measure(INFO)
 def winogender(
+    call: Call,
     view: Likelihood,
     dataset: str | Path = DATASET,
     *,
@@ -96,16 +188,14 @@ def winogender(
     templates = {sentence.template: sentence.occupation for sentence in read}
     kept = set(draw_sample(list(templates), list(templates.values()), sample, seed=seed))
     sentences = [sentence for sentence in read if sentence.template in kept]
-    params = {"gotcha": gotcha, "sample": sample or 0, "sentences": len(sentences)}
-    fields = ScoreFields("winogender", view.name, DATASET, params, seed, "female")
-    try:
+    params = {"sample": sample or 0, "sentences": len(sentences)}
+    call.describe(DATASET, positive="female", scores=SCORES, params=params)
+    with undefined_if_unscorable():
         margins = resolution_margins(view, sentences)
-    except UNSCORABLE as error:
-        return tuple(fields.undefined(score, error.message) for score in SCORES)
     return (
-        *_accuracies(fields, sentences, margins),
-        _gotcha_gap(fields, sentences, margins, gotcha),
-        _share_correlation(fields, sentences, margins),
+        *_accuracies(call, sentences, margins),
+        _gotcha_gap(call, sentences, margins, gotcha, seed),
+        _share_correlation(call, sentences, margins, seed),
     )
 
 
@@ -137,18 +227,19 @@ def _right(sentences: Sequence[WinogenderSentence], margins: Vector64) -> Vector
     return np.asarray((signs * margins > 0) + 0.5 * (margins == 0), dtype=np.float64)
 
 
-def _accuracies(fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64) -> list[Measurement]:
+def _accuracies(call: Call, sentences: Sequence[WinogenderSentence], margins: Vector64) -> list[Measurement]:
     right, measured = 100 * _right(sentences, margins), []
     items = [{"sentence": s.id, "text": s.text, "value": float(m)} for s, m in zip(sentences, margins, strict=True)]
     for score, gender in zip(ACCURACIES, (None, *GENDERS), strict=True):
         rows = [row for row, sentence in enumerate(sentences) if gender in (None, sentence.gender)]
         columns = [right[rows], np.ones(len(rows))]
         measured.append(
-            fields.measurement(
-                score,
+            call.measurement(
                 float(right[rows].mean()),
                 len(rows),
-                f"{right[rows].mean():.1f} % of {gender or 'all'} pronouns are resolved rightly; 50 % is chance",
+                score=score,
+                reading=f"{right[rows].mean():.1f} % of {gender or 'all'} pronouns are resolved rightly; "
+                "50 % is chance",
                 interval=clustered_interval(
                     columns, [sentences[row].occupation for row in rows], lambda sums: ratio(*sums.T), share_of=100.0
                 ),
@@ -161,28 +252,29 @@ def _accuracies(fields: ScoreFields, sentences: Sequence[WinogenderSentence], ma
 
 
 def _gotcha_gap(
-    fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64, rule: GotchaRule
+    call: Call, sentences: Sequence[WinogenderSentence], margins: Vector64, rule: GotchaRule, seed: int
 ) -> Measurement:
     kinds = [is_gotcha(sentence, rule) for sentence in sentences]
     right = 100 * _right(sentences, margins)
     masks = [np.array([kind is which for kind in kinds], dtype=np.float64) for which in (False, True)]
     if not all(mask.any() for mask in masks):
-        return fields.undefined("gotcha-gap", "the sample has no sentences of one of the two kinds")
+        return call.undefined("the sample has no sentences of one of the two kinds", score="gotcha-gap")
     usual, against = (float((right * mask).sum() / mask.sum()) for mask in masks)
     columns = [column for mask in masks for column in (right * mask, mask)]
     occupations = [sentence.occupation for sentence in sentences]
-    return fields.measurement(
-        "gotcha-gap",
+    return call.measurement(
         usual - against,
         int(sum(mask.sum() for mask in masks)),
-        f"{usual:.1f} % are right where the pronoun goes with the occupation, {against:.1f} % where it goes against it",
+        score="gotcha-gap",
+        reading=f"{usual:.1f} % are right where the pronoun goes with the occupation, "
+        f"{against:.1f} % where it goes against it",
         interval=clustered_interval(
             columns,
             occupations,
             lambda sums: ratio(sums[:, 0], sums[:, 1]) - ratio(sums[:, 2], sums[:, 3]),
             limits=(-100.0, 100.0),
         ),
-        p_value=majority_p(sentences, right * (masks[0] - masks[1]), seed=fields.seed),
+        p_value=majority_p(sentences, right * (masks[0] - masks[1]), seed=seed),
         units=(units("ratios", "occupation", occupations, masks[0], columns[0], masks[1], -columns[2]),),
         details={"accuracy": {"usual": usual, "gotcha": against}, "ideal": 0.0},
     )
@@ -209,24 +301,26 @@ def majority_p(sentences: Sequence[WinogenderSentence], values: Vector64, *, see
     return correlation_p(np.array(list(sides.values())), np.array(list(sums.values())), seed=seed)
 
 
-def _share_correlation(fields: ScoreFields, sentences: Sequence[WinogenderSentence], margins: Vector64) -> Measurement:
+def _share_correlation(
+    call: Call, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
+) -> Measurement:
     shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
     by_pronoun: dict[tuple[str, str], list[float]] = {}
     for sentence, margin in zip(sentences, margins.tolist(), strict=True):
         by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
     lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
     try:
-        found = pearson(lean, np.array(list(shares.values())))
+        correlation = pearson(lean, np.array(list(shares.values())))
     except (DegenerateError, UsageError) as error:
-        return fields.undefined("share-correlation", error.message)
-    return fields.measurement(
-        "share-correlation",
-        found.value,
-        found.n,
-        f"female pronouns are read as the occupation where women work, with r = {found.value:.2f}",
-        interval=found.interval,
-        p_value=correlation_p(lean, np.array(list(shares.values())), seed=fields.seed),
+        return call.undefined(error.message, score="share-correlation")
+    return call.measurement(
+        correlation.value,
+        correlation.n,
+        score="share-correlation",
+        reading=f"female pronouns are read as the occupation where women work, with r = {correlation.value:.2f}",
+        interval=correlation.interval,
+        p_value=correlation_p(lean, np.array(list(shares.values())), seed=seed),
         units=(correlation_units("occupation", shares, lean, np.array(list(shares.values()))),),
         items=word_items(list(shares), lean, share=list(shares.values())),
-        details={"leave_one_out": found.leave_one_out, "ideal": 0.0},
+        details={"leave_one_out": correlation.leave_one_out, "ideal": 0.0},
     )

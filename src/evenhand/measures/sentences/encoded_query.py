@@ -13,9 +13,9 @@ import numpy as np
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
-from evenhand.measures.association.located_query import ROUNDING, equal_means
+from evenhand.measures.association.located_query import ROUNDING, require_distinct_means
 from evenhand.measures.association.weat import association, effect_size_interval
-from evenhand.measures.fields import ListCoverage, coverage_problem
+from evenhand.measures.call import ListCoverage, coverage_problem
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number, unknown_words
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import Interval
@@ -139,24 +139,22 @@ class EncodedQuery:
     lists: tuple[ListCoverage, ...]
     params: Mapping[str, object]
 
-    @property
-    def problem(self) -> str:
-        """Why the query cannot be measured; empty where it can."""
-        return coverage_problem(self.lists)
+    def associations(self, layer: int) -> tuple[Vector64, Vector64]:
+        """Return s of the sentences of two target sets at a layer."""
+        first, second = self.target_associations(layer)
+        return first, second
 
-    def associations(self, layer: int) -> tuple[Vector64, Vector64] | str:
-        """Return s of the sentences of two target sets at a layer, or why there is none."""
-        found = self.target_associations(layer)
-        return found if isinstance(found, str) else (found[0], found[1])
+    def target_associations(self, layer: int) -> tuple[Vector64, ...]:
+        """Return s of the sentences of each target set at a layer (by its place in `layers`).
 
-    def target_associations(self, layer: int) -> tuple[Vector64, ...] | str:
-        """Return s of the sentences of each target set at a layer (by its place in `layers`), or why there is none."""
+        Raises:
+            DegenerateError: If the attribute sets, or all target sets, have the same mean.
+        """
         *targets, a, b = (vectors[layer] for vectors in self.vectors)
         names = [group.name for group in self.sets]
-        if reason := equal_means(names[-2:], (a, b)):
-            return reason
-        if len(targets) > 1 and (reason := equal_means(names[:-2], targets)):
-            return reason
+        require_distinct_means(names[-2:], (a, b))
+        if len(targets) > 1:
+            require_distinct_means(names[:-2], targets)
         return tuple(association(rows, a, b) for rows in targets)
 
 

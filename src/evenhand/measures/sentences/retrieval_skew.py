@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
-from evenhand.measures.contrasts import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import MOST, Measurement
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.registry import Info
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
-from evenhand.models.vectors import Coverage
 from evenhand.stats import clustered_interval
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
@@ -58,6 +57,7 @@ INFO = Info(
     query_concepts={GREP: "gender"},
     null=0.0,
     definition=2,
+    plain=2,
 )
 
 
@@ -85,6 +85,7 @@ class RetrievalCases:
 
 @measure(INFO)
 def retrieval_skew(
+    call: Call,
     view: SentenceEncoder,
     queries: str | Path = TOPICS,
     *,
@@ -108,21 +109,17 @@ def retrieval_skew(
         The mean difference of cosines and the advantage, for each contrast of groups. Intervals resample queries, and
         phrases where cases share them. The p-values exchange the groups of the words in which the texts differ.
     """
-    about = as_concept(concept)
-    cases = grep_cases(about) if str(queries) == GREP else topic_cases(str(queries), about)
+    concept = as_concept(concept)
+    cases = grep_cases(concept) if str(queries) == GREP else topic_cases(str(queries), concept)
+    took_effect = {"layer": layer_number(layer, view.layers), "pooling": pooling or view.pooling}
+    compared = contrasts(cases.groups)
+    scores = [contrast.name(score) for contrast in compared for score in ("difference", "advantage")]
+    call.describe(cases.name, scores=scores, params=took_effect)
     cosines = _cosines(view, cases, layer, pooling)
-    params = {"layer": layer_number(layer, view.layers), "pooling": pooling or view.pooling, "concept": about.name}
-    fields: dict[str, Any] = {"query": cases.name, "model": view.name, "params": params, "seed": seed}
-    return tuple(
-        measurement
-        for contrast in contrasts(cases.groups)
-        for measurement in _measurements(cases, cosines, contrast, fields, seed)
-    )
+    return tuple(measurement for contrast in compared for measurement in _measurements(call, cases, cosines, contrast))
 
 
-def _measurements(
-    cases: RetrievalCases, cosines: Matrix64, contrast: Contrast, fields: Mapping[str, Any], seed: int
-) -> Iterable[Measurement]:
+def _measurements(call: Call, cases: RetrievalCases, cosines: Matrix64, contrast: Contrast) -> Iterable[Measurement]:
     by_group = against_others(cosines)
     wins = np.sign(cosines[:, :, None] - cosines[:, None]).sum(axis=2) / (cosines.shape[1] - 1)
     differences, advantages = by_group[:, contrast.first], wins[:, contrast.first]
@@ -130,24 +127,25 @@ def _measurements(
     kind_of_unit = ("query", "phrase")[: len(clusters)]
     kinds = {kind: float(differences[[k == kind for k in cases.kinds]].mean()) for kind in sorted(set(cases.kinds))}
     share = (float(advantages.mean()) + 1) / 2
-    shared: dict[str, Any] = dict(fields) | {"positive": contrast.group}
-    shared["details"] = {"queries": len(set(cases.queries)), "incomplete": cases.incomplete, "share_first": share}
-    shared["details"] |= {"by_kind": kinds} if kinds else {}
+    details: dict[str, object] = {
+        "queries": len(set(cases.queries)), "incomplete": cases.incomplete, "share_first": share,
+        **({"by_kind": kinds} if kinds else {}),
+    }  # fmt: skip
     nearer = contrast.group if differences.mean() >= 0 else contrast.against
-    yield Measurement(
-        "retrieval-skew", float(differences.mean()), len(differences), Coverage(()),
+    yield call.measurement(
+        float(differences.mean()), len(differences), positive=contrast.group, details=details,
         score=contrast.name("difference"), interval=clustered_interval(differences, clusters),
         p_value=group_word_p(cases.texts, by_group, contrast, [cases.queries]),
         units=tuple(map(mean_units, kind_of_unit, clusters, repeat(differences))),
-        reading=f"queries are nearer to texts about {nearer}", items=_items(cases.queries, differences), **shared,
+        reading=f"queries are nearer to texts about {nearer}", items=_items(cases.queries, differences),
     )  # fmt: skip
-    yield Measurement(
-        "retrieval-skew", float(advantages.mean()), len(advantages), Coverage(()),
+    yield call.measurement(
+        float(advantages.mean()), len(advantages), positive=contrast.group, details=details,
         score=contrast.name("advantage"), interval=clustered_interval(advantages, clusters, limits=(-1.0, 1.0)),
         p_value=group_word_p(cases.texts, wins, contrast, [cases.queries]),
         units=tuple(map(mean_units, kind_of_unit, clusters, repeat(advantages))),
         reading=f"the text about {contrast.group} ranks above that about {contrast.against} in {100 * share:.0f} % of "
-        "the comparisons", **shared,
+        "the comparisons",
     )  # fmt: skip
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from evenhand.measures.association.interaction import INFO as WORD_INFO
 from evenhand.measures.association.interaction import table_layout
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.measures.sentences.encoded_query import TEMPLATE, encode_query
 from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
 from evenhand.words import Query, Template
@@ -37,6 +36,7 @@ INFO = Info(
 
 @measure(INFO)
 def sentence_interaction(
+    call: Call,
     view: SentenceEncoder,
     query: Query | str,
     *,
@@ -66,34 +66,24 @@ def sentence_interaction(
     """
     encoded = encode_query(view, query, layer=layer, pooling=pooling, template=template, targets=None)
     first, near, far = encoded.sets[0].name, encoded.sets[-2].name, encoded.sets[-1].name
-    params = {**encoded.params, "samples": samples}
-    fields: dict[str, Any] = {"query": encoded.query.name, "model": view.name, "params": params, "seed": seed}
-    fields["positive"] = f"{first} with {near}"
+    positive = f"{first} with {near}"
+    call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=encoded.params)
     layout = table_layout(encoded.query)
-    if isinstance(layout, str) or encoded.problem:
-        reason = layout if isinstance(layout, str) else encoded.problem
-        return undefined(INFO.id, reason, encoded.coverage, **fields)
+    call.require(encoded.lists)
     associations = encoded.target_associations(0)
-    if isinstance(associations, str):
-        return undefined(INFO.id, associations, encoded.coverage, **fields)
     scores = {
         group.name: group.word_means(values) for group, values in zip(encoded.sets[:-2], associations, strict=True)
     }
-    found = layout.test(scores, samples=samples, seed=seed)
-    if isinstance(found, str):
-        return undefined(INFO.id, found, encoded.coverage, **fields)
-    effect = found.summary(first, near, far)
+    tested = layout.test(scores, samples=samples, seed=seed)
+    effect = tested.summary(first, near, far)
     words = {group.name: group.words for group in encoded.sets[:-2]}
-    return Measurement(
-        INFO.id,
+    return call.measurement(
         effect.value,
         sum(map(len, scores.values())),
-        encoded.coverage,
         interval=effect.interval,
-        p_value=found.test.p_value,
-        units=found.units(first, words, effect.value),
+        p_value=tested.test.p_value,
+        units=tested.units(first, words, effect.value),
         reading=effect.reading,
-        items=found.items(),
-        details=found.details(),
-        **fields,
+        items=tested.items(),
+        details=tested.details(),
     )

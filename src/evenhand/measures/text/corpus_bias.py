@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import numpy as np
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.corpus.bias import LABELLINGS
-from evenhand.errors import DegenerateError, VocabularyError
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Coverage
+from evenhand.measures.call import Call, measure
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.stats.multiplicity import holm
 from evenhand.subjects.subject import TextView
 from evenhand.words import Concept, as_concept
@@ -44,11 +42,14 @@ INFO = Info(
     view="text",
     family="text",
     definition=3,
+    plain=2,
+    charts=("extreme-words", "beta-regression"),
 )
 
 
 @measure(INFO)
 def corpus_bias(
+    call: Call,
     view: TextView | str | Path,
     words: str = "words",
     *,
@@ -73,24 +74,29 @@ def corpus_bias(
     What it does not tell you: what the text says about anybody. See `evenhand show corpus-bias`.
     """
     text = view if isinstance(view, TextView) else TextView(Path(view).name, (str(view),))
-    about = as_concept(concept)
-    groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if about.name == "gender" else {"groups": about}
-    stops = stop_words if about.language == "en" else "none"
-    counting = text.counting if about.language == "en" else {"tokenizer": f"language:{about.language}", **text.counting}
-    fields: dict[str, Any] = {"query": words, "model": text.name, "seed": seed}
-    try:
-        result = corpus_bias_scores(
-            text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
-        )
-    except (VocabularyError, DegenerateError) as error:
-        several = tuple(about.groups) if len(about.groups) > 2 else ("",)
-        names = [":".join(filter(None, (score, group))) for group in several for score in ("mu", "sigma")]
-        return tuple(undefined("corpus-bias", error.message, Coverage(()), score=name, **fields) for name in names)
-    found = measurements(result, fields) if len(result.groups) == 2 else group_measurements(result, fields)
-    return tuple(replace(one, params={**one.params, **text.about}) for one in found)
+    concept = as_concept(concept)
+    is_english = concept.language == "en"
+    groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if concept.name == "gender" else {"groups": concept}
+    stops = stop_words if is_english else "none"
+    counting = text.counting if is_english else {"tokenizer": f"language:{concept.language}", **text.counting}
+    several = tuple(concept.groups) if len(concept.groups) > 2 else ("",)
+    call.model = text.name
+    call.describe(
+        words, scores=[":".join(filter(None, (score, group))) for group in several for score in ("mu", "sigma")]
+    )
+    result = corpus_bias_scores(
+        text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
+    )
+    call.params |= {**result.params, **text.about}
+    return _measurements(call, result) if len(result.groups) == 2 else _group_measurements(call, result)
 
 
-def group_measurements(result: CorpusBias, fields: Mapping[str, Any]) -> tuple[Measurement, ...]:
+def measurements(result: CorpusBias, *, model: str, seed: int) -> tuple[Measurement, ...]:
+    """Return the measurements of a text that was scored already."""
+    return _measurements(Call(INFO, model, dict(result.params), seed, query="words"), result)
+
+
+def _group_measurements(call: Call, result: CorpusBias) -> tuple[Measurement, ...]:
     """Return the measurements of every group against the rest."""
     by_group = {group: result.for_group(group) for group in result.groups}
     tested = {group: one.baseline.p_value for group, one in by_group.items() if one.baseline}
@@ -103,11 +109,11 @@ def group_measurements(result: CorpusBias, fields: Mapping[str, Any]) -> tuple[M
             details={**measurement.details, "group": group, "p_holm": adjusted.get(group)},
         )
         for group, one in by_group.items()
-        for measurement in measurements(one, fields)
+        for measurement in _measurements(call, one)
     )
 
 
-def measurements(result: CorpusBias, fields: Mapping[str, Any], *, prefix: str = "") -> tuple[Measurement, ...]:
+def _measurements(call: Call, result: CorpusBias, *, prefix: str = "") -> tuple[Measurement, ...]:
     """Return the measurements of a scored text; `prefix` tells scores of several contexts apart."""
     base = result.baseline
     details: dict[str, Any] = {"tokens": result.tokens, "hits": dict(result.hits), "notes": list(result.notes)}
@@ -119,33 +125,33 @@ def measurements(result: CorpusBias, fields: Mapping[str, Any], *, prefix: str =
     ratio = math.exp(result.mu)
     near, far = ("one group", "the other") if len(result.groups) == 2 else (result.positive, "the other groups")
     reading = f"a word is {ratio:.2f} times as likely near {near} as near {far} (or the reverse), on average over words"
-    shared = {**fields, "positive": result.positive, "params": dict(result.params), "details": details}
-    mu = Measurement(
-        "corpus-bias", float(result.mu), len(result.scores), Coverage(()), score=f"{prefix}mu", reading=reading,
-        p_value=base.p_value if base else None, items=tuple(items), **shared,
+    mu = call.measurement(
+        result.mu, len(result.scores), score=f"{prefix}mu", positive=result.positive, reading=reading,
+        p_value=base.p_value if base else None, items=items, details=details,
     )  # fmt: skip
-    sigma = Measurement(
-        "corpus-bias", float(result.sigma), len(result.scores), Coverage(()), score=f"{prefix}sigma",
-        reading="standard deviation of the signed scores", **shared,
+    sigma = call.measurement(
+        result.sigma, len(result.scores), score=f"{prefix}sigma", positive=result.positive,
+        reading="standard deviation of the signed scores", details=details,
     )  # fmt: skip
     return mu, sigma
 
 
 def comparison_measurements(
-    comparison: Comparison, fields: Mapping[str, Any], *, prefix: str = ""
+    comparison: Comparison, *, model: str, seed: int, prefix: str = ""
 ) -> tuple[Measurement, ...]:
     """Return mu and sigma of the second text with their intervals, and the slope of its scores on the first text's."""
-    own = measurements(comparison.second, fields, prefix=prefix)
+    call = Call(INFO, model, dict(comparison.second.params), seed, query="words")
+    own = _measurements(call, comparison.second, prefix=prefix)
     with_intervals = tuple(
         replace(measurement, interval=comparison.interval(name), note=WIDE if name == "mu" else "")
         for measurement, name in zip(own, ("mu", "sigma"), strict=True)
     )
     corrected = {f"{name}_corrected_for_noise": found.to_dict() for name, found in comparison.corrected.items()}
-    slope = Measurement(
-        "corpus-bias", comparison.value("beta"), comparison.beta.words, Coverage(()), score=f"{prefix}beta",
+    slope = call.measurement(
+        comparison.value("beta"), comparison.beta.words, score=f"{prefix}beta",
         interval=comparison.interval("beta"), reading="slope of the scores on those of the first text",
         items=_points(comparison, POINTS), positive=comparison.second.positive,
-        details={**corrected, "intercept": comparison.beta.intercept, "words": comparison.beta.words}, **fields,
+        details={**corrected, "intercept": comparison.beta.intercept, "words": comparison.beta.words},
     )  # fmt: skip
     return (*with_intervals, slope)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -14,10 +14,10 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
-from evenhand.measures.contrasts import Contrast, contrasts
-from evenhand.measures.measurement import Measurement, undefined
-from evenhand.measures.registry import Info, measure
-from evenhand.models.vectors import Coverage
+from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
 from evenhand.stats import clustered_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, mean_units
@@ -58,6 +58,7 @@ INFO = Info(
     family="text",
     null=0.0,
     definition=2,
+    plain=1,
 )
 
 
@@ -76,9 +77,20 @@ class Continuations:
     texts: list[list[list[str]]]
     words: list[list[list[list[str]]]]
 
+    def details(self) -> dict[str, object]:
+        """Return the number of prompts and, for a reader, the first text of each group after some of them."""
+        step = max(1, len(self.frames) // EXAMPLES)
+        examples = [
+            {"prompt": self.frames[case], "groups": self.rows[case]}
+            | {group: self.texts[case][number][0].strip() for number, group in enumerate(self.groups)}
+            for case in range(0, len(self.frames), step)
+        ]
+        return {"prompts": len(self.frames) * len(self.groups), "examples": examples[:EXAMPLES]}
+
 
 @measure(INFO)
 def counterfactual_text(
+    call: Call,
     view: PromptWriter,
     prompts: str | Template = TEMPLATE,
     *,
@@ -114,21 +126,20 @@ def counterfactual_text(
     """
     if samples < 2:
         raise UsageError(f"at least 2 samples are needed to compare texts of one prompt, got {samples}")
-    about = as_concept(concept)
-    counted = find_query(attributes or ATTRIBUTES.get(about.name, OTHER_ATTRIBUTES))
+    concept = as_concept(concept)
+    counted = find_query(attributes or ATTRIBUTES.get(concept.name, OTHER_ATTRIBUTES))
     if len(counted.attributes) != 2:
         raise UsageError(f"{counted.name!r} has {len(counted.attributes)} attribute sets, two are counted")
     template = find_template(prompts)
-    written = _write(view, template, about, rows, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
-    params: dict[str, object] = {"concept": about.name, "attributes": counted.name, "rows": rows}
-    params |= {"samples": samples, "tokens": tokens, "temperature": temperature}
-    fields: dict[str, Any] = {"query": template.name, "model": view.name, "params": params, "seed": seed}
-    fields["details"] = {"prompts": len(written.frames) * len(written.groups), "examples": _examples(written)}
-    found = [_divergence(written, fields, seed)]
-    for contrast in contrasts(written.groups):
-        found.append(_length(written, contrast, fields, seed))
-        found.append(_association(written, contrast, counted, fields, seed))
-    return tuple(found)
+    compared = contrasts(persons(concept).groups)
+    scores = [contrast.name(score) for contrast in compared for score in ("length", "association")]
+    call.describe(template.name, scores=("divergence", *scores), params={"attributes": counted.name})
+    written = _write(view, template, concept, rows, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
+    results = [_divergence(call, written, seed)]
+    for contrast in compared:
+        results.append(_length(call, written, contrast, seed))
+        results.append(_association(call, written, contrast, counted, seed))
+    return tuple(results)
 
 
 def count_texts(concept: Concept, *, rows: int | None = ROWS, samples: int = SAMPLES) -> int:
@@ -158,17 +169,7 @@ def _write(view: PromptWriter, template: Template, concept: Concept, rows: int |
     return Continuations(people.groups, tuple(frames), tuple(names), texts, words)
 
 
-def _examples(written: Continuations) -> list[dict[str, str]]:
-    """Return the first text of each group after some of the prompts, for a reader."""
-    step = max(1, len(written.frames) // EXAMPLES)
-    return [
-        {"prompt": written.frames[case], "groups": written.rows[case]}
-        | {group: written.texts[case][number][0].strip() for number, group in enumerate(written.groups)}
-        for case in range(0, len(written.frames), step)
-    ][:EXAMPLES]
-
-
-def _divergence(written: Continuations, fields: Mapping[str, Any], seed: int) -> Measurement:
+def _divergence(call: Call, written: Continuations, seed: int) -> Measurement:
     """Return how much less texts of two groups overlap than two texts of one prompt, samples of other numbers only."""
     within, between = [], []
     for case in written.words:
@@ -183,16 +184,12 @@ def _divergence(written: Continuations, fields: Mapping[str, Any], seed: int) ->
         within.append(float(np.mean(same)))
         between.append(float(np.mean(crossed)))
     values = np.array(within) - np.array(between)
-    details = {
-        **fields["details"],
-        "overlap_within": float(np.mean(within)),
-        "overlap_between": float(np.mean(between)),
-    }
-    return Measurement(
-        "counterfactual-text", float(values.mean()), len(values), Coverage(()), score="divergence",
+    overlaps = {"overlap_within": float(np.mean(within)), "overlap_between": float(np.mean(between))}
+    return call.measurement(
+        float(values.mean()), len(values), score="divergence", details={**written.details(), **overlaps},
         interval=_interval(written, values), p_value=_exchange_test(written.words, seed), units=_units(written, values),
         reading=f"texts of one prompt share {np.mean(within):.3f} of their words, texts of two groups "
-        f"{np.mean(between):.3f}", **{**fields, "details": details},
+        f"{np.mean(between):.3f}",
     )  # fmt: skip
 
 
@@ -209,29 +206,27 @@ def overlap(first: Sequence[str], second: Sequence[str]) -> float:
     return 2 * common / total if total else 1.0
 
 
-def _length(written: Continuations, contrast: Contrast, fields: Mapping[str, Any], seed: int) -> Measurement:
+def _length(call: Call, written: Continuations, contrast: Contrast, seed: int) -> Measurement:
     lengths = np.array([[np.mean([len(text) for text in texts]) for texts in case] for case in written.words])
     differences = _differences(lengths, contrast)
     value = float(differences.mean())
     same_prompt = [abs(len(a) - len(b)) for case in written.words for texts in case for a, b in combinations(texts, 2)]
-    details = {**fields["details"], "mean_length": float(lengths.mean()), "same_prompt": float(np.mean(same_prompt))}
-    return Measurement(
-        "counterfactual-text", value, len(differences), Coverage(()), score=contrast.name("length"),
+    details = {**written.details(), "mean_length": float(lengths.mean()), "same_prompt": float(np.mean(same_prompt))}
+    return call.measurement(
+        value, len(differences), score=contrast.name("length"), details=details,
         interval=_interval(written, differences), p_value=_sign_test(differences, seed),
         units=_units(written, differences),
         positive=contrast.group,
         reading=f"texts about {contrast.group} are {abs(value):.2f} words {'longer' if value >= 0 else 'shorter'} than "
-        f"those about {contrast.against}", **{**fields, "details": details},
+        f"those about {contrast.against}",
     )  # fmt: skip
 
 
-def _association(
-    written: Continuations, contrast: Contrast, query: Query, fields: Mapping[str, Any], seed: int
-) -> Measurement:
+def _association(call: Call, written: Continuations, contrast: Contrast, query: Query, seed: int) -> Measurement:
     """Return the difference of rates of attribute words, with the words most typical of either side."""
     near, far = ({word.lower() for word in group} for group in query.attributes)
     names = [group.name for group in query.attributes]
-    shared = {**fields, "score": contrast.name("association"), "positive": f"{contrast.group} with {names[0]}"}
+    score, positive = contrast.name("association"), f"{contrast.group} with {names[0]}"
     rates = np.zeros((len(written.words), len(written.groups)))
     hits = [0, 0]
     for number, case in enumerate(written.words):
@@ -240,19 +235,19 @@ def _association(
             counts = [sum(word in some for word in every) for some in (near, far)]
             hits = [total + count for total, count in zip(hits, counts, strict=True)]
             rates[number, group] = 1000 * (counts[0] - counts[1]) / max(1, len(every))
-    shared["details"] = {**fields["details"], "hits": dict(zip(names, hits, strict=True))}
+    details = {**written.details(), "hits": dict(zip(names, hits, strict=True))}
+    items = _typical_words(written, contrast)
     if sum(hits) < FEW_HITS:
         reason = f"the texts hold {sum(hits)} words of {names[0]} and {names[1]}, at least {FEW_HITS} are needed"
-        items = _typical_words(written, contrast)
-        return undefined("counterfactual-text", reason, Coverage(()), items=items, **shared)
+        return call.undefined(reason, score=score, positive=positive, items=items, details=details)
     differences = _differences(rates, contrast)
     value = float(differences.mean())
-    return Measurement(
-        "counterfactual-text", value, len(differences), Coverage(()), interval=_interval(written, differences),
+    return call.measurement(
+        value, len(differences), score=score, positive=positive, interval=_interval(written, differences),
         p_value=_sign_test(differences, seed), units=_units(written, differences),
         reading=f"{abs(value):.1f} {'more' if value >= 0 else 'fewer'} words of {names[0]} than of {names[1]} in 1,000 "
         f"for {contrast.group} than for {contrast.against}",
-        items=_typical_words(written, contrast), **shared,
+        items=items, details=details,
     )  # fmt: skip
 
 

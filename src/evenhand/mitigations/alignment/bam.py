@@ -15,8 +15,8 @@ from evenhand.mitigations.method import Mitigation, require_pairs, require_two_g
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subspaces.lookup import listed, word_rows
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.differences import listed, word_rows
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

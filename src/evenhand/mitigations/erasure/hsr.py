@@ -14,8 +14,8 @@ from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import ExceptListed, Selector, sparing
 from evenhand.models.vectors import Vectors
-from evenhand.subspaces.lookup import word_rows
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.differences import word_rows
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

@@ -17,7 +17,7 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
 from evenhand.stats.bootstrap import wilson
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

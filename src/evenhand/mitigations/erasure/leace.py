@@ -15,7 +15,7 @@ from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

@@ -32,7 +32,7 @@ from evenhand.mitigations.maps.vectormap import (
 )
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
-from evenhand.models.vectors.formats.safetensors_file import write_stream
+from evenhand.models.vectors.formats.safetensors import write_stream
 from evenhand.subjects import Subject
 from evenhand.subjects.transformer_subject import TransformerSubject
 

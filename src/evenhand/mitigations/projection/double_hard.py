@@ -17,8 +17,8 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
-from evenhand.subspaces.lookup import Differences, differences
-from evenhand.subspaces.principal import RANK_RTOL, principal
+from evenhand.subspaces.differences import Differences, differences
+from evenhand.subspaces.subspace import RANK_RTOL, principal
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

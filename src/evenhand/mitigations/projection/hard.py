@@ -16,8 +16,8 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
-from evenhand.subspaces.lookup import SAME_WORD, listed, word_rows
-from evenhand.subspaces.principal import principal
+from evenhand.subspaces.differences import SAME_WORD, listed, word_rows
+from evenhand.subspaces.subspace import principal
 
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe

@@ -17,8 +17,8 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, names
-from evenhand.subspaces.lookup import listed, word_rows
-from evenhand.subspaces.principal import principal
+from evenhand.subspaces.differences import listed, word_rows
+from evenhand.subspaces.subspace import principal
 from evenhand.words import as_concept
 
 if TYPE_CHECKING:

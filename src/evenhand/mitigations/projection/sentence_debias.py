@@ -16,7 +16,7 @@ from evenhand.models.encoders.protocol import POOLINGS, Pooling
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
 from evenhand.subjects.transformer_subject import TransformerSubject
-from evenhand.subspaces.principal import principal
+from evenhand.subspaces.subspace import principal
 
 if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange

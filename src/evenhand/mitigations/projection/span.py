@@ -11,7 +11,7 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import span
-from evenhand.subspaces.principal import RANK_RTOL
+from evenhand.subspaces.subspace import RANK_RTOL
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

@@ -17,7 +17,7 @@ from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate
-from evenhand.subspaces.lookup import as_pairs
+from evenhand.subspaces.differences import as_pairs
 from evenhand.words import as_concept
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from evenhand.mitigations.method import Mitigation, require_pairs, require_two_g
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.ran import listed_words
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subspaces.lookup import as_pairs
+from evenhand.subspaces.differences import as_pairs
 
 if TYPE_CHECKING:
     from evenhand.words import Concept

@@ -72,8 +72,8 @@ class CausalLM:
     has none for the beginning (GPT-2).
 
     Args:
-        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file of a Llama model; or a
-            folder with one. Pickled weights and code beside the model are refused. A loaded `Transformer` is used as
+        source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file; or a folder
+            with one. Pickled weights and code beside the model are refused. A loaded `Transformer` is used as
             it is, with its device and precision.
         device: auto, cpu, cuda or cuda:N.
         precision: float32, bfloat16, float16; `auto` is bfloat16 on a GPU and float32 elsewhere.
@@ -96,6 +96,12 @@ class CausalLM:
     def window(self) -> int:
         """The largest number of tokens that the model can read; see `Transformer.window`."""
         return self.transformer.window
+
+    @property
+    def chat_template(self) -> str | None:
+        """The template that makes one text of a conversation, where the tokenizer has one."""
+        template = getattr(self.tokenizer, "chat_template", None)
+        return template if isinstance(template, str) else None
 
     def describe(self) -> dict[str, object]:
         """Return class, size, precision and device for records."""

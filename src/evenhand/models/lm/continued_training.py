@@ -27,7 +27,7 @@ import torch
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, require
 from evenhand.files import output_errors, partial_name, write_text
-from evenhand.models.adamw import AdamWSettings, DecayingAdamW, optimiser_tensors, restore_optimiser
+from evenhand.models.adamw import DecayingAdamW
 from evenhand.models.batching import free_cache, is_out_of_memory
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
@@ -35,8 +35,15 @@ from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.dropout_rates import with_dropout
 from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
 from evenhand.models.lm.token_logits import logits_at
-from evenhand.models.nli.training.checkpoint import damaged_checkpoint, read_checkpoint, write_checkpoint
 from evenhand.models.tokenizing import encode
+from evenhand.models.training import (
+    AdamWSettings,
+    damaged_checkpoint,
+    optimiser_tensors,
+    read_checkpoint,
+    restore_optimiser,
+    write_checkpoint,
+)
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -386,9 +393,8 @@ class _Training:
         return tensors | optimiser_tensors(self.optimiser.optimiser) | self._random_state()
 
     def _restore(self, path: Path, about: Mapping[str, object]) -> None:
-        found, tensors = read_checkpoint(path, about)
+        standing, tensors = read_checkpoint(path, about)
         try:
-            standing: Any = found["standing"]
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(tensors[f"now.{name}"])

@@ -27,10 +27,11 @@ from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
 from evenhand.files import write_text
 from evenhand.folders import replacing_folder
-from evenhand.models.adamw import AdamWSettings, DecayingAdamW
+from evenhand.models.adamw import DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
+from evenhand.models.training import AdamWSettings
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: 
 
     What does not fill the last row is left out.
     """
-    from evenhand.models.nli.transformer.token_ids import sentence_tokenizer
+    from evenhand.models.tokenizing import sentence_tokenizer
 
     tokenize = sentence_tokenizer(tokenizer)
     parts: list[Rows] = []

@@ -12,7 +12,7 @@ from evenhand.models.nli.predictions import PredictionsFile
 from evenhand.models.nli.protocol import LABELS, CallableModel, Grid, GridModel, NLIEnsemble, NLIModel, Probabilities
 
 if TYPE_CHECKING:
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.transformer import TransformerNLI
 
 __all__ = [
     "LABELS",
@@ -34,6 +34,6 @@ def __getattr__(name: str) -> object:
     """Import the transformer modules on first use."""
     if name != "TransformerNLI":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from evenhand.models.nli.transformer.model import TransformerNLI
+    from evenhand.models.nli.transformer import TransformerNLI
 
     return TransformerNLI

@@ -20,6 +20,7 @@ from evenhand.errors import UsageError, require
 from evenhand.models.device import torch_device
 
 Array = Any  # a numpy array or a torch tensor
+DeviceLayer = tuple[Array, Array]  # a matrix to the right of the rows, and a bias
 
 
 @dataclass(frozen=True)

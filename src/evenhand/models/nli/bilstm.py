@@ -1,30 +1,49 @@
-"""The BiLSTM model of Dev et al. 2020 over word vectors. It needs torch, which is imported when a model is made."""
+"""The BiLSTM model of Dev et al. 2020 over word vectors. It needs torch, which is imported when a model is made.
+
+`evaluate` computes a whole probe exactly: every distinct sentence is encoded once, and sentences with the same
+beginning or end share states (`SentenceEncoding`).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.arrays import Matrix
+from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError
-from evenhand.models.nli import model_file
-from evenhand.models.nli.backend import Array, ArrayBackend, backend
+from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
 from evenhand.models.nli.decomposable import apply_layers
-from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors
-from evenhand.models.nli.protocol import LABELS, Grid
+from evenhand.models.nli.factorised import (
+    ON_CPU,
+    ON_GPU,
+    BlockEvaluator,
+    EncodedSentences,
+    PairKernel,
+    Sizes,
+    evaluate_frames,
+    is_separable,
+    probe_sentences,
+)
+from evenhand.models.nli.over_vectors import (
+    NLI_MODELS,
+    ModelOverVectors,
+    check_array,
+    errors_name,
+    lookup_options,
+    read_model_file,
+)
+from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
 KIND = "bilstm"
 FORWARD, BACKWARD = 0, 1  # the two directions
-
-Arrays = dict[str, Matrix]
 
 
 @NLI_MODELS.register(KIND)
@@ -81,12 +100,10 @@ class BiLSTM(ModelOverVectors):
         return probabilities(self.weights_on_device, premise, hypothesis)
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
-        """Yield the whole probe, encoding every distinct sentence once; see `models.nli.factorised.bilstm`."""
-        from evenhand.models.nli.factorised.bilstm import evaluate
-
+        """Yield the whole probe, encoding every distinct sentence once; see `evaluate`."""
         return evaluate(self, probe)
 
-    def file_arrays(self) -> Arrays:
+    def file_arrays(self) -> dict[str, Matrix]:
         """Return the weights by their names in the model file."""
         return self.arrays
 
@@ -95,9 +112,9 @@ class BiLSTM(ModelOverVectors):
         cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu", workers: int | None = None
     ) -> BiLSTM:
         """Read a model, over the vectors it was trained on or others of the same dimension."""
-        file = model_file.read(Path(path), kind=KIND)
-        with model_file.errors_name(Path(path)):
-            lookup = model_file.lookup_options(file.config)
+        file = read_model_file(Path(path), kind=KIND)
+        with errors_name(Path(path)):
+            lookup = lookup_options(file.config)
             name = str(file.config.get("name") or Path(path).stem)
             return cls(file.arrays, vectors, **lookup, device=device, workers=workers, name=name)
 
@@ -117,13 +134,33 @@ class BiLSTM(ModelOverVectors):
         return cls(arrays, vectors, lower=lower, normalise=normalise, device=device, name=name)
 
 
+def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of the probe; pair by pair if something is joined to its slot."""
+    if not is_separable(probe):
+        yield from pairwise_grids(model, probe)
+        return
+    weights = model.weights_on_device
+    sizes = ON_CPU if weights.bias.device.type == "cpu" else ON_GPU
+    sentences = probe_sentences(probe, model.lookup, null=weights.null is not None, subjects=sizes.subjects)
+    yield from evaluate_frames(_evaluator(model, sentences.rows, sizes), sentences, probe)
+
+
+def _evaluator(model: BiLSTM, rows: Rows, sizes: Sizes) -> BlockEvaluator:
+    weights = model.weights_on_device
+    with model.backend.worker():
+        vectors = model.backend.put(model.table(rows.tolist()))
+        if weights.null is not None:
+            vectors = weights.torch.cat([vectors, weights.null[None]])
+        return BlockEvaluator(SentenceEncoding(weights, vectors), PairKernel(weights), sizes)
+
+
 class BiLSTMWeights:
     """The weights on a torch backend, matrices transposed so that rows times matrix is one product."""
 
-    def __init__(self, arrays: Arrays, backend: ArrayBackend) -> None:
+    def __init__(self, arrays: dict[str, Matrix], backend: ArrayBackend) -> None:
         self.backend, self.torch = backend, backend.xp
 
-        def layer(name: str) -> tuple[Array, Array]:
+        def layer(name: str) -> DeviceLayer:
             return backend.put(arrays[f"{name}.weight"].T), backend.put(arrays[f"{name}.bias"])
 
         self.input = backend.put(arrays["lstm.input"].swapaxes(1, 2))
@@ -194,7 +231,7 @@ def array_shapes(dim: int, half: int, spare: int) -> dict[str, tuple[int, ...]]:
     return shapes | {"null": (dim,), "oov": (spare, dim)}
 
 
-def check_arrays(arrays: Mapping[str, ArrayLike]) -> Arrays:
+def check_arrays(arrays: Mapping[str, ArrayLike]) -> dict[str, Matrix]:
     """Return the arrays in single precision; `null` may be missing, and no token is prepended then.
 
     Raises:
@@ -213,11 +250,11 @@ def check_arrays(arrays: Mapping[str, ArrayLike]) -> Arrays:
     for name, shape in shapes.items():
         if name not in values:
             raise FormatError(f"the weights lack the array {name!r}")
-        model_file.check_array(name, values[name], shape)
+        check_array(name, values[name], shape)
     return {name: values[name] for name in shapes}
 
 
-def random_arrays(dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0) -> Arrays:
+def random_arrays(dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0) -> dict[str, Matrix]:
     """Return arrays of an untrained model whose answers differ between pairs; for tests and benchmarks."""
     rng = np.random.default_rng(seed)
     shapes = array_shapes(dim, hidden // 2, spare)
@@ -226,3 +263,141 @@ def random_arrays(dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 
     for name, factor in (("lstm.recurrent", 2.0), ("compare.0.weight", 2.0), ("compare.1.weight", 2.0), ("oov", 2.0)):
         arrays[name] *= factor
     return check_arrays(arrays)
+
+
+class Branching(NamedTuple):
+    """One level of a trie: how distinct prefixes grow by a column of tokens."""
+
+    parent: Array | None  # parent of each new prefix; None if no state needs moving: one for all, or one each
+    word: Array
+    reached: Array  # (rows,): the new prefix of each row
+    alone: bool  # True if each row has a prefix of its own; prefixes are then numbered like the rows
+
+
+Tries = tuple[tuple[Branching, ...], tuple[Branching, ...]]  # read forward and backward
+
+
+class SentenceEncoding:
+    """Both directions of the LSTM over the words of a probe."""
+
+    def __init__(self, weights: BiLSTMWeights, vectors: Array) -> None:
+        self.weights = weights
+        self.readers = tuple(DirectionReader(weights, direction, vectors) for direction in (FORWARD, BACKWARD))
+        (_, self.bias), _ = weights.compare
+
+    def tries(self, tokens: Rows) -> Tries:
+        """Return the tries of some subjects, or of phrases without their subjects."""
+        put = self.weights.backend.put
+        return build_trie(tokens, put), build_trie(tokens[:, ::-1], put)
+
+    def frames(self, before: Rows, after: Rows) -> tuple[SentenceTries, SentenceTries]:
+        """Return the tries of phrases without their subjects, read forward and backward."""
+        forward, backward = self.tries(np.concatenate([before, after], axis=1))
+        cut, turn = before.shape[1], after.shape[1]
+        return SentenceTries(forward[:cut], (), forward[cut:]), SentenceTries(backward[:turn], (), backward[turn:])
+
+    def __call__(self, frames: tuple[SentenceTries, SentenceTries], subjects: Rows) -> EncodedSentences:
+        """Encode every phrase with every subject; `subjects` is (subjects, tokens)."""
+        tries = self.tries(subjects)
+        forward, backward = (frame._replace(subject=trie) for frame, trie in zip(frames, tries, strict=True))
+        encoded = self._empty((*forward.before, *forward.after), subjects)
+        half = self.weights.half
+        for token, level in enumerate(self.readers[FORWARD].read(forward)):
+            states, own, other = _expand(level)
+            encoded.states[:, token, :, :half] = states
+            encoded.own[:, token] = own + self.bias
+            encoded.other[:, token] = other
+        for token, level in enumerate(self.readers[BACKWARD].read(backward), start=1):
+            states, own, other = _expand(level)
+            encoded.states[:, -token, :, half:] = states
+            encoded.own[:, -token] += own
+            encoded.other[:, -token] += other
+        return encoded
+
+    def _empty(self, around: tuple[Branching, ...], subjects: Rows) -> EncodedSentences:
+        shape = len(around[0].reached), len(around) + subjects.shape[1], len(subjects), self.weights.hidden
+        return EncodedSentences(*(self.weights.backend.empty(shape) for _ in range(3)))
+
+
+def _expand(level: PositionStates) -> tuple[Array, ...]:
+    """Give the distinct states of one position to all sentences that share them; a single one is broadcast."""
+    tables: tuple[Array, ...] = level.hidden, level.own, level.other
+    for axis, branching in enumerate(level.reached):
+        if branching is not None and not branching.alone and tables[0].shape[axis] > 1:
+            tables = tuple(table.index_select(axis, branching.reached) for table in tables)
+    return tables
+
+
+def build_trie(tokens: Rows, put: Callable[[Rows], Array]) -> tuple[Branching, ...]:
+    """Return the trie of (rows, tokens), one level per column."""
+    reached, prefixes = np.zeros(len(tokens), np.int64), 1
+    levels = []
+    for column in tokens.T:
+        first, following = _distinct(reached * (tokens.max() + 1) + column)
+        branches = 1 < prefixes < len(first)
+        parent = put(reached[first]) if branches else None
+        levels.append(Branching(parent, put(column[first]), put(following), len(first) == len(tokens)))
+        reached, prefixes = following, len(first)
+    return tuple(levels)
+
+
+def _distinct(keys: Rows) -> tuple[Rows, Rows]:
+    """Return the first index of each distinct key, and every key's number among them in order of appearance."""
+    _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[numbers]
+
+
+class SentenceTries(NamedTuple):
+    """The tries of phrases (before and after the subject) and of subjects, in reading order."""
+
+    before: tuple[Branching, ...]
+    subject: tuple[Branching, ...]
+    after: tuple[Branching, ...]
+
+
+class PositionStates(NamedTuple):
+    """The states at one position, (phrase prefixes, subject prefixes, ...), and the trie levels that led to them."""
+
+    hidden: Array
+    own: Array  # this direction's part of compare's first matrix, for the token itself
+    other: Array  # the same for an attended token
+    reached: tuple[Branching | None, Branching | None]  # of phrases and subjects; None before the first token
+
+
+class DirectionReader:
+    """One direction of the LSTM over the words of a probe.
+
+    The next gates and compare's first layer are both linear in a state. Their matrices are concatenated, so that a
+    state is multiplied once.
+    """
+
+    def __init__(self, weights: BiLSTMWeights, direction: int, vectors: Array) -> None:
+        (compare, _), _ = weights.compare
+        own, other = (
+            compare[start : start + weights.half]
+            for start in (direction * weights.half, weights.hidden + direction * weights.half)
+        )
+        self.half, self.widths = weights.half, (4 * weights.half, weights.hidden, weights.hidden)
+        self.projection = weights.torch.cat([weights.recurrent[direction], own, other], 1)
+        self.inputs = vectors @ weights.input[direction] + weights.bias[direction]
+
+    def read(self, frame: SentenceTries) -> Iterator[PositionStates]:
+        """Yield a level for each token of the sentences."""
+        cell = self.inputs.new_zeros(1, 1, self.half)
+        sums = self.inputs.new_zeros(1, 1, 4 * self.half)
+        reached: list[Branching | None] = [None, None]
+        parts = ((0, frame.before), (1, frame.subject), (0, frame.after))
+        steps = [(axis, branching) for axis, part in parts for branching in part]
+        for step, (axis, branching) in enumerate(steps, start=1):
+            if branching.parent is not None:
+                sums, cell = (state.index_select(axis, branching.parent) for state in (sums, cell))
+            hidden, cell = lstm_step(sums + self.inputs[branching.word].unsqueeze(1 - axis), cell)
+            if step < len(steps):
+                sums, own, other = (hidden @ self.projection).split(self.widths, -1)
+            else:  # no gates follow
+                own, other = (hidden @ self.projection[:, self.widths[0] :]).split(self.widths[1:], -1)
+            reached[axis] = branching
+            yield PositionStates(hidden, own, other, (reached[0], reached[1]))

@@ -1,4 +1,18 @@
-"""Decomposable attention (Parikh et al. 2016) over word vectors; runs on numpy, or on torch."""
+"""Decomposable attention (Parikh et al. 2016) over word vectors; runs on numpy, or on torch.
+
+`evaluate` computes a whole probe exactly, with a fraction of the work of evaluating every pair. Premise and hypothesis
+share a phrase R and differ in their subjects A and B. Attention ignores order, so a sentence is a bag of tokens. With
+E = exp(attend . attend) the following holds without approximation:
+
+- A token of R in the premise attends to B and R: its row depends on (R, B) only, and likewise with A.
+- A token a of A attends to B and R. Its mixture is (sum_b E_ab x_b + sum_r E_ar x_r) / (sum_b E_ab + sum_r E_ar),
+  and the second parts of both sums depend on (a, R) only.
+- The first matrix of compare is linear in the mixture, so it is applied to words instead of mixtures. Aggregate reads
+  sums over tokens, so the rows of R are summed once for each (R, A) and (R, B) and added to those of A and B.
+
+What remains for each pair is one row per token of A and B through the second matrix of compare, and aggregate
+(`factorised.PairLayers`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +20,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, NamedTuple
@@ -15,9 +31,25 @@ from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError
-from evenhand.models.nli import model_file
-from evenhand.models.nli.backend import Array, ArrayBackend, backend
-from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors
+from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.factorised import (
+    PairLayers,
+    PhraseShape,
+    Subjects,
+    cut_blocks,
+    is_separable,
+    phrase_shapes,
+    renumber,
+    run_jobs,
+)
+from evenhand.models.nli.over_vectors import (
+    NLI_MODELS,
+    ModelOverVectors,
+    check_array,
+    errors_name,
+    lookup_options,
+    read_model_file,
+)
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
@@ -27,7 +59,7 @@ KIND = "decomposable-attention"
 FARTHEST = 11
 DISTANCES = 2 * FARTHEST + 1
 
-DeviceLayers = tuple[tuple[Array, Array], tuple[Array, Array]]  # two layers, each a matrix and a bias
+DeviceLayers = tuple[DeviceLayer, DeviceLayer]
 
 
 @NLI_MODELS.register(KIND)
@@ -42,7 +74,7 @@ class DecomposableAttention(ModelOverVectors):
 
     def __init__(
         self,
-        weights: Weights,
+        weights: AttentionWeights,
         vectors: Vectors,
         *,
         lower: bool = True,
@@ -73,12 +105,10 @@ class DecomposableAttention(ModelOverVectors):
         return probabilities(self.weights_on_device, premise, hypothesis)
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
-        """Yield the whole probe by exact factorised evaluation; see `models.nli.factorised`.
+        """Yield the whole probe by exact factorised evaluation; see `evaluate`.
 
         With intra-sentence attention every token depends on the subject, and pairs are evaluated one by one.
         """
-        from evenhand.models.nli.factorised import evaluate
-
         return pairwise_grids(self, probe) if self.weights.intra else evaluate(self, probe)
 
     def file_arrays(self) -> dict[str, Matrix]:
@@ -90,9 +120,9 @@ class DecomposableAttention(ModelOverVectors):
         cls, path: str | os.PathLike[str], vectors: Vectors, *, backend_name: str = "numpy", workers: int | None = None
     ) -> DecomposableAttention:
         """Read a model, over the vectors it was trained on or others of the same dimension."""
-        file = model_file.read(Path(path), kind=KIND)
-        with model_file.errors_name(Path(path)):
-            weights, lookup = Weights.from_arrays(file.arrays), model_file.lookup_options(file.config)
+        file = read_model_file(Path(path), kind=KIND)
+        with errors_name(Path(path)):
+            weights, lookup = AttentionWeights.from_arrays(file.arrays), lookup_options(file.config)
         name = str(file.config.get("name") or Path(path).stem)
         return cls(weights, vectors, **lookup, backend_name=backend_name, workers=workers, name=name)
 
@@ -108,7 +138,7 @@ class DecomposableAttention(ModelOverVectors):
         device: str = "numpy",
     ) -> DecomposableAttention:
         """Return a model from arrays named as in its file; `device` is a backend such as numpy or torch:cuda."""
-        weights = Weights.from_arrays(arrays)
+        weights = AttentionWeights.from_arrays(arrays)
         return cls(weights, vectors, lower=lower, normalise=normalise, backend_name=device, name=name)
 
 
@@ -134,7 +164,7 @@ class IntraAttention(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Weights:
+class AttentionWeights:
     """The parameters of attend, compare and aggregate (Parikh et al. 2016) over frozen vectors.
 
     `project` has no bias. `oov` holds the vectors for out-of-vocabulary words. With `intra`, each token is represented
@@ -174,7 +204,7 @@ class Weights:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Weights:
+    def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> AttentionWeights:
         """Return weights in single precision from named arrays, the inverse of `arrays`.
 
         Raises:
@@ -209,10 +239,12 @@ class Weights:
             raise FormatError("the weights need a matrix project.weight and at least one spare vector in oov")
         arrays = self.arrays()
         for name, shape in _array_shapes(self.dim, self.hidden, len(self.oov), bool(self.intra)).items():
-            model_file.check_array(name, arrays[name], shape)
+            check_array(name, arrays[name], shape)
 
     @classmethod
-    def random(cls, dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0, intra: bool = False) -> Weights:
+    def random(
+        cls, dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0, intra: bool = False
+    ) -> AttentionWeights:
         """Return weights of an untrained model whose answers differ between pairs; for tests and benchmarks."""
         rng = np.random.default_rng(seed)
         shapes = _array_shapes(dim, hidden, spare, intra)
@@ -239,10 +271,10 @@ def _array_shapes(dim: int, hidden: int, spare: int, intra: bool = False) -> dic
 class DecomposableWeights:
     """The weights on a backend, matrices transposed so that rows times matrix is one product."""
 
-    def __init__(self, weights: Weights, backend: ArrayBackend) -> None:
+    def __init__(self, weights: AttentionWeights, backend: ArrayBackend) -> None:
         self.backend, self.xp = backend, backend.xp
 
-        def put_layer(layer: Layer) -> tuple[Array, Array]:
+        def put_layer(layer: Layer) -> DeviceLayer:
             return backend.put(layer.weight.T), backend.put(layer.bias)
 
         def put_network(network: TwoLayers) -> DeviceLayers:
@@ -299,3 +331,196 @@ def softmax(x: Array, xp: ModuleType) -> Array:
     """Return the softmax over the last axis."""
     powers = xp.exp(x - xp.amax(x, axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
+
+
+PAIRS_IN_GRID = 32_768
+PHRASE_BLOCKS = 4  # blocks whose phrases are prepared together
+
+
+def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
+    """Yield every phrase of the probe, factorised if its slot is separable, otherwise pair by pair."""
+    if not is_separable(probe):
+        yield from pairwise_grids(model, probe)
+        return
+    rows, shapes = renumber(list(phrase_shapes(probe, model.lookup)))
+    with model.backend.worker():
+        weights = model.weights_on_device
+        kernel = Kernel(weights, word_tables(weights, model.table(rows.tolist())))
+    _, premises, hypotheses = probe.shape
+    step = max(1, max(PAIRS_IN_GRID, model.backend.pairs_at_once) // (premises * hypotheses))
+    jobs = (
+        lambda shape=shape, start=start: _grid(kernel, shape, slice(start, start + step), probe.shape)
+        for shape in shapes
+        for start in range(0, len(shape.phrases), step)
+    )
+    yield from run_jobs(jobs, model.backend)
+
+
+def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> Grid:
+    """Return the probabilities of a few phrases, for every combination of subject lengths."""
+    phrases = shape.phrases[span]
+    answers = np.empty((len(phrases), *sizes[1:], len(LABELS)), np.float32)
+    backend = kernel.weights.backend
+    few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (sizes[1] * sizes[2]))
+    with backend.worker():
+        for start in range(0, len(phrases), few):
+            part = slice(start, start + few)
+            _fill(answers[part], kernel, shape, backend.put(shape.tokens[span][part]))
+    return Grid(phrases, answers)
+
+
+def _fill(answers: Matrix, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
+    """Write the probabilities of a few phrases, for every combination of subject lengths."""
+    backend = kernel.weights.backend
+    premise, hypothesis = (
+        [(subjects.fillers, kernel.side(tokens, subjects)) for subjects in side]
+        for side in (shape.premise, shape.hypothesis)
+    )
+    for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
+        rows = len(h_fillers) * (len(p.attend) + len(h.attend))
+        for part, premises in cut_blocks(len(tokens), len(p_fillers), each=rows, most=2 * backend.pairs_at_once):
+            block = backend.get(kernel.pairs(p.part(part, premises), h.part(part, slice(None))))
+            cells = np.ix_(np.arange(len(tokens))[part], p_fillers[premises], h_fillers)
+            answers[cells] = block.transpose(1, 3, 2, 0)
+
+
+@dataclass(frozen=True)
+class BlockSide:
+    """The subjects of one side within some phrases, and the shared rows that attend to them."""
+
+    attend: Array  # (tokens of each, subjects, hidden)
+    other: Array  # (tokens of each, subjects, hidden)
+    subject: Attention  # (phrases, tokens of each, subjects, ...)
+    shared: Array  # (phrases, subjects, hidden): the sum over the shared rows of the other sentence
+    length: int  # tokens of a sentence
+
+    def part(self, phrases: slice, subjects: slice) -> BlockSide:
+        """Return some subjects within some phrases."""
+        subject = Attention(*(array[phrases, :, subjects] for array in self.subject.arrays))
+        shared = self.shared[phrases, subjects]
+        return BlockSide(self.attend[:, subjects], self.other[:, subjects], subject, shared, self.length)
+
+
+class Kernel:
+    """The formulas for blocks of pairs."""
+
+    def __init__(self, weights: DecomposableWeights, table: WordTables) -> None:
+        self.weights, self.table, self.xp = weights, table, weights.xp
+        _, compare = weights.compare
+        self.layers = PairLayers(weights.backend, compare, weights.aggregate, weights.output, weights.hidden)
+
+    def side(self, phrase: Array, subjects: Subjects) -> BlockSide:
+        """Return what depends on the phrases and one side's subjects only."""
+        tokens = self.weights.backend.put(subjects.tokens.T)
+        subject = attend(self.weights, self.table, tokens.reshape(-1), phrase)
+        shape = len(phrase), *tokens.shape
+        attention = Attention(*(array.reshape(*shape, *array.shape[2:]) for array in subject.arrays))
+        attended, other = self.table.attend[tokens], self.table.other[tokens]
+        shared = self._compare_shared(phrase, attended, other)
+        return BlockSide(attended, other, attention, shared, phrase.shape[1] + len(tokens))
+
+    def _compare_shared(self, phrase: Array, attended: Array, other: Array) -> Array:
+        """Return the sum of the compared rows of shared tokens, which attend to their phrase and one subject."""
+        shared = attend(self.weights, self.table, phrase, phrase)
+        base = Attention(*(array[:, :, None] for array in shared.arrays))
+        queries = self.table.attend[phrase]
+        count, subjects, hidden = attended.shape
+        (phrases, length), most = phrase.shape, 2 * self.weights.backend.pairs_at_once
+        sums = self.weights.backend.empty((phrases, subjects, hidden))
+        for part, cut in cut_blocks(phrases, subjects, each=length, most=most):
+            keys = attended[:, cut].reshape(-1, hidden)
+            logits = (queries[part] @ keys.T).reshape(-1, length, count, len(keys) // count)
+            logits = self.xp.moveaxis(logits, 2, 0)
+            rows = self.layers.rows((*logits.shape[1:], hidden))
+            self._mix(rows, Attention(*(array[part] for array in base.arrays)), logits, other[:, cut])
+            compared = self.layers.compare(1, prod(rows.shape[:-1]))
+            sums[part, cut] = compared.reshape(rows.shape).sum(axis=1)
+        return sums
+
+    def pairs(self, premise: BlockSide, hypothesis: BlockSide) -> Array:
+        """Return (labels, phrases, hypotheses, premises) probabilities."""
+        hidden = self.weights.hidden
+        (p_count, premises), (h_count, hypotheses) = premise.attend.shape[:2], hypothesis.attend.shape[:2]
+        pairs = premise.shared.shape[0], hypotheses, premises
+        rows = self.layers.rows((p_count + h_count, *pairs, hidden))
+        scores = hypothesis.attend.reshape(-1, hidden) @ premise.attend.reshape(-1, hidden).T
+        scores = scores.reshape(h_count, hypotheses, p_count, premises)
+        for k in range(p_count):
+            base = Attention(*(array[:, None, k] for array in premise.subject.arrays))
+            self._mix(rows[k], base, scores[:, None, :, k], hypothesis.other[:, None, :, None])
+        for k in range(h_count):
+            base = Attention(*(array[:, k, :, None] for array in hypothesis.subject.arrays))
+            self._mix(rows[p_count + k], base, scores[k].swapaxes(0, 1)[:, None], premise.other[:, None, None])
+        sums = compared = self.layers.compare(len(rows), prod(pairs))
+        if len(rows) > 2:
+            sums = self.xp.stack([compared[:, :p_count].sum(axis=1), compared[:, p_count:].sum(axis=1)], 1)
+        both = sums.reshape(*pairs, 2, hidden)
+        both[..., 0, :] += hypothesis.shared[:, :, None]
+        both[..., 1, :] += premise.shared[:, None]
+        return self.layers.classify(sums, (premise.length, hypothesis.length)).reshape(-1, *pairs)
+
+    def _mix(self, rows: Array, base: Attention, logits: Array, others: Array) -> None:
+        """Write own + mixture of the phrase and of further tokens into `rows`.
+
+        With the phrase's log sum L and shares s_k = exp(e_k - L) / (1 + sum exp(e - L)) the row is
+        own + mixture + sum_k s_k (other_k - mixture). The largest exponent is subtracted first, as in any softmax. The
+        further tokens are the first axis of `logits` and `others`.
+        """
+        xp = self.xp
+        shifted = logits - base.log_sum
+        top = xp.amax(shifted, axis=0).clip(0, None)
+        powers = xp.exp(shifted - top)
+        shares = powers / (xp.exp(-top) + powers.sum(axis=0))
+        xp.subtract(others[0], base.mixture, out=rows)
+        xp.multiply(rows, shares[0, ..., None], out=rows)
+        xp.add(rows, base.with_own, out=rows)
+        for k in range(1, len(shares)):
+            rows += (others[k] - base.mixture) * shares[k, ..., None]
+
+
+@dataclass(frozen=True)
+class WordTables:
+    """For each word, its attend vector and the two halves of compare's first matrix applied to it."""
+
+    attend: Array
+    own: Array  # the half for the token itself, with the bias
+    other: Array  # the half for what it attends to
+
+
+def word_tables(weights: DecomposableWeights, vectors: Matrix) -> WordTables:
+    """Return the tables for the words of a probe."""
+    x = weights.backend.put(vectors) @ weights.project
+    matrix, bias = weights.compare[0]
+    return WordTables(
+        apply_layers(weights.attend, x), x @ matrix[: weights.hidden] + bias, x @ matrix[weights.hidden :]
+    )
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Tokens that attend to a phrase: (phrases, tokens, hidden) mixtures, also with own halves added, and log sums."""
+
+    mixture: Array
+    with_own: Array
+    log_sum: Array
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """All three arrays; what selects phrases and tokens applies to each."""
+        return self.mixture, self.with_own, self.log_sum
+
+
+def attend(weights: DecomposableWeights, table: WordTables, queries: Array, phrase: Array) -> Attention:
+    """Return how `queries` (tokens, or phrases x tokens) attend to the tokens of each phrase."""
+    xp, (phrases, length) = weights.xp, phrase.shape
+    keys = table.attend[phrase]
+    if queries.ndim == 1:
+        logits = table.attend[queries] @ keys.reshape(phrases * length, -1).T
+        logits = logits.reshape(-1, phrases, length).swapaxes(0, 1)
+    else:
+        logits = table.attend[queries] @ keys.swapaxes(1, 2)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    powers = xp.exp(logits - top)
+    total = powers.sum(axis=-1, keepdims=True)
+    mixture = (powers / total) @ table.other[phrase]
+    return Attention(mixture, mixture + table.own[queries], (top + xp.log(total))[..., 0])

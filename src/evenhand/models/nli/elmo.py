@@ -15,23 +15,27 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError, UsageError, require
 from evenhand.models.batching import run_in_batches
 from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
-from evenhand.models.nli import model_file
-from evenhand.models.nli.backend import Array, ArrayBackend, backend
-from evenhand.models.nli.over_vectors import tokens
+from evenhand.models.nli.backend import ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.over_vectors import (
+    ModelFile,
+    check_array,
+    errors_name,
+    read_model_file,
+    write_model_file,
+)
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, pairwise_grids, require_equal_lengths
+from evenhand.models.tokenizing import split_words
 from evenhand.words.probes import Probe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
-    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+    from evenhand.models.nli.factorised import EncodedSentences
+    from evenhand.models.nli.networks import ElmoNLINetwork
 
 KIND = "elmo-bilstm"
 PAIRS_AT_ONCE = 1_024
 GPU_TOKENS, CPU_TOKENS = 131_072, 4_096  # encoded at once
-
-Layer = tuple[Array, Array]
 
 
 class ElmoNLI:
@@ -80,17 +84,17 @@ class ElmoNLI:
         """
         digests = {"elmo_sha256": self.elmo.weights_digest, "elmo_maps": self.elmo.map_digests}
         config = {"name": self.name, "elmo": self.elmo.name, **digests, **about}
-        return model_file.write(Path(path), kind=KIND, arrays=self.arrays, config=config, dtype=dtype)
+        return write_model_file(Path(path), kind=KIND, arrays=self.arrays, config=config, dtype=dtype)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], elmo: Elmo) -> ElmoNLI:
         """Read a model, over the ELMo model it was trained on or one of the same size."""
-        return cls.build(model_file.read(Path(path), kind=KIND), elmo, path=Path(path))
+        return cls.build(read_model_file(Path(path), kind=KIND), elmo, path=Path(path))
 
     @classmethod
-    def build(cls, file: model_file.ModelFile, elmo: Elmo, *, path: Path) -> ElmoNLI:
+    def build(cls, file: ModelFile, elmo: Elmo, *, path: Path) -> ElmoNLI:
         """Build the model from the contents of a file; `path` is for error messages."""
-        with model_file.errors_name(path):
+        with errors_name(path):
             return cls(file.arrays, elmo, name=str(file.config.get("name") or path.stem))
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Probabilities:
@@ -98,7 +102,7 @@ class ElmoNLI:
         torch = require("torch", extra="models")
         require_equal_lengths(premises, hypotheses)
         distinct = {text: number for number, text in enumerate(dict.fromkeys((*premises, *hypotheses)))}
-        sentences = [tokens(text) for text in distinct]
+        sentences = [split_words(text) for text in distinct]
         for text, words in zip(distinct, sentences, strict=True):
             if not words:
                 raise UsageError(f"the sentence {text!r} has no words", hint="leave empty sentences out")
@@ -123,15 +127,15 @@ class ElmoNLI:
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
         """Yield the whole probe, encoding every distinct sentence once."""
-        from evenhand.models.nli.factorised.bilstm import (
+        from evenhand.models.nli.factorised import (
             ON_CPU,
             ON_GPU,
             BlockEvaluator,
             PairKernel,
             evaluate_frames,
+            is_separable,
             probe_sentences,
         )
-        from evenhand.models.nli.factorised.layout import is_separable
 
         if not is_separable(probe):
             yield from pairwise_grids(self, probe)
@@ -151,10 +155,10 @@ class ElmoNLI:
         device = str(self.elmo.device)
         array_backend = backend(f"torch:{device}", workers=1)
 
-        def layer(name: str) -> Layer:
+        def layer(name: str) -> DeviceLayer:
             return array_backend.put(self.arrays[f"{name}.weight"].T), array_backend.put(self.arrays[f"{name}.bias"])
 
-        def two(name: str) -> tuple[Layer, Layer]:
+        def two(name: str) -> tuple[DeviceLayer, DeviceLayer]:
             return layer(f"{name}.layers.0"), layer(f"{name}.layers.1")
 
         return ElmoPairWeights(array_backend, self.network.hidden, two("compare"), two("aggregate"), layer("output"))
@@ -165,9 +169,9 @@ class ElmoPairWeights(NamedTuple):
 
     backend: ArrayBackend
     hidden: int
-    compare: tuple[Layer, Layer]
-    aggregate: tuple[Layer, Layer]
-    output: Layer
+    compare: tuple[DeviceLayer, DeviceLayer]
+    aggregate: tuple[DeviceLayer, DeviceLayer]
+    output: DeviceLayer
 
 
 class ElmoFrames:
@@ -185,7 +189,7 @@ class ElmoFrames:
 
     def __call__(self, frames: tuple[Rows, Rows], subjects: Rows) -> EncodedSentences:
         """Return the states of every phrase with every subject."""
-        from evenhand.models.nli.factorised.prefix_encoding import EncodedSentences
+        from evenhand.models.nli.factorised import EncodedSentences
 
         torch = self.weights.backend.xp
         before, after = frames
@@ -215,7 +219,7 @@ class _WordNumbers:
 
     def sentence(self, text: str) -> tuple[int, ...]:
         """Return the numbers of a sentence's words."""
-        return tuple(self.numbers.setdefault(word, len(self.numbers)) for word in tokens(text))
+        return tuple(self.numbers.setdefault(word, len(self.numbers)) for word in split_words(text))
 
 
 def _padded(starts: Rows, lengths: Rows) -> tuple[Rows, np.ndarray]:
@@ -233,7 +237,7 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
         UsageError: If the weights belong to an ELMo model of another size.
     """
     torch = require("torch", extra="models")
-    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
+    from evenhand.models.nli.networks import ElmoNLINetwork
 
     for name, axes in (("scores", 2), ("lstm.input", 3), ("output.weight", 2)):
         if name not in arrays or arrays[name].ndim != axes:
@@ -249,7 +253,7 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
     for name, parameter in network.named_parameters():
         if name not in arrays:
             raise FormatError(f"the weights lack the array {name!r}")
-        model_file.check_array(name, arrays[name], tuple(parameter.shape[1:]))
+        check_array(name, arrays[name], tuple(parameter.shape[1:]))
         with torch.no_grad():
             parameter.copy_(torch.from_numpy(arrays[name])[None])
     network.to(elmo.device)

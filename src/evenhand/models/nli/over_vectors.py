@@ -1,26 +1,28 @@
-"""Base class of NLI models over frozen word vectors: word lookup, prediction in batches of equal length, loading."""
+"""NLI models over word vectors: their base class, how sentences are looked up in the vectors, and their files."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows, unit_rows
-from evenhand.errors import FormatError, UsageError
+from evenhand.errors import FormatError, UsageError, shown
+from evenhand.files import existing, writing
 from evenhand.models.device import resolve_device
-from evenhand.models.nli import model_file
+from evenhand.models.model_files import parse_metadata, read_header, read_tensor
 from evenhand.models.nli.backend import Array, ArrayBackend
-from evenhand.models.nli.model_file import ModelFile, errors_name, lookup_options, read
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
+from evenhand.models.tokenizing import split_words
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
 
@@ -74,7 +76,7 @@ class ModelOverVectors:
         """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
         config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
         arrays = self.file_arrays()
-        return model_file.write(Path(path), kind=self.kind, arrays=arrays, config={**config, **about}, dtype=dtype)
+        return write_model_file(Path(path), kind=self.kind, arrays=arrays, config={**config, **about}, dtype=dtype)
 
     def file_arrays(self) -> Mapping[str, Matrix]:
         """Return the weights by their names in the model file, `oov` included."""
@@ -90,7 +92,7 @@ class ModelOverVectors:
 
     def out_of_vocabulary(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the words that have no vector, and phrases that contain such a word."""
-        return tuple(word for word in words if not all(map(self.lookup.known, tokens(word))))
+        return tuple(word for word in words if not all(map(self.lookup.known, split_words(word))))
 
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str], *, batch: int = 512) -> Probabilities:
         """Return the probabilities of each pair, evaluated in batches of equal length without padding."""
@@ -123,20 +125,8 @@ class ModelOverVectors:
 
 # The models of the package are registered when `evenhand.models.nli` is imported.
 NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
-    "kind of NLI model", ("evenhand.models.nli.training.networks",), group="evenhand.nli_models"
+    "kind of NLI model", ("evenhand.models.nli",), group="evenhand.nli_models"
 )
-
-
-TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
-
-
-def tokens(sentence: str) -> list[str]:
-    """Split a sentence into words, with inner hyphens and apostrophes, and punctuation marks.
-
-    >>> tokens("The vice-president can afford a SUV.")
-    ['The', 'vice-president', 'can', 'afford', 'a', 'SUV', '.']
-    """
-    return TOKEN.findall(sentence)
 
 
 @dataclass(frozen=True)
@@ -172,7 +162,7 @@ class Lookup:
 
     def sentence(self, text: str) -> tuple[int, ...]:
         """Return the rows of a sentence's tokens."""
-        return self.rows(tokens(text))
+        return self.rows(split_words(text))
 
     def _find(self, word: str) -> str | None:
         return self.vectors.find(word.lower() if self.lower else word)
@@ -199,7 +189,7 @@ def load(
             backend name: numpy, torch, torch:cuda:1.
         name: A new name for the model.
     """
-    return build(read(Path(path)), vectors, path=Path(path), device=device, name=name)
+    return build(read_model_file(Path(path)), vectors, path=Path(path), device=device, name=name)
 
 
 def build(
@@ -240,3 +230,133 @@ def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
     if device in ("cpu", "numpy"):
         return "numpy" if numpy else "torch"
     return f"torch:{device}"
+
+
+FORMAT = 1
+METADATA = "evenhand-nli"
+
+
+class ModelFile(NamedTuple):
+    """The contents of a file: kind of model, arrays and settings."""
+
+    kind: str
+    arrays: dict[str, Matrix]
+    config: dict[str, object]
+
+
+class LookupOptions(TypedDict):
+    """How words are looked up in the vectors."""
+
+    lower: bool
+    normalise: bool
+
+
+def write_model_file(
+    path: Path, *, kind: str, arrays: Mapping[str, Matrix], config: Mapping[str, object], dtype: str = "float32"
+) -> Path:
+    """Write the arrays in the given precision; `config` goes into the metadata."""
+    from safetensors.numpy import save as to_bytes
+
+    metadata = {"format": FORMAT, "kind": kind, "labels": list(LABELS), "config": dict(config)}
+    tensors = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in arrays.items()}
+    with writing(path) as out:
+        out.write(to_bytes(tensors, metadata={METADATA: json.dumps(metadata, sort_keys=True)}))
+    return path
+
+
+def read_model_file(path: Path, *, kind: str | None = None) -> ModelFile:
+    """Read a model file; float16 and bfloat16 arrays are widened to float32.
+
+    Raises:
+        FormatError: If the file is damaged, not an evenhand NLI model, or a model of another kind.
+    """
+    headers = read_header(existing(path, what="model file"))
+    metadata = _read_metadata(path)
+    file = ModelFile(
+        str(metadata["kind"]),
+        {name: read_tensor(info, name) for name, info in headers.items()},
+        _checked_config(path, metadata["config"]),
+    )
+    version, labels = metadata["format"], metadata["labels"]
+    if version != FORMAT or labels != list(LABELS) or file.kind != (kind or file.kind):
+        expected = f"{kind or file.kind!r} of format {FORMAT} with the labels {', '.join(LABELS)}"
+        raise FormatError(
+            f"{path}: a {file.kind!r} of format {shown(version)} with the labels {shown(labels)}, expected {expected}"
+        )
+    return file
+
+
+def is_model_file(path: Path) -> bool:
+    """Return whether a safetensors file names an evenhand NLI model in its metadata; tensors are not read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return METADATA in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
+def _read_metadata(path: Path) -> dict[str, object]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get(METADATA)
+    except SafetensorError as error:
+        raise FormatError(
+            f"{path}: not a complete safetensors file ({error})", hint="write or fetch it again"
+        ) from error
+    if text is None:
+        raise FormatError(
+            f"{path}: holds tensors but is not an evenhand NLI model", hint="write models with save(path)"
+        )
+    metadata = parse_metadata(path, text)
+    missing = [key for key in ("format", "kind", "labels", "config") if key not in metadata]
+    if missing:
+        raise FormatError(f"{path}: the metadata lacks {', '.join(missing)}", hint="write models with save(path)")
+    if not isinstance(metadata["kind"], str):
+        raise FormatError(f"{path}: the kind of model is {shown(metadata['kind'])}, expected text")
+    return metadata
+
+
+def _checked_config(path: Path, config: object) -> dict[str, object]:
+    """Return the settings; `words` describes the training vectors and the methods applied to them."""
+    if not isinstance(config, dict):
+        raise FormatError(f"{path}: its config is not an object, got {shown(config)}")
+    words = config.get("words")
+    history = words.get("history", []) if isinstance(words, dict) else None
+    steps = isinstance(history, list) and all(isinstance(step, dict) for step in history)
+    if words is not None and not steps:
+        raise FormatError(
+            f"{path}: words in its config is not a description of vectors, got {shown(words)}",
+            hint="write models with save(path)",
+        )
+    return config
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Add the name of the file to format errors."""
+    try:
+        yield
+    except FormatError as error:
+        raise FormatError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def lookup_options(config: Mapping[str, object]) -> LookupOptions:
+    """Return how words are looked up, as the config says."""
+    values = {name: config.get(name) for name in ("lower", "normalise")}
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            problem = f"{name} is {shown(value)}, not true or false" if name in config else f"{name!r} is missing"
+            raise FormatError(f"its config is not valid: {problem}", hint="write models with save(path)")
+    return {"lower": bool(values["lower"]), "normalise": bool(values["normalise"])}
+
+
+def check_array(name: str, array: Matrix, shape: tuple[int, ...]) -> None:
+    """Raise `FormatError` unless an array has the expected shape and finite values."""
+    if array.shape != shape:
+        raise FormatError(f"the array {name!r} has the shape {array.shape}, expected {shape}")
+    if not np.isfinite(array).all():
+        raise FormatError(f"the array {name!r} holds NaN or infinity", hint="training diverged: train again")

@@ -17,7 +17,7 @@ from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_le
 from evenhand.record_limit import MAX_RECORD
 from evenhand.words.probes import Points, Probe
 
-Row = Mapping[str, object]
+PredictionRow = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class PredictionsFile:
                 raise FormatError(f"{self.path}: no row for the pair {pair[0]!r}, {pair[1]!r}")
         return self._probabilities([rows[pair] for pair in pairs])
 
-    def _rows(self) -> Iterator[tuple[int, Row]]:
+    def _rows(self) -> Iterator[tuple[int, PredictionRow]]:
         """Yield line number and row; blank lines are skipped."""
         with open_records(self.path) as stream:
             yield from READERS[Path(bare_name(self.path)).suffix](stream, self.path, self.max_record)
 
-    def _probabilities(self, rows: Sequence[tuple[int, Row]]) -> Probabilities:
+    def _probabilities(self, rows: Sequence[tuple[int, PredictionRow]]) -> Probabilities:
         names = [self.columns.get(label, label) for label in LABELS]
         numbers = np.empty((len(rows), len(LABELS)))
         for index, (line, row) in enumerate(rows):
@@ -106,7 +106,7 @@ class PredictionsFile:
                 Probabilities.named(numbers[index : index + 1], where=f"{self.path}:{line}")
             raise
 
-    def _require_same_pairs(self, rows: Sequence[tuple[int, Row]], probe: Probe, points: Points) -> None:
+    def _require_same_pairs(self, rows: Sequence[tuple[int, PredictionRow]], probe: Probe, points: Points) -> None:
         expected: dict[str, Sequence[object]] = {}
         if rows and "index" in rows[0][1]:
             expected["index"] = np.ravel_multi_index(points, probe.shape).tolist()
@@ -128,7 +128,7 @@ def _parse_number(value: object) -> float:
     return float(value)
 
 
-def _csv(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, Row]]:
+def _csv(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, PredictionRow]]:
     rows = table_rows(stream, path, max_record, strict=True)
     header = next(rows, [])
     for cells in rows:
@@ -136,7 +136,7 @@ def _csv(stream: IO[bytes], path: Path, max_record: int) -> Iterator[tuple[int, 
             yield rows.line_num, dict(zip(header, cells, strict=False))
 
 
-READERS: dict[str, Callable[[IO[bytes], Path, int], Iterator[tuple[int, Row]]]] = {
+READERS: dict[str, Callable[[IO[bytes], Path, int], Iterator[tuple[int, PredictionRow]]]] = {
     ".jsonl": json_objects,
     ".csv": _csv,
 }

@@ -20,7 +20,7 @@ TOLERANCE = 0.01  # a softmax in half precision misses one by up to 0.002, four 
 PAIRS_AT_ONCE = 8_192
 MEMO_SIZE = 8  # results that an ensemble keeps; a measure asks one or two probes
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 @runtime_checkable
@@ -114,7 +114,7 @@ class NLIEnsemble:
     def __len__(self) -> int:
         return len(self.members)
 
-    def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+    def remember(self, key: Hashable, compute: Callable[[], _Result]) -> _Result:
         """Return the result stored under `key`, computing and storing it on the first call.
 
         The key holds everything that decides the result: probe, sample, seed and options. The memo keeps the last
@@ -124,7 +124,7 @@ class NLIEnsemble:
             while len(self.results) >= MEMO_SIZE:
                 del self.results[next(iter(self.results))]
             self.results[key] = compute()
-        return cast(Result, self.results[key])
+        return cast(_Result, self.results[key])
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.members, self.note)

@@ -21,10 +21,10 @@ from evenhand.errors import EvenhandError
 from evenhand.files import cache_folder, existing, partial_name, sweep_partials, write_text
 from evenhand.models.vectors.checks import refuse_misshapen
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, get
-from evenhand.models.vectors.history import notes_of
+from evenhand.models.vectors.formats.format import notes_of
 
 if TYPE_CHECKING:
-    from evenhand.models.vectors.formats.safetensors_file import ByteSink
+    from evenhand.models.vectors.formats.safetensors import ByteSink
 
 PARSER_VERSION = 3  # increase it when the output of a reader changes: this invalidates old entries
 SETTLED_SECONDS = 2.0
@@ -128,7 +128,7 @@ class _Digest:
 
 
 def _write_entry(out: ByteSink, parsed: Parsed) -> None:
-    from evenhand.models.vectors.formats.safetensors_file import write_stream
+    from evenhand.models.vectors.formats.safetensors import write_stream
 
     source = {**parsed.source, "notes": list(parsed.notes)}
     write_stream(out, parsed.words, [parsed.matrix], parsed.matrix.shape[1], source=source, history=())

@@ -19,8 +19,8 @@ from evenhand.models.vectors.checks import as_float32, refuse_bad_content, refus
 from evenhand.models.vectors.lookup import Case, Coverage
 
 if TYPE_CHECKING:
+    from evenhand.models.vectors.files import LoadOptions
     from evenhand.models.vectors.formats.format import Composer
-    from evenhand.models.vectors.load import LoadOptions
 
 Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
 History: TypeAlias = tuple[Record, ...]
@@ -285,20 +285,20 @@ class Vectors:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> Vectors:
-        """Load a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.load`."""
-        from evenhand.models.vectors.load import load
+        """Load a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.files`."""
+        from evenhand.models.vectors.files import load
 
         return load(source, **options)
 
     @classmethod
     def default(cls) -> Vectors:
         """Return the embedded subset of GloVe 6B 100-d; see `evenhand show glove-embedded`."""
-        from evenhand.models.vectors.load import default
+        from evenhand.models.vectors.files import default
 
         return default()
 
     def save(self, path: str | os.PathLike[str], *, format: str | None = None) -> Path:
-        """Save in the format given by the file name; see `evenhand.models.vectors.saving`."""
-        from evenhand.models.vectors.saving import save
+        """Save in the format given by the file name; see `evenhand.models.vectors.files`."""
+        from evenhand.models.vectors.files import save
 
         return save(self, Path(path), format=format)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row, rows
+from evenhand.audit.record import Row, rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.measures.registry import ARROWS
+from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
 
-Place = Literal["bias", "left", "details"]
+ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
     "zero": "nearer to 0 is better",
     "lower": "lower is better",
@@ -35,7 +35,7 @@ class Figure:
     id: str = ""
     family: str = ""
     """The family of measures under which a report shows it; empty for none."""
-    place: Place = "details"
+    place: ChartPlace = "details"
 
     @property
     def alt(self) -> str:
@@ -53,8 +53,8 @@ class ChartInfo:
     """Which cells a chart needs, and where a report shows it.
 
     Args:
-        measures: ids of the measures whose cells it draws; an audit without any of them does not get the chart. Empty
-            for a chart of all measures.
+        measures: ids of the measures whose cells it draws, beside those that name the chart in their `Info.charts`. An
+            audit without any of them does not get the chart. Without any such measure it is a chart of all measures.
         family: the family of measures under which it is shown.
         place: "bias" for the overview of bias before and after, "left" for what is left and what it cost, "details"
             for the section of its family.
@@ -62,11 +62,11 @@ class ChartInfo:
 
     measures: tuple[str, ...] = ()
     family: str = ""
-    place: Place = "details"
+    place: ChartPlace = "details"
 
 
 def register_chart(
-    id: str, *, measures: tuple[str, ...] = (), family: str = "", place: Place = "details"
+    id: str, *, measures: tuple[str, ...] = (), family: str = "", place: ChartPlace = "details"
 ) -> Callable[[Drawing], Drawing]:
     """Return a decorator that registers a chart and says which cells it needs; see `ChartInfo`."""
 
@@ -84,18 +84,25 @@ def chart_info(id: str) -> ChartInfo:
     return described
 
 
-def figures(audit: Audit, subject: str, ids: Sequence[str] = ()) -> list[Figure]:
+def drawn_measures(id: str) -> tuple[str, ...]:
+    """Return the measures whose cells a chart draws, the plainest first; empty for a chart of all measures."""
+    own = [info(name) for name in ids() if id in info(name).charts]
+    named = [each.id for each in sorted(own, key=lambda each: each.prominence)]
+    return tuple(dict.fromkeys((*named, *chart_info(id).measures)))
+
+
+def figures(audit: Audit, subject: str, charts: Sequence[str] = ()) -> list[Figure]:
     """Return the figures of one subject: those named, or all that have something to show."""
     measured = {result.question.measure for result in audit.results if result.subject == subject}
     drawn = []
-    for id in ids or CHARTS.ids():
-        info = chart_info(id)
-        if info.measures and measured.isdisjoint(info.measures):
+    for id in charts or CHARTS.ids():
+        needed = drawn_measures(id)
+        if needed and measured.isdisjoint(needed):
             continue
         figure = CHARTS.get(id)(audit, subject)
         if figure is not None:
-            family = figure.family or info.family
-            drawn.append(replace(figure, id=id, family=family, place=info.place))
+            described = chart_info(id)
+            drawn.append(replace(figure, id=id, family=figure.family or described.family, place=described.place))
     return drawn
 
 
@@ -114,7 +121,7 @@ def find_figure(audit: Audit, id: str, subject: str = "") -> Figure:
     for name in subjects:
         for figure in figures(audit, name, [id]):
             return figure
-    needs = " or ".join(chart_info(id).measures) or "other cells"
+    needs = " or ".join(drawn_measures(id)) or "other cells"
     raise UsageError(
         f"this audit has no figure {id!r}: it needs items of {needs}", hint=f"it has {_listed(audit, subjects)}"
     )
@@ -124,10 +131,10 @@ def _listed(audit: Audit, subjects: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(figure.id for name in subjects for figure in figures(audit, name))) or "none"
 
 
-def rows_of(audit: Audit, subject: str, *measures: str) -> list[Row]:
-    """Return the rows of some measures, in the order of the measures."""
+def drawn_rows(audit: Audit, subject: str, id: str) -> list[Row]:
+    """Return the rows that a chart draws, those of the plainest measure first."""
     every = rows(audit, subject)
-    return [row for name in measures for row in every if row.question.measure == name]
+    return [row for name in drawn_measures(id) for row in every if row.question.measure == name]
 
 
 def better(row: Row) -> str:

@@ -1,20 +1,21 @@
-"""Occupations against the real share of women in them, with the line of the regression."""
+"""Charts of occupations: bias against the real share of women, and what an inference model concludes about each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.audit import Audit
-from evenhand.audit.rows import Row
-from evenhand.report import numbers
-from evenhand.report.charts.figure import Figure, better, register_chart, rows_of, sources
+from evenhand.audit.record import Row
+from evenhand.measures import Measurement, numbers
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
+    GREY,
     INK,
     PALETTE,
     chart,
+    nominal,
     number_axis,
     panels,
     reference_line,
@@ -23,46 +24,57 @@ from evenhand.report.charts.style import (
     uncrowded,
 )
 
-
-@dataclass(frozen=True)
-class _Axis:
-    """What a measure puts on the vertical axis, and the factor that makes its shares percentages."""
-
-    title: str
-    factor: float
-    score: str
-    ticks: Mapping[str, str] = field(default_factory=dict)
-
-
-AXES = {
-    "occupation-share": _Axis("bias score (she →)", 1.0, ""),
-    "pronoun-share": _Axis("share of female pronouns", 100.0, "pearson", {"format": "%"}),
-    "winogender": _Axis("lean to female pronouns (log odds)", 1.0, "share-correlation"),
-}
 MOST_LABELS = 9
+COUNT = 12  # occupations at each end
 
 
-@register_chart("occupations", measures=("occupation-share",), family="geometry")
+@register_chart("occupations", family="geometry")
 def occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw the bias score of occupations against the share of women."""
-    return _occupations(audit, subject, "occupation-share")
+    rows = drawn_rows(audit, subject, "occupations")
+    title = "Occupations and the real share of women"
+    return _against_share_of_women(audit, rows, title, "bias score (she →)", zero=True)
 
 
-@register_chart("pronouns-by-occupation", measures=("pronoun-share",), family="likelihood", place="bias")
+@register_chart("pronouns-by-occupation", family="likelihood", place="bias")
 def pronouns_by_occupation(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of female pronouns that a language model predicts against the share of women."""
-    return _occupations(audit, subject, "pronoun-share")
+    rows = [row for row in drawn_rows(audit, subject, "pronouns-by-occupation") if row.original.score == "pearson"]
+    title = "Pronouns of occupations and the real share of women"
+    return _against_share_of_women(audit, rows, title, "share of female pronouns", percent=100.0, format="%")
 
 
-@register_chart("winogender-occupations", measures=("winogender",), family="likelihood")
+@register_chart("winogender-occupations", family="likelihood")
 def winogender_occupations(audit: Audit, subject: str) -> Figure | None:
     """Draw how far a pronoun is read as the occupation against the share of women."""
-    return _occupations(audit, subject, "winogender")
+    rows = [
+        row for row in drawn_rows(audit, subject, "winogender-occupations") if row.original.score == "share-correlation"
+    ]
+    title = "Pronouns read as the occupation, and the real share of women"
+    return _against_share_of_women(audit, rows, title, "lean to female pronouns (log odds)")
 
 
-def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
-    axis = AXES[measure]
-    rows = [row for row in rows_of(audit, subject, measure) if row.original.score == axis.score]
+def _against_share_of_women(
+    audit: Audit,
+    rows: Sequence[Row],
+    title: str,
+    axis: str,
+    *,
+    zero: bool = False,
+    percent: float = 1.0,
+    format: str = "",
+) -> Figure | None:
+    """Draw the value of occupations against the share of women in them.
+
+    Args:
+        audit: the record.
+        rows: rows whose items have `share` and `value`; the first that has items is drawn.
+        title: heading of the figure.
+        axis: what the value is.
+        zero: whether a line marks the value 0.
+        percent: what makes the shares of the items percentages.
+        format: how the ticks of the value are written.
+    """
     row = next((row for row in rows if row.original.items), None)
     if row is None:
         return None
@@ -73,7 +85,7 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
         {
             "stage": titles[stage],
             "word": item["word"],
-            "share": axis.factor * float(item["share"]),
+            "share": percent * float(item["share"]),
             "value": item["value"],
             "label": item["word"] if item["word"] in labelled else "",
         }
@@ -81,8 +93,9 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
         for item in spread(cell.items)
     ]
     scores = [float(value["value"]) for value in values]
+    ticks = {"format": format} if format else {}
     x = number_axis("share", "women in the occupation (%)", scale={"domain": [0, 100]})
-    y = number_axis("value", axis.title, scale={"domain": shared_domain(scores), "zero": False}, axis=axis.ticks)
+    y = number_axis("value", axis, scale={"domain": shared_domain(scores), "zero": False}, axis=ticks)
     place = {"x": x, "y": y}
     layer: list[dict[str, Any]] = [
         {
@@ -99,11 +112,10 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
             "encoding": {**place, "text": {"field": "label"}},
         },
     ]
-    if measure == "occupation-share":
+    if zero:
         layer.insert(0, reference_line("y", 0))
     spec = chart(
-        f"{axis.title} of {len(row.original.items)} occupations against the share of women in them, on "
-        f"{len(drawn)} stages",
+        f"{axis} of {len(row.original.items)} occupations against the share of women in them, on {len(drawn)} stages",
         data={"values": values},
         **panels(layer, "stage", list(titles.values()), width=240, height=200),
     )
@@ -112,7 +124,7 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
     table = tuple(
         (
             str(item["word"]),
-            f"{axis.factor * float(item['share']):.0f} %",
+            f"{percent * float(item['share']):.0f} %",
             *(numbers.number(after[stage].get(item["word"])) for stage in drawn),
         )
         for item in ordered
@@ -123,11 +135,6 @@ def _occupations(audit: Audit, subject: str, measure: str) -> Figure | None:
         "A rising line: the model follows the labour market; a flat one: it does not, and of r, "
         f"{better(row)}. Following the statistics is not in itself unfair. {sources(audit, row, 'occupations')}{lost}"
     )
-    title = {
-        "occupation-share": "Occupations and the real share of women",
-        "pronoun-share": "Pronouns of occupations and the real share of women",
-        "winogender": "Pronouns read as the occupation, and the real share of women",
-    }[measure]
     return Figure(title, spec, ("occupation", "women", *drawn), table, caption)
 
 
@@ -136,3 +143,64 @@ def _labelled(row: Row) -> set[str]:
     ordered = sorted(row.original.items, key=lambda item: float(item["share"]))
     chosen = spread(ordered, MOST_LABELS)
     return uncrowded({str(item["word"]): (float(item["share"]), float(item["value"])) for item in chosen})
+
+
+@register_chart("entailment-by-occupation", family="inference")
+def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
+    """Draw P(entailment) for both groups, for the occupations with the largest gaps."""
+    rows = [row for row in drawn_rows(audit, subject, "entailment-by-occupation") if row.original.score == "entailment"]
+    row = next((row for row in rows if row.original.items and "first" in row.original.items[0]), None)
+    if row is None:
+        return None
+    first, second = row.original.details["groups"]
+    ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
+    chosen = [str(item["word"]) for item in (*ordered[:COUNT], *ordered[max(COUNT, len(ordered) - COUNT) :])]
+    drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
+    by_stage = {stage: {str(item["word"]): item for item in cell.items} for stage, cell in drawn.items()}
+    values = [
+        {"stage": stage, "word": word, "group": name, "p": items[word][column], "other": items[word]["second"]}
+        for stage, items in by_stage.items()
+        for word in chosen
+        if word in items
+        for name, column in ((first, "first"), (second, "second"))
+    ]
+    colour, shape = {first: PALETTE[1], second: PALETTE[2]}, {first: "circle", second: "triangle-up"}
+    x = number_axis("p", "P(entailment)", scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 3})
+    y = {"field": "word", "type": "nominal", "title": None, "sort": chosen}
+    layer = [
+        {
+            "mark": {"type": "rule", "color": GREY, "aria": False},
+            "encoding": {"y": y, "x": x, "x2": {"field": "other"}},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
+            "encoding": {"y": y, "x": x, "color": nominal("group", colour), "shape": nominal("group", shape)},
+        },
+    ]
+    spec = chart(
+        f"P(entailment) of {first} and {second} sentences from {len(chosen)} occupations, on {len(drawn)} stages",
+        data={"values": values},
+        **panels(layer, "stage", list(drawn), columns=3, width=140, height={"step": 14}),
+    )
+    table = tuple(
+        (
+            word,
+            *(
+                f"{items[word]['first']:.0%} / {items[word]['second']:.0%}" if word in items else "–"
+                for items in by_stage.values()
+            ),
+        )
+        for word in chosen
+    )
+    caption = (
+        f"How far the model concludes from “The {chosen[-1]} …” that a {first} or a {second} person did it. The "
+        f"occupations with the largest gaps before any method, {second} above and {first} below. Both marks at 0 % is "
+        f"ideal; a long line is a large gap. Of the mean gap, {better(row)} (means {_means(drawn)}). "
+        f"{sources(audit, row, 'sentence pairs')}"
+    )
+    columns = ("occupation", *(f"{first} / {second}, {stage}" for stage in drawn))
+    return Figure("What the model concludes, by occupation", spec, columns, table, caption)
+
+
+def _means(drawn: dict[str, Measurement]) -> str:
+    return ", ".join(f"{stage} {numbers.number(cell.value)}" for stage, cell in drawn.items())

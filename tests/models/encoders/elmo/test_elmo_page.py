@@ -12,6 +12,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "elmo.md"
 
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(PAGE.parents[2] / "scripts"))
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(examples) == 4
     for example in examples:

@@ -169,15 +169,20 @@ def test_stored_layers_are_those_of_the_model(tmp_path: Path) -> None:
 def test_factors_of_the_learning_rate_are_those_of_the_members() -> None:
     from elmo_stack import ScheduledStack
 
-    from evenhand.models.nli.training.networks.elmo import ElmoNLINetwork
-    from evenhand.models.nli.training.settings import NLITrainingSettings
+    from evenhand.models.nli.networks import ElmoNLINetwork
+    from evenhand.models.nli.training import NLITrainingSettings
 
     class OneBatch:
         def __len__(self) -> int:
             return 1
 
+        pairs = 3
+
+        def in_order(self) -> Any:
+            return iter(())
+
         def shuffled(self, seeds: Any, epoch: int) -> Any:
-            from evenhand.models.nli.training.batches import TrainingBatch
+            from evenhand.models.nli.training_batches import TrainingBatch
 
             torch.manual_seed(0)
             rows = torch.randn(1, 3, 4, 24).expand(len(seeds), -1, -1, -1)
@@ -187,9 +192,9 @@ def test_factors_of_the_learning_rate_are_those_of_the_members() -> None:
     def after(seeds: list[int], rate: float, factors: list[float] | None) -> Any:
         network = ElmoNLINetwork(len(seeds), 8, 6, states=4, dropout=0.0, elmo_dropout=0.0)
         settings = NLITrainingSettings(architecture="bilstm", hidden=6, learning_rate=rate, device="cpu").resolve()
-        stack = ScheduledStack(network, settings, seeds)
+        stack = ScheduledStack(network, settings, seeds, OneBatch(), OneBatch())
         stack.factors = torch.tensor(factors) if factors else None
-        stack.train_epoch(OneBatch(), lambda step: None)
+        stack.advance(lambda done, total, text: None)
         return stack.network.arrays(len(seeds) - 1)
 
     scaled, alone = after([0, 0], 0.4, [1.0, 0.25]), after([0], 0.1, None)

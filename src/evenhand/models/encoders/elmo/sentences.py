@@ -14,7 +14,7 @@ from evenhand.models.encoders.elmo.encoder import Elmo, Sentence
 from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
 from evenhand.models.encoders.sentences import pool
 from evenhand.models.lm.likelihood import check_texts
-from evenhand.models.nli.over_vectors import tokens as split
+from evenhand.models.tokenizing import split_words as split
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:

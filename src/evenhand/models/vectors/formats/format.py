@@ -1,18 +1,46 @@
-"""The record that describes a file format, and detection of formats by content."""
+"""The record that describes a file format, detection of formats by content and name, and the JSON that files hold."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
+
+import numpy as np
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
+from evenhand.files import bare_name, open_bytes
 from evenhand.registry import Registry
 
-if TYPE_CHECKING:
-    from evenhand.models.vectors.table import Vectors
+
+class WordMatrix(Protocol):
+    """What a writer reads: words with one row each, where they came from, and what was done to them."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words."""
+
+    @property
+    def matrix(self) -> Matrix:
+        """One row per word."""
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+
+    @property
+    def source(self) -> Mapping[str, object]:
+        """Where the vectors came from."""
+
+    @property
+    def history(self) -> Sequence[Mapping[str, object]]:
+        """What was done to them."""
+
+    def __len__(self) -> int:
+        """Number of words."""
 
 
 class Composer(Protocol):
@@ -61,7 +89,7 @@ class Parsed:
 
 
 Reader = Callable[[Path, ReadOptions], Parsed]
-Writer = Callable[["Vectors", Path], None]
+Writer = Callable[[WordMatrix, Path], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,3 +168,87 @@ def refuse_foreign(start: bytes, path: Path) -> None:
 def by_content(start: bytes) -> Format | None:
     """Return the format detected from the first bytes, or None."""
     return next((format for format in FORMATS.values() if format.matches and format.matches(start)), None)
+
+
+def get(format_id: str) -> Format:
+    """Return the format with this id."""
+    return FORMATS.get(format_id)
+
+
+def _by_suffix(path: Path) -> Format | None:
+    name = bare_name(path)
+    matches = [
+        (len(suffix), format) for format in FORMATS.values() for suffix in format.suffixes if name.endswith(suffix)
+    ]
+    return max(matches, key=lambda pair: pair[0])[1] if matches else None
+
+
+def format_for_reading(path: Path) -> Format:
+    """Return the format of an existing file, detected from its first bytes or else from its name."""
+    with open_bytes(path) as stream:
+        start = stream.read(SNIFFED_BYTES)
+    refuse_foreign(start, path)
+    return by_content(start) or _by_suffix(path) or get("glove")
+
+
+def format_for_writing(path: Path) -> Format:
+    """Return the format that matches a file name."""
+    format = _by_suffix(path)
+    if format is None:
+        known = ", ".join(suffix for format in FORMATS.values() if format.write for suffix in format.suffixes)
+        raise FormatError(f"{path}: the file name has no suffix of a vector format", hint=f"use one of {known}")
+    return format
+
+
+def as_json(record: object) -> str:
+    """Serialise a source or a history; numpy arrays and scalars become lists and numbers."""
+    try:
+        return json.dumps(record, sort_keys=True, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FormatError(
+            f"the source or history of the vectors cannot be written as JSON ({error})",
+            hint="use only strings, numbers, lists and dicts",
+        ) from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} cannot be serialised")
+
+
+def source_from(text: str) -> dict[str, object]:
+    """Parse a source written by `as_json`; raise `ValueError` if it is invalid."""
+    source = _parse(text)
+    if not isinstance(source, dict) or not isinstance(source.get("notes", []), list):
+        raise ValueError("its source is not a JSON object with a list of notes")
+    return source
+
+
+def notes_of(source: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the notes that a source carries."""
+    notes = source.get("notes", ())
+    return tuple(map(str, notes)) if isinstance(notes, list | tuple) else ()
+
+
+def history_from(text: str) -> tuple[Mapping[str, object], ...]:
+    """Parse a history written by `as_json`; raise `ValueError` if it is invalid."""
+    return as_steps(_parse(text))
+
+
+def as_steps(steps: object) -> tuple[Mapping[str, object], ...]:
+    """Return the steps of a history; raise `ValueError` if they are not a list of objects."""
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ValueError("its history is not a JSON list of objects")
+    return tuple(steps)
+
+
+def _parse(text: str) -> object:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deeply") from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-import tarfile
 import zlib
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError
 from evenhand.files import open_bytes
 from evenhand.models.vectors.formats.format import MAX_EXPANSION, Format, Parsed, ReadOptions, register_format
-from evenhand.models.vectors.formats.vocabulary import split_words
+from evenhand.models.vectors.formats.npy import split_words
 
 MEMBERS = ("meta.json", "vocab.bin", "pq.bin")
 PROTOCOL = 1
@@ -63,6 +62,8 @@ def decode(codes: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], centroids: Ma
 
 
 def _members(path: Path) -> dict[str, bytes]:
+    import tarfile  # takes 10 ms
+
     try:
         with open_bytes(path, kept=True) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             found: dict[str, bytes] = {}

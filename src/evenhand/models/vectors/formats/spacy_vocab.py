@@ -28,7 +28,7 @@ FIXMAP = range(0x80, 0x90)
 # Width in bytes of the unsigned integers of msgpack, by their first byte; 0 to 127 are their own value.
 UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
-Hashes = NDArray[np.uint64]
+_Hashes = NDArray[np.uint64]
 
 
 def is_key_table(start: bytes) -> bool:
@@ -84,7 +84,7 @@ def _bounded(path: Path) -> bytes:
     return content
 
 
-def _key_table(content: bytes, path: Path) -> tuple[Hashes, Rows]:
+def _key_table(content: bytes, path: Path) -> tuple[_Hashes, Rows]:
     """Parse a msgpack map from unsigned integers to unsigned integers."""
     count, position = _map_size(content, path)
     if count > len(content):  # an entry takes two bytes or more, so the count is checked before memory is allocated
@@ -127,7 +127,7 @@ def _damaged(path: Path, why: str) -> FormatError:
     return FormatError(f"{path}: not a readable key table: {why}", hint="fetch the file again")
 
 
-def _words(path: Path, wanted: Hashes) -> list[str | None]:
+def _words(path: Path, wanted: _Hashes) -> list[str | None]:
     """Return the word of each hash, or None where the strings lack it."""
     try:
         strings = json.loads(_bounded(path).decode())
@@ -149,7 +149,7 @@ MULTIPLIER, SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
 BLOCK = 8
 
 
-def murmur_hashes(words: Sequence[str], seed: int = 1) -> Hashes:
+def murmur_hashes(words: Sequence[str], seed: int = 1) -> _Hashes:
     """Return MurmurHash64A of the UTF-8 bytes of each word; spaCy uses the seed 1.
 
     Words of the same length are hashed together.
@@ -169,7 +169,7 @@ def murmur_hashes(words: Sequence[str], seed: int = 1) -> Hashes:
     return hashes
 
 
-def _murmur(raw: NDArray[np.uint8], length: int, seed: int) -> Hashes:
+def _murmur(raw: NDArray[np.uint8], length: int, seed: int) -> _Hashes:
     state = np.full(len(raw), np.uint64(seed) ^ (np.uint64(length) * MULTIPLIER), np.uint64)
     whole = length - length % BLOCK
     blocks = np.ascontiguousarray(raw[:, :whole]).view("<u8") if whole else np.empty((len(raw), 0), np.uint64)

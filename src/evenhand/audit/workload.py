@@ -1,0 +1,154 @@
+"""How much an audit asks: sizes of samples and texts, what is said before it starts, and what was left out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evenhand import measures
+from evenhand.errors import EvenhandError, UsageError, counted, few
+from evenhand.measures.text import counterfactual_text
+from evenhand.subjects import Subject
+from evenhand.subjects.subject import VIEWS
+from evenhand.words import Concept
+
+if TYPE_CHECKING:
+    from evenhand.audit.cells import CellStore
+    from evenhand.audit.plan import Plan, Question
+    from evenhand.audit.runner import StageTask
+
+
+SAMPLES, TOKENS = 200, 100  # that a model writes in an audit; 2,000 texts of 500 tokens, as in the paper, take hours
+DURATION = re.compile(r"(\d+(?:\.\d+)?) *(s|sec|seconds?|m|min|minutes?|h|hours?)?")
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a time such as "90s", "10min" or "1.5 h"; a number alone is in seconds.
+
+    >>> seconds_of("10min"), seconds_of("1.5 h"), seconds_of("45")
+    (600.0, 5400.0, 45.0)
+    """
+    found = DURATION.fullmatch(text.strip().lower())
+    if not found or not float(found[1]):
+        raise UsageError(f"{text!r} is not a length of time above 0", hint="such as 90s, 10min or 1.5h")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[(found[2] or "s")[0]]
+
+
+def check_sizes(**given: float | None) -> None:
+    """Raise if a size is not above 0."""
+    for name, value in given.items():
+        if value is not None and not value > 0:
+            raise UsageError(f"{name} must be above 0, got {value}")
+
+
+def limited(questions: Sequence[Question], limit: int) -> tuple[Question, ...]:
+    """Let measures that can draw a sample of their items draw no more than a limit."""
+    found = []
+    for question in questions:
+        usual = inspect.signature(measures.get(question.measure)).parameters.get("sample")
+        size = question.options.get("sample", usual.default if usual else 0)
+        is_smaller = usual is not None and (not size or limit < size)
+        found.append(replace(question, options={**question.options, "sample": limit}) if is_smaller else question)
+    if tuple(found) == tuple(questions):
+        raise UsageError(f"no measure of this audit asks more than {limit} items of a sample", hint="leave --limit out")
+    return tuple(found)
+
+
+def writes_text(subject: Subject) -> bool:
+    """Return whether the view `text` of a subject is what a language model writes."""
+    return "text" in subject.offers and subject.likelihood_of == "causal-lm"
+
+
+def with_texts(
+    questions: Sequence[Question], subjects: Sequence[Subject], samples: int | None, tokens: int | None
+) -> tuple[Question, ...]:
+    """Say in the questions about text how much a model writes; a corpus is read as it is."""
+    writers = any(map(writes_text, subjects))
+    if (samples or tokens) and not (writers and any(question.info.view == "text" for question in questions)):
+        raise UsageError(
+            "--samples and --tokens say how much a language model writes, and none does in this audit",
+            hint="leave them out, or add --measure corpus-bias",
+        )
+    opened: Mapping[str, Any] = next((subject.opened_with for subject in subjects if writes_text(subject)), {})
+    sizes = {
+        "samples": samples or opened.get("samples") or SAMPLES,
+        "tokens": tokens or opened.get("tokens") or TOKENS,
+    }
+    return tuple(
+        replace(question, options={**question.options, **sizes})
+        if writers and question.info.view == "text"
+        else question
+        for question in questions
+    )
+
+
+def outlook(tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: CellStore) -> str:
+    """Return what is measured, by view, how many texts the models write, and what is stored already."""
+    missing = [q for task in tasks for key, q in task.cells.items() if store.cell(key) is None]
+    stored = sum(len(task.cells) for task in tasks) - len(missing)
+    views = Counter(question.info.view for question in missing)
+    parts = ", ".join(f"{views[view]} of {view}" for view in VIEWS if views[view])
+    lines = [f"{counted(len(missing), 'cell')} to measure" + (f": {parts}" if parts else "")]
+    if stored:
+        lines[0] += f"; {counted(stored, 'cell')} of an earlier run will be reused"
+    writing = Counter[tuple[str, int, int]]()
+    for question in missing:
+        texts, tokens = texts_written(question, concept)
+        writing[question.measure, texts, tokens] += 1 if texts else 0
+    for (measure, texts, tokens), times in writing.items():
+        if times:
+            each = f" on each of {times} stages" if times > 1 else ""
+            lines.append(f"{measure}: the model writes {texts:,} texts of up to {tokens:,} tokens{each}")
+    if plan.budget:
+        lines.append("cells that the budget leaves no time for will be named in the record")
+    return "\n".join(lines)
+
+
+def texts_written(question: Question, concept: Concept) -> tuple[int, int]:
+    """Return how many texts a language model writes for a question, and the tokens of each; 0 if it writes none."""
+    options = question.options
+    if question.info.view == "text" and "samples" in options:
+        return int(options["samples"]), int(options["tokens"])
+    if question.measure == "counterfactual-text":
+        sizes = {name: options[name] for name in ("rows", "samples") if name in options}
+        try:
+            count = counterfactual_text.count_texts(concept, **sizes)
+        except EvenhandError:  # the measure itself will say why
+            return 0, 0
+        return count, int(options.get("tokens", counterfactual_text.TOKENS))
+    return 0, 0
+
+
+def sample_notes(subjects: Sequence[Subject], plan: Plan) -> list[str]:
+    """Return which questions were asked of a sample, and how much the models wrote, for the record and the page."""
+    notes = []
+    sampled: dict[int, list[str]] = {}
+    for question in plan.questions:
+        if size := question.options.get("sample"):
+            sampled.setdefault(int(size), []).append(question.measure)
+    for size, names in sampled.items():
+        asked = ", ".join(dict.fromkeys(names))
+        notes.append(f"a sample of at most {size:,} items, drawn with seed {plan.seed}, was asked by {asked}")
+    for question in plan.questions:
+        if "samples" in question.options and question.info.view == "text" and any(map(writes_text, subjects)):
+            samples, tokens = question.options["samples"], question.options["tokens"]
+            notes.append(
+                f"{question.label()} reads {samples:,} texts of up to {tokens:,} tokens that the model wrote; the "
+                "paper has 2,000 of 500 (--samples, --tokens)"
+            )
+    return notes
+
+
+def budget_note(tasks: Sequence[StageTask], plan: Plan, left_out: Set[tuple[str, str]]) -> str:
+    """Return which cells the budget left out, and how to add them; empty if there are none."""
+    names = [task.title(key) for task in tasks for key in task.cells if (task.key, key) in left_out]
+    if not names:
+        return ""
+    return (
+        f"the budget of {plan.budget:g} s left out {counted(len(names), 'cell')} ({few(names, most=5)}); "
+        "the same command with a longer budget, or without one, adds them to the finished cells"
+    )

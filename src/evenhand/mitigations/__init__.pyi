@@ -1,0 +1,34 @@
+# Written by scripts/package_stubs.py from the registry; do not edit.
+
+from evenhand.mitigations import maps as maps
+from evenhand.mitigations.alignment.bam import BAM as BAM
+from evenhand.mitigations.alignment.oscar import OSCaR as OSCaR
+from evenhand.mitigations.decoding.self_debias import SelfDebias as SelfDebias
+from evenhand.mitigations.erasure.hsr import HSR as HSR
+from evenhand.mitigations.erasure.inlp import INLP as INLP
+from evenhand.mitigations.erasure.leace import LEACE as LEACE
+from evenhand.mitigations.erasure.rlace import RLACE as RLACE
+from evenhand.mitigations.erasure.scrubbing import ConceptScrubbing as ConceptScrubbing
+from evenhand.mitigations.maps import VectorMap as VectorMap
+from evenhand.mitigations.method import Mitigation as Mitigation
+from evenhand.mitigations.projection.double_hard import DoubleHardDebias as DoubleHardDebias
+from evenhand.mitigations.projection.hard import HardDebias as HardDebias
+from evenhand.mitigations.projection.linear import LinearProjection as LinearProjection
+from evenhand.mitigations.projection.misp import MISP as MISP
+from evenhand.mitigations.projection.random_directions import RandomProjection as RandomProjection
+from evenhand.mitigations.projection.sentence_debias import SentenceDebias as SentenceDebias
+from evenhand.mitigations.projection.soft import SoftDebias as SoftDebias
+from evenhand.mitigations.projection.span import Span as Span
+from evenhand.mitigations.registry import get as get
+from evenhand.mitigations.registry import ids as ids
+from evenhand.mitigations.registry import listing as listing
+from evenhand.mitigations.site_change import SiteChange as SiteChange
+from evenhand.mitigations.text.cda import CounterfactualAugmentation as CounterfactualAugmentation
+from evenhand.mitigations.text.text_change import TextChange as TextChange
+from evenhand.mitigations.training.fine_tuning import CDATuning as CDATuning
+from evenhand.mitigations.training.fine_tuning import DropoutTuning as DropoutTuning
+from evenhand.mitigations.training.fine_tuning import FineTuning as FineTuning
+from evenhand.mitigations.training.glove import glove as glove
+from evenhand.mitigations.training.gn_glove import GNGloVe as GNGloVe
+from evenhand.mitigations.training.gp import GP as GP
+from evenhand.mitigations.training.ran import RAN as RAN

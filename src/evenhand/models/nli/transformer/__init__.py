@@ -1,1 +1,0 @@
-"""NLI classifiers of Hugging Face transformers: loading, token ids, batches and predictions."""
