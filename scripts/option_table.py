@@ -133,7 +133,8 @@ class _Module:
         self._helpers: dict[str, Strings] = {}
         functions = [node for node in self._tree.body if isinstance(node, ast.FunctionDef)]
         for _ in range(2):  # a helper may call another
-            self._helpers |= {node.name: strings for node in functions if (strings := self._fixed_verb(node))}
+            fixed = {node.name: strings for node in functions if (strings := self._fixed_verb(node))}
+            self._helpers |= {name: strings for name, strings in fixed.items() if strings != self._prefix}
 
     def collect(self, found: Uses) -> None:
         """Add what the tests of the module use."""
@@ -153,7 +154,8 @@ class _Module:
         ]
         for node in [part for tree in (function, *used) for part in ast.walk(tree)]:
             for strings in self._sequences(node, names):
-                verb = _add(found, self._known, [*self._prefix, *strings], test)
+                prefix = [] if strings[:1] == self._prefix else self._prefix
+                verb = _add(found, self._known, [*prefix, *strings], test)
                 verbs |= {verb} if verb else set()
                 loose += [] if verb else [strings]
         if len(verbs) == 1:
@@ -211,14 +213,20 @@ class _Module:
 
 
 def _prefix(tree: ast.Module, known: Mapping[Verb, Command]) -> Strings:
-    """Return the verb of a module whose tests run the app of one verb, or of one group of verbs."""
+    """Return the verb of a module whose tests run the app of one verb, or call one group of verbs: ["lm", *more]."""
+    groups = {verb[0] for verb in known if len(verb) > 1}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "invoke":
+            first, *more = getattr(node.args[1], "elts", []) or [None]
+            if isinstance(first, ast.Constant) and first.value in groups and isinstance(more[0], ast.Starred):
+                return [first.value]
     own_app = any(isinstance(node, ast.Call) and ast.unparse(node) == "typer.Typer()" for node in ast.walk(tree))
     for node in tree.body:
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if module.startswith("evenhand.cli.verbs.") and isinstance(node, ast.ImportFrom):
             verb = module.rpartition(".")[2]
             names = {alias.name for alias in node.names}
-            if "sub_app" in names or (own_app and verb in names and (verb,) in known):
+            if own_app and verb in names and (verb,) in known:
                 return [verb]
     return []
 
@@ -243,10 +251,8 @@ def gaps(known: Mapping[Verb, Command], found: Uses) -> list[str]:
     ]
 
 
-def page() -> str:
+def page(known: Mapping[Verb, Command], found: Uses) -> str:
     """Return the table of all verbs and options."""
-    known = commands()
-    found = uses(known)
     parts = [INTRODUCTION]
     for verb, command in known.items():
         rows = [
@@ -264,8 +270,8 @@ def _best(verb: Verb, option: str, found: Uses) -> str:
 
 
 if __name__ == "__main__":
+    table = commands()
     if "--gaps" in sys.argv:
-        table = commands()
         print("\n".join(gaps(table, uses(table))))
     else:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(page(table, uses(table)), encoding="utf-8")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenhand.registry import lazy_attribute
-
-__version__ = "0.3.0"
+from evenhand.version import __version__
 
 # Public name -> where it lives. An entry without a colon is a module.
 _PUBLIC = {

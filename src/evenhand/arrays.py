@@ -1,14 +1,17 @@
-"""Array type aliases and basic row operations."""
+"""Array types, basic operations on rows, and rows of plain data as a data frame."""
 
 from __future__ import annotations
 
 import mmap
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import DegenerateError
+from evenhand.errors import DegenerateError, UsageError
 
 Floats: TypeAlias = NDArray[np.floating]
 Matrix: TypeAlias = NDArray[np.floating]  # (rows, columns)
@@ -56,3 +59,19 @@ def read_only(array: Floats) -> Floats:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+LIBRARIES = ("polars", "pandas")
+
+
+def frame(rows: Sequence[Mapping[str, Any]], library: str = "") -> Any:
+    """Return rows as a polars data frame, or a pandas one where polars is not installed or `library="pandas"`."""
+    installed = [name for name in ((library,) if library else LIBRARIES) if find_spec(name)]
+    if library and library not in LIBRARIES:
+        raise UsageError(f"{library!r} is not a data frame library", hint=f"use one of {', '.join(LIBRARIES)}")
+    if not installed:
+        raise UsageError("no data frame library is installed", hint=f"pip install {library or LIBRARIES[0]}")
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    data = {column: [row.get(column) for row in rows] for column in columns}
+    module = import_module(installed[0])
+    return module.DataFrame(data, strict=False) if installed[0] == "polars" else module.DataFrame(data)

@@ -1,20 +1,31 @@
-"""Exceptions, the warning category, and helpers for their messages.
+"""Exceptions, the warning category, and the text of messages.
 
 Every error says what is wrong, which value caused it and what to do (the hint). Each class also derives from the
 matching builtin exception, so both `except ValueError` and `except EvenhandError` work.
+
+A message names an argument as Python code in backquotes, `skip_bad=True`, or `format=` where the value is open. The
+command line writes it as its own option (`with_arguments`), so the library names no options.
+
+Words, file names and messages of other programs may contain characters that a terminal interprets. `printable` is the
+only place that decides which ones; error messages apply it to everything they contain, and so do charts and HTML pages.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
-from evenhand.printable import printable
-
 LISTED = 12  # names shown in a hint
+ARGUMENT = re.compile(r"`(?P<name>[a-z]\w*)=(?P<value>[^`]*)`")
+# C0 and C1 controls except tab and line feed, bidirectional controls, line separators, lone surrogates, noncharacters
+# that XML forbids: a carriage return overwrites a line, and U+202E reverses the text that follows.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 
 
 class EvenhandWarning(UserWarning):
@@ -152,3 +163,45 @@ def shown(value: object, *, most: int = 60) -> str:
     except (ValueError, RecursionError):  # Python does not print integers of thousands of digits
         text = f"a huge {type(value).__name__}"
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def arguments_in(text: str) -> list[str]:
+    """Return the names of the arguments in a message, each once.
+
+    >>> arguments_in("read it with `encoding_errors='replace'`")
+    ['encoding_errors']
+    """
+    return list(dict.fromkeys(match["name"] for match in ARGUMENT.finditer(text)))
+
+
+def with_arguments(text: str, written: Callable[[str, str], str]) -> str:
+    """Return a message whose arguments are written by a function of their names and values."""
+    return ARGUMENT.sub(lambda match: written(match["name"], match["value"]), text)
+
+
+def printable(text: str) -> str:
+    r"""Return the text with unsafe characters replaced by backslash escapes.
+
+    >>> printable("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return (
+        UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text) if not text.isprintable() else text
+    )
+
+
+def escape_markup(text: str) -> str:
+    """Return the text made printable, and escaped so that rich does not interpret it as markup."""
+    from rich.markup import escape
+
+    text = printable(text)
+    body = text.rstrip("\\")
+    # A backslash before the markup that follows the text would escape that markup.
+    return escape(body) + "\\" * 2 * (len(text) - len(body))
+
+
+def escape_html(text: str) -> str:
+    """Return the text made printable, and escaped for HTML."""
+    from html import escape
+
+    return escape(printable(text))

@@ -8,12 +8,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evenhand.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 Registered = TypeVar("Registered")
@@ -123,12 +125,19 @@ class Registry(Generic[T]):
         return item
 
 
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """Return the entry points of a group; `importlib.metadata` is imported here because it is slow to import."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)
+
+
 @functools.lru_cache(maxsize=32)
 def _found_entry_points(
-    find: Callable[..., Iterable[EntryPoint]], group: str, path: tuple[str, ...]
+    find: Callable[[str], Iterable[EntryPoint]], group: str, path: tuple[str, ...]
 ) -> dict[str, EntryPoint]:
     """Look once on each import path: the metadata of all installed packages are read, which takes up to 30 ms."""
-    return {point.name: point for point in find(group=group)}
+    return {point.name: point for point in find(group)}
 
 
 def _origin(item: object) -> str:

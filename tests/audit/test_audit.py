@@ -90,28 +90,6 @@ def test_no_audit_there(tmp_path: Path) -> None:
         eh.Audit.load(tmp_path)
 
 
-def test_a_record_of_the_first_schema_is_read() -> None:
-    measurement = eh.Measurement("nli-gap", -0.46, 10, eh.Coverage(("a",)), query="gender-occupation").to_dict()
-    del measurement["score"]
-    row = {"stage": "original", "label": "nli-gap, entailment", "variant": "entailment", "options": {}}
-    old = {
-        "manifest": {
-            "schema": 1,
-            "vectors": {"name": "v", "words": 1, "dimensions": 2, "sha256": "0" * 64},
-            "arguments": {"effective": {"concept": "gender", "seed": 0}},
-        },
-        "stages": [{"name": "original", "report": {}}],
-        "results": [{**row, **measurement}],
-    }
-    from evenhand.audit.record import from_dict
-
-    with pytest.warns(EvenhandWarning, match=r"evenhand 0\.1 kept no digest"):
-        audit = from_dict(old)
-    assert audit.labels == ("nli-gap:entailment",)
-    assert audit.get("nli-gap, entailment").value == -0.46
-    assert audit.subjects == ("v",)
-
-
 # Cells -------------------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +136,7 @@ def test_the_definition_of_a_measure_or_method_and_the_version_are_part_of_the_k
     monkeypatch.setattr(eh.mitigations.LinearProjection, "definition", 2)
     assert keys()[0] != before[0]
     monkeypatch.undo()
-    monkeypatch.setattr(eh, "__version__", "99")
+    monkeypatch.setattr("evenhand.version.__version__", "99")
     assert keys()[0] != before[0]
 
 
@@ -529,14 +507,13 @@ def test_records_are_pleasant_to_hold(audit: eh.Audit) -> None:
 
 
 def test_the_record_follows_the_published_schema(audit: eh.Audit) -> None:
-    from importlib import resources
+    from evenhand.audit.schema import record_schema
 
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((resources.files("evenhand.audit") / "schema.json").read_text(encoding="utf-8"))
+    schema = record_schema()
     validator = jsonschema.Draft202012Validator(schema)
     validator.check_schema(schema)
     record = json.loads(json.dumps(audit.to_dict()))
     assert list(validator.iter_errors(record)) == []
     record["results"][0]["label"] = "weat, six"
-    record["results"][1]["value"] = None
-    assert len(list(validator.iter_errors(record))) == 2
+    assert len(list(validator.iter_errors(record))) == 1

@@ -20,7 +20,7 @@ from evenhand.audit import Plan, runner
 from evenhand.audit.cells import cell_key
 from evenhand.audit.plan import Question
 from evenhand.audit.workload import SAMPLES, TOKENS, seconds_of
-from evenhand.cli.screens import terminal
+from evenhand.cli import terminal
 from evenhand.measures.likelihood.stereotype_pairs import PairSet, StereotypePair
 
 Folder = Callable[..., Path]

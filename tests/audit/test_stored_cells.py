@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.audit.cells import CELLS, STAGES, CellStore
 from evenhand.audit.record import from_dict, signed
-from evenhand.audit.validation import UNREADABLE, content_digest
+from evenhand.audit.schema import UNREADABLE, content_digest
 from evenhand.cli import app
 from evenhand.errors import EvenhandError, FormatError
 from evenhand.report.markdown import markdown
@@ -207,5 +207,5 @@ def test_every_reader_refuses_an_edited_record(
 def test_a_record_whose_digest_was_removed_is_refused(first: tuple[Path, eh.Audit]) -> None:
     record = json.loads((first[0] / "audit.json").read_text())
     del record["sha256"]
-    with pytest.raises(FormatError, match="has no 'sha256'"):
+    with pytest.raises(FormatError, match="missing required field `sha256`"):
         from_dict(record)

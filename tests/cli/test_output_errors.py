@@ -14,8 +14,7 @@ from typer.testing import CliRunner, Result
 
 import evenhand as eh
 from evenhand import files
-from evenhand.cli import app
-from evenhand.cli.screens import terminal
+from evenhand.cli import app, terminal
 from evenhand.cli.verbs import corpus
 from evenhand.errors import OutputError
 

@@ -284,8 +284,8 @@ def keys_of(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         raise KeysKnownError("the keys are known")
 
     monkeypatch.setattr(runner, "_compute", compute)
-    monkeypatch.setattr("evenhand.cli.verbs.lm_training.run_sweep", plan)
-    monkeypatch.setattr("evenhand.cli.verbs.lm_training.train_one", plan)
+    monkeypatch.setattr("evenhand.cli.verbs.lm.run_sweep", plan)
+    monkeypatch.setattr("evenhand.cli.verbs.lm.train_one", plan)
 
     def keys(line: tuple[str, ...]) -> list[Any]:
         found.clear()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evenhand.cli import app
-from evenhand.cli.screens.terminal import fitting_columns, show_table
+from evenhand.cli.terminal import fitting_columns, show_table
 
 LISTS = ("measures", "methods", "probes", "models", "concepts", "queries", "wordsets", "pairs", "tables", "templates")
 

@@ -1,7 +1,9 @@
 """The command as a user meets it: results on stdout, the rest on stderr, exit codes, nothing half written."""
 
+import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from typer.testing import CliRunner, Result
 
 import evenhand as eh
 from evenhand.cli import app
+from evenhand.cli.app import VERBS, functions_of
+from evenhand.cli.options import flags
 
 FEW = ("--measure", "weat", "--measure", "direct-bias")
 
@@ -252,12 +256,17 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_a_killed_writer_leaves_the_old_output(verb: str, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     out.write_text("old\n")
-    extra = ["--method", "linear", "-o", out] if verb == "debias" else [out]
-    for wait in (0.3, 0.6, 0.9, 1.2):
+    extra = ["--overwrite", *(["--method", "linear", "-o", out] if verb == "debias" else [out])]
+    for more in (0, 0.1):  # seconds after it began to write
         process = subprocess.Popen(command(verb, "glove-embedded", *extra), env=os.environ, stderr=subprocess.DEVNULL)
-        time.sleep(wait)
+        while not (begun := list(tmp_path.glob(".*.partial"))) and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(more)
         process.kill()
         process.wait()
+        assert begun, "it never began to write"
+        for partial in tmp_path.glob(".*.partial"):  # vectors are written in a folder of their own
+            shutil.rmtree(partial)
         text = out.read_text()
         assert text == "old\n" or text.count("\n") == len(eh.Vectors.default())
 
@@ -278,6 +287,37 @@ def test_a_full_disk_under_stdout_is_an_error(arguments: tuple[str, ...]) -> Non
     assert result.returncode == 1
     assert b"Traceback" not in result.stderr
     assert b"could not be written (No space left on device)" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("list", "methods"), ("list", "methods", "--json"), ("--help",)])
+def test_a_closed_stdout_is_an_error(arguments: tuple[str, ...]) -> None:
+    result = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command(*arguments)], stderr=subprocess.PIPE)
+    assert result.returncode == 1
+    assert result.stderr.decode() == "error: the output could not be written (Bad file descriptor)\n"
+
+
+def test_a_closed_stdout_is_nothing_to_a_verb_that_writes_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("she 1 2\nhe 2 1\n")
+    convert = command("convert", tmp_path / "a.txt", tmp_path / "b.txt")
+    result = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *convert], stderr=subprocess.PIPE)
+    assert result.returncode == 0, result.stderr
+    assert eh.Vectors.load(tmp_path / "b.txt") == eh.Vectors.load(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["audit NAME -o run", "measure weat NAME", "debias NAME -m linear -o o.vec", "compare NAME NAME", "probe NAME",
+     "corpus bias NAME", "show NAME", "report NAME", "check NAME --max a=1", "convert NAME o.vec", "lm generate NAME -o o",
+     "nli eval NAME NAME"],
+)  # fmt: skip
+def test_a_name_that_no_file_can_have(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*verb.replace("NAME", "a" * 300).split())
+    assert result.exit_code == 4, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("error: ")
+    assert not result.stdout
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / "run"])
 
 
 def test_measures_of_rated_sets_name_the_sets_to_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,10 +365,18 @@ def test_an_option_of_another_verb_is_named_with_its_verb(tmp_path: Path) -> Non
 
 
 def test_the_options_of_a_verb_are_read_from_its_signature() -> None:
-    from evenhand.cli.app import VERBS, option_names
+    for verb in VERBS:
+        for name, function in functions_of(verb).items():
+            printed = run(*name.split(), "--help").stdout
+            missing = [option for option in flags(function).values() if option not in printed]
+            assert flags(function)
+            assert not missing, name
 
-    for name, verb in VERBS.items():
-        printed = run(name, "--help").stdout
-        missing = [option for option in option_names(verb) if option not in printed]
-        assert option_names(verb)
-        assert not missing, name
+
+def test_the_help_lists_each_verb_with_its_summary() -> None:
+    printed = run("--help").stdout
+    for verb, place in VERBS.items():
+        assert verb in printed
+        for name, function in functions_of(verb).items():
+            if name == verb:  # the line is written again in the table, so the help imports no verb
+                assert inspect.getdoc(function).partition("\n\n")[0].replace("\n", " ") == place.summary

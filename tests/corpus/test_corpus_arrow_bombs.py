@@ -39,7 +39,7 @@ def test_a_compressed_batch_that_expands_beyond_the_limit_is_an_error(tmp_path, 
     assert path.stat().st_size < BOMB / 50
     with pytest.raises(FormatError, match=r"expands to more than 8,388,608 bytes") as caught:
         read(path, max_record=LIMIT)
-    assert "--max-record" in caught.value.hint
+    assert "`max_record=`" in caught.value.hint
     assert len(read(path, max_record=BOMB)[0]) == BOMB >> 16
 
 

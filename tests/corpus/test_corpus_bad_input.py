@@ -57,7 +57,7 @@ def test_nul_bytes_are_not_text(tmp_path):
 def test_a_bad_json_line_is_named_or_counted(tmp_path, line, message):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "' + GOOD.encode() + b'"}\n' + line + b'\n{"text": "he ran"}\n')
-    with pytest.raises(FormatError, match=message + r"[^\n]*\n.*skip-bad"):
+    with pytest.raises(FormatError, match=message + r"[^\n]*\n.*skip_bad=True"):
         scored(path)
     b = scored(path, skip_bad=True)
     assert b.documents == 2
@@ -100,7 +100,7 @@ def test_a_truncated_gzip_in_the_middle_of_a_folder(tmp_path):
     whole = scored(tmp_path, documents="line")
     bad = tmp_path / "1.txt.gz"
     bad.write_bytes(bad.read_bytes()[:-20])
-    with pytest.raises(FormatError, match=r"1\.txt\.gz.*\n.*fetch .*skip-bad"):
+    with pytest.raises(FormatError, match=r"1\.txt\.gz.*\n.*fetch .*skip_bad=True"):
         scored(tmp_path, documents="line")
     rest = scored(tmp_path, documents="line", skip_bad=True)
     (found,) = rest.read_log["bad_files"]

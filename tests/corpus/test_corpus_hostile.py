@@ -210,7 +210,7 @@ def test_the_limit_is_adjustable_and_stated(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": "she " * 100}) + "\n" + json.dumps({"text": "he ran"}) + "\n")
     with pytest.raises(
-        FormatError, match=r"line 1: a record or word is longer than 100 bytes\n.*--max-record.*--skip-bad"
+        FormatError, match=r"line 1: a record or word is longer than 100 bytes\n.*`max_record=`.*`skip_bad=True`"
     ):
         read(path, max_record=100)
     log = ReadLog(True)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand import corpus
-from evenhand.cli.verbs.corpus import sub_app
+from evenhand.cli import app
 from evenhand.corpus.readers import source as source_module
 from evenhand.engines import LocalEngine
 from evenhand.errors import FormatError
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_does_not_change_the_sums(folder, ray_engine, tmp_pat
 @pytest.mark.xdist_group("ray")
 def test_bad_input_on_a_worker_is_named(folder, ray_engine, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "she ran and he ran"}\n{"body": "x"}\n')
-    with pytest.raises(FormatError, match=r"a\.jsonl, line 2: no field 'text'.*\n.*skip-bad"):
+    with pytest.raises(FormatError, match=r"a\.jsonl, line 2: no field 'text'.*\n.*skip_bad=True"):
         scored(tmp_path, ray_engine)
     paths = [folder, tmp_path]
     b = corpus.bias(paths, GROUPS, engine=ray_engine, skip_bad=True)
@@ -126,7 +126,7 @@ def test_the_command_takes_an_engine(folder, ray_engine):
 
     def run(*options):
         arguments = ["bias", str(folder), "--groups", "f=she", "--groups", "m=he", "--documents", "line", "--json"]
-        done = CliRunner().invoke(sub_app(), [*arguments, *options])
+        done = CliRunner().invoke(app, ["corpus", *arguments, *options])
         assert done.exit_code == 0, done.output
         return done.stdout
 
@@ -140,7 +140,7 @@ def test_the_command_that_counts_pairs_takes_an_engine(folder, ray_engine, tmp_p
     for options in ((), ("--engine", "ray")):
         out = tmp_path / f"{len(written)}.safetensors"
         done = CliRunner().invoke(
-            sub_app(), ["cooccur", str(folder), "--out", str(out), "--weighting", "dynamic", *options]
+            app, ["corpus", "cooccur", str(folder), "--out", str(out), "--weighting", "dynamic", *options]
         )
         assert done.exit_code == 0, done.output
         written.append(corpus.Cooccurrence.load(out))

@@ -101,5 +101,5 @@ def test_draws_are_chosen_by_the_size_of_the_text(monkeypatch):
     monkeypatch.setattr(sys.modules["evenhand.corpus.bias"], "AFFORDABLE", 10)  # a function has the same name
     large = scored(bootstrap=None, permutations=None)
     assert large.baseline is large.intervals is None
-    assert any("--permutations 1999" in note and "--bootstrap 1000" in note for note in large.notes)
+    assert any("`permutations=1999`" in note and "`bootstrap=1000`" in note for note in large.notes)
     assert scored(permutations=2).baseline.permutations == 2

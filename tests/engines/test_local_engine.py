@@ -67,7 +67,7 @@ def test_engines_by_name():
     assert (made.address, made.workers) == ("10.0.0.1:6379", 2)
     with pytest.raises(UnknownNameError, match="there is no engine 'rya'\n  hint: did you mean: ray"):
         engine("rya")
-    with pytest.raises(UsageError, match=r"no address.*\n.*--engine"):
+    with pytest.raises(UsageError, match=r"no address.*\n.*`engine='ray'`"):
         engine(address="10.0.0.1:6379")
     for wrong in (LocalEngine, lambda workers: RayEngine(workers=workers)):
         with pytest.raises(UsageError, match="workers must be at least 1, got 0"):

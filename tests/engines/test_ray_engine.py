@@ -125,7 +125,7 @@ def test_no_cluster_at_the_address(monkeypatch):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-        with pytest.raises(WorkerError, match=rf"no Ray cluster at '{address}' \(.*refused\)\n.*--address"):
+        with pytest.raises(WorkerError, match=rf"no Ray cluster at '{address}' \(.*refused\)\n.*`address=`"):
             list(RayEngine(address).map(str, [1]))
     monkeypatch.setattr("ray.init", _refused)
     with pytest.raises(WorkerError, match=r"no Ray cluster at 'auto' \(nobody there\)\n.*RAY_AUTH_TOKEN"):

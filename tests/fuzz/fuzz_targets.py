@@ -20,8 +20,7 @@ from pathlib import Path
 import fuzz_pages
 import fuzz_seeds as seeds
 
-from evenhand.errors import EvenhandError
-from evenhand.printable import UNSAFE
+from evenhand.errors import UNSAFE, EvenhandError
 
 Read = Callable[[Path], object]
 LONGEST_MESSAGE = 5000
@@ -301,7 +300,7 @@ def _audit(path: Path) -> object:
 
 def with_digest(data: bytes) -> bytes:
     """Put the digest of a cell in front of what is JSON, so that a reader looks at the content."""
-    from evenhand.audit.validation import content_digest
+    from evenhand.audit.schema import content_digest
 
     try:
         content = json.loads(data)

@@ -185,7 +185,7 @@ def test_pickled_weights_open_where_that_is_allowed(tiny_folder: Folder, tmp_pat
     folder = pickled(source, tmp_path / "model")
     with pytest.raises(FormatError, match=r"a pickle \(pytorch_model\.bin\)") as caught:
         eh.open(f"hf:{folder}").view("vectors")
-    assert "--allow-pickle" in caught.value.hint
+    assert "`allow_pickle=True`" in caught.value.hint
     subject = eh.open(f"hf:{folder}", allow_pickle=True, device="cpu")
     assert subject.name == "model"
     expected = eh.open(f"hf:{source}", device="cpu").view("sentences").encode(TEXTS)  # type: ignore[attr-defined]

@@ -78,7 +78,7 @@ def test_nothing_and_garbage(name: str, compression: str, content: bytes, tmp_pa
         (b"999999999 300\na 1 2\n", r"line 1: the header states 300"),
         (b"99999999999 100000\n" + b"a\n" * 9999, r"line 1: the header states 100,000"),
         (b"a" + b" 1" * 100_001 + b"\n", r"not word vectors"),
-        (b"a 1 2\0\n", r"binary data where text was expected\n.*--format"),
+        (b"a 1 2\0\n", r"binary data where text was expected\n.*`format="),
     ],
 )
 @pytest.mark.parametrize("compression", ["", ".zst"])
@@ -286,7 +286,7 @@ def test_the_longest_record_is_adjustable(tmp_path: Path) -> None:
         "line 2: a record or word is longer than 1,000,000",
         max_record=10**6,
     )
-    assert "--max-record" in error.hint
+    assert "`max_record=`" in error.hint
     (tmp_path / "y.txt").write_bytes(b"a 1 2\n" + long + b" 3 4\n")
     assert len(Vectors.load(tmp_path / "y.txt")) == 2
     with pytest.raises(UsageError, match="max_record"):

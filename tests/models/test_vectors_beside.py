@@ -67,7 +67,7 @@ def test_a_vocabulary_under_each_usual_name_and_line_end(
 
 def test_a_vocabulary_called_vocab_txt_or_named(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", MATRIX)
-    with pytest.raises(InputMissingError, match=r"x\.npy has no words.*\n.*x\.vocab.*--vocabulary"):
+    with pytest.raises(InputMissingError, match=r"x\.npy has no words.*\n.*x\.vocab.*`vocabulary=`"):
         Vectors.load(tmp_path / "x.npy")
     (tmp_path / "vocab.txt").write_text("a\nb\nc")
     assert quiet_load(tmp_path / "x.npy").words == ("a", "b", "c")

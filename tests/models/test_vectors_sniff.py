@@ -61,7 +61,7 @@ TEXT = b"a 1 2\n"
     ("name", "content", "why"),
     [
         ("x.txt", b"", "the file is empty"),
-        ("x.kv", pickle.dumps({"a": 1}, protocol=4), r"pickle.*\n.*allow-pickle"),
+        ("x.kv", pickle.dumps({"a": 1}, protocol=4), r"pickle.*\n.*allow_pickle=True"),
         ("x.txt", pickle.dumps({"a": 1}, protocol=2), "pickle"),
         ("x.pkl", pickle.dumps({"a": 1}, protocol=0), "pickle"),
         ("x.txt", zipped(), "zip archive"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.printable import UNSAFE
+from evenhand.errors import UNSAFE
 from evenhand.report.charts.style import chart, png, svg
 from evenhand.report.html import page
 from evenhand.report.tables import html_table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.cli.verbs.corpus import sub_app
+from evenhand.cli import app
 from evenhand.corpus import Texts
 from evenhand.corpus.comparison import compare
 from evenhand.measures.text.corpus_bias import comparison_measurements
@@ -82,7 +82,7 @@ def test_corpus_compare_writes_the_page(tmp_path) -> None:
         (tmp_path / name).write_text("\n".join(text(seed)))
     options = ["--groups", "female=she", "--groups", "male=he", "--decay", "0.9", "--html", str(tmp_path / "page.html")]
     arguments = ["compare", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--documents", "line", *options]
-    result = CliRunner().invoke(sub_app(), arguments)
+    result = CliRunner().invoke(app, ["corpus", *arguments])
     assert result.exit_code == 0, result.output + str(result.exception)
     assert "page.html" in result.stderr
     page = (tmp_path / "page.html").read_text()

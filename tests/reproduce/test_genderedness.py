@@ -182,7 +182,7 @@ def test_misuse_and_missing_words_are_named(tmp_path: Path) -> None:
         compare(counts, vectors, settings=replace(SETTING, frequent=501))
     with pytest.raises(UsageError, match=r"holds counts, on which SGNS cannot be trained"):
         table_2(tmp_path / "counts.safetensors")
-    with pytest.raises(UsageError, match=r"about a text\n.*--corpus enwik8"):
+    with pytest.raises(UsageError, match=r"about a text\n.*`corpus='enwik8'`"):
         reproduce.compute("ethayarajh2019", "2")
     with pytest.raises(UsageError, match=r"not about a text"):
         reproduce.compute("ethayarajh2019", "1", corpus="enwik8")

@@ -44,7 +44,20 @@ def test_loopback_names_are_answered(client: TestClient, host: str) -> None:
     assert client.get("/explore", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "", "localhost@evil"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:80",
+        "",
+        "localhost@evil",
+        "[::1].evil.example",
+        "localhost:evil.example",
+        "[::1]@evil.example",
+        "[::1",
+    ],
+)
 def test_other_names_are_refused(client: TestClient, host: str) -> None:
     answer = client.get("/explore", headers={"host": host})
     assert answer.status_code == 421

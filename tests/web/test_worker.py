@@ -13,7 +13,7 @@ from evenhand.web.worker import BoundedCache, BusyError, PageWorker, SlowError
 
 def test_a_slow_computation_is_given_up_and_its_result_kept() -> None:
     cache, may_end = BoundedCache(2), threading.Event()
-    worker = PageWorker(seconds=0.01, waiting=3)
+    worker = PageWorker(threads=2, seconds=0.01, waiting=3)
 
     def slow() -> str:
         return cache.get("key", lambda: str(may_end.wait(30)))
@@ -29,7 +29,7 @@ def test_a_slow_computation_is_given_up_and_its_result_kept() -> None:
 
 
 def test_too_many_computations_are_refused() -> None:
-    worker, may_end = PageWorker(seconds=30, waiting=2), threading.Event()
+    worker, may_end = PageWorker(threads=2, seconds=30, waiting=2), threading.Event()
 
     async def ask() -> None:
         running = [asyncio.create_task(worker.run(may_end.wait)) for _ in range(2)]

@@ -7,9 +7,9 @@ import pytest
 import evenhand as eh
 from evenhand import words
 from evenhand.audit.plan import concept_queries
+from evenhand.errors import printable
 from evenhand.language import language
 from evenhand.measures.registry import info
-from evenhand.printable import printable
 
 CODES = ("de", "fr", "es", "it", "ru", "ja")
 GENDERED = ("de", "fr", "es", "it", "ru")

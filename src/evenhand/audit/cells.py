@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import evenhand
-from evenhand import data, words
+from evenhand import data, version, words
 from evenhand.audit.plan import NEUTRAL, VOCABULARY, Question, method_of, split_chain
-from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, record_schema, refuse_constant, require_valid
+from evenhand.audit.schema import (
+    DIGEST,
+    UNREADABLE,
+    CellEntry,
+    FittedStageEntry,
+    content_digest,
+    read_json,
+    require_valid,
+)
 from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
@@ -79,7 +86,7 @@ def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> 
     for step in split_chain(chain) if chain else ():
         method = method_of(step)
         steps.append([method.id, method.definition, method.params()])
-    return _key(["stage", evenhand.__version__, subject_digest, steps, concept.digest if steps else "", seed])
+    return _key(["stage", version.__version__, subject_digest, steps, concept.digest if steps else "", seed])
 
 
 def cell_key(stage_key: str, question: Question, concept: Concept, seed: int) -> str:
@@ -109,28 +116,6 @@ class Cell:
         """Read the output of `to_dict`."""
         measurements = tuple(Measurement.from_dict(item) for item in record["measurements"])
         return cls(measurements, tuple(record["warnings"]))
-
-
-STAGE_SCHEMA = {
-    "type": "object",
-    "required": ["warnings"],
-    "properties": {"warnings": {"type": "array", "items": {"type": "string"}}},
-}
-
-
-@functools.cache
-def cell_schema() -> dict[str, Any]:
-    """Return the schema of a stored cell: its measurements are those of a record, without subject, stage and label."""
-    row = dict(record_schema()["$defs"]["result"])
-    row["required"] = [name for name in row["required"] if name not in ROW_ONLY]
-    row["properties"] = {name: part for name, part in row["properties"].items() if name not in ROW_ONLY}
-    lists = {"measurements": row, "warnings": {"type": "string"}}
-    return {
-        "type": "object",
-        "required": list(lists),
-        "additionalProperties": False,
-        "properties": {name: {"type": "array", "items": part} for name, part in lists.items()},
-    }
 
 
 class CellStore:
@@ -198,11 +183,11 @@ class CellStore:
             self.damaged.add((kind, key))
             return None
         try:
-            stored = json.loads(text, parse_constant=refuse_constant)
+            stored = read_json(text)
             content: dict[str, Any] = stored["content"]
             if stored[DIGEST] != content_digest([kind, key, content]):
                 raise ValueError("the content does not have its digest")
-            require_valid(content, cell_schema() if kind == CELLS else STAGE_SCHEMA)
+            require_valid(content, CellEntry if kind == CELLS else FittedStageEntry)
         except UNREADABLE:
             self.damaged.add((kind, key))
             return None

@@ -14,12 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import evenhand
-from evenhand import words
+from evenhand import version, words
 from evenhand.audit.plan import Plan
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, UsageError, printable
 from evenhand.models.vectors import Vectors
-from evenhand.printable import printable
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import installed_versions, without_secrets
 from evenhand.words import Concept
@@ -150,7 +148,9 @@ def _asking(subjects: Sequence[Subject], plan: Plan, concept: Concept) -> list[s
             named = [part for name in only for part in ("--measure", name)]
             named += [part for id in asked for part in ("--query", id)]
             return named + (["--full-probes"] if full else [])
-    raise UsageError("its questions are those of a plan; write them with Plan.to_toml and give --plan FILE")
+    raise UsageError(
+        "its questions are those of a plan; write them with Plan.to_toml and run `evenhand audit --plan FILE`"
+    )
 
 
 def _opening(subjects: Sequence[Subject]) -> list[str]:
@@ -197,7 +197,7 @@ def manifest(
     return {
         "run": hashlib.sha256(f"{created}{os.getpid()}{os.urandom(8).hex()}".encode()).hexdigest()[:12],
         "created": created,
-        "evenhand": evenhand.__version__,
+        "evenhand": version.__version__,
         "arguments": {**(invocation or Invocation()).to_dict(), "effective": effective},
         "subjects": [subject.describe() for subject in subjects],
         "concept": {**concept.to_dict(), "digest": concept.digest},

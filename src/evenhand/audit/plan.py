@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import measures, mitigations, words
+from evenhand.audit.schema import option_problem, type_problem
 from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
@@ -138,7 +139,7 @@ class Plan:
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
-                hint="name a query (--query), or measure something else",
+                hint="name a query (`queries=`), or measure something else",
             )
         reference = concept if not isinstance(concept, Concept) else concept.name
         addresses = tuple(subject.address or subject.name for subject in subjects)
@@ -167,6 +168,8 @@ class Plan:
         top = TomlTable(document, (), document.data)
         top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "question")
         items = top.items("question")
+        if problem := type_problem(items, list[dict[str, Any]], ""):
+            raise top.error("question", problem)
         questions = [
             _question(TomlTable(document, ("question", str(n)), item)) for n, item in enumerate(items, start=1)
         ]
@@ -342,7 +345,11 @@ def _question(entry: TomlTable) -> Question:
     if variant and variant not in info.variants:
         with entry.at("variant"):
             raise unknown_name(f"variant of {info.id}", variant, info.variants)
-    options = dict(info.variants.get(variant, {})) | dict(entry.child("options").table)
+    given = entry.child("options")
+    for name, value in given.table.items():
+        if problem := option_problem(measures.get(info.id), name, value):
+            raise given.error(name, problem)
+    options = dict(info.variants.get(variant, {})) | dict(given.table)
     return Question(info.id, entry.text("query", ""), options, variant, entry.flag("only_query"))
 
 

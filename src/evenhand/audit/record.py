@@ -17,12 +17,20 @@ from typing import Any
 from evenhand.audit.cells import ROW_ONLY
 from evenhand.audit.manifest import Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
-from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest, refuse_constant, require_valid
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError, counted
+from evenhand.audit.schema import DIGEST, SCHEMA, UNREADABLE, content_digest, read_json, require_valid
+from evenhand.errors import (
+    EvenhandError,
+    EvenhandWarning,
+    FormatError,
+    InputMissingError,
+    UsageError,
+    counted,
+    printable,
+    shown,
+)
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Info, Measurement
 from evenhand.measures.registry import ARROWS
-from evenhand.printable import printable
 from evenhand.progress import Progress
 from evenhand.registry import Registry
 from evenhand.subjects import Subject, open_subject
@@ -258,12 +266,12 @@ class Audit:
 
     def to_frame(self, library: str = "") -> Any:
         """Return one row per measurement as a polars or pandas data frame."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([_flat(result) for result in self.results], library)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; `audit/schema.json` describes it."""
+        """Return plain data for JSON; `audit/schema.py` describes it."""
         record = {
             "schema": SCHEMA,
             "manifest": dict(self.manifest),
@@ -376,13 +384,7 @@ def rows(audit: Audit, subject: str = "") -> list[Row]:
     return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
 
 
-SCHEMA = 3
 FILE = "audit.json"
-# What records of schema 1 may lack.
-OLD_MANIFEST = {
-    "run": "", "created": "", "evenhand": "0.1", "python": "", "packages": {}, "status": "done", "seconds": 0,
-    "warnings": [], "skipped": {}, "cells_computed": 0,
-}  # fmt: skip
 
 
 def save(audit: Audit, folder: Path) -> Path:
@@ -398,7 +400,7 @@ def load(path: Path) -> Audit:
     if not file.is_file():
         raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
     try:
-        return from_dict(json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse_constant))
+        return from_dict(read_json(file.read_bytes()))
     except FormatError as error:
         raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
     except UNREADABLE as error:
@@ -413,12 +415,15 @@ def from_dict(record: Mapping[str, Any]) -> Audit:
     Raises:
         FormatError: If it does not follow the schema, or was edited or damaged after evenhand wrote it.
     """
-    schema = record.get("schema", record["manifest"].get("schema"))
-    is_old = schema in (1, 2) and not isinstance(schema, bool)
+    schema = record.get("schema") if isinstance(record, Mapping) else None
+    is_old = schema == SCHEMA - 1
     if is_old:
-        record = signed(_from_schema_1(record) if schema == 1 else {**record, "schema": SCHEMA})
+        record = signed({**record, "schema": SCHEMA})
     elif schema != SCHEMA:
-        raise FormatError(f"the audit has schema {schema!r}; this version reads 1 to {SCHEMA}", hint="update evenhand")
+        raise FormatError(
+            f"the audit has schema {shown(schema)}; this version reads {SCHEMA - 1} and {SCHEMA}",
+            hint="update evenhand; audits of version 0.1 are read by 0.3",
+        )
     require_valid(record)
     if record[DIGEST] != signed(record)[DIGEST]:
         raise FormatError(
@@ -439,32 +444,3 @@ def signed(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the digest of everything else in it."""
     content = {name: value for name, value in record.items() if name != DIGEST}
     return {**content, DIGEST: content_digest(content)}
-
-
-def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring a record of version 0.1 into the present form: one subject, labels without commas, scores named."""
-    manifest = dict(record["manifest"])
-    vectors = dict(manifest.pop("vectors"))
-    name = str(vectors["name"])
-    effective = dict(manifest["arguments"]["effective"])
-    manifest["subjects"] = [{**vectors, "kind": "vectors", "address": name, "offers": ["vectors"]}]
-    manifest["concept"] = {"name": effective["concept"], "digest": ""}
-    manifest["arguments"] = {"given": {}, **manifest["arguments"]}
-    manifest = {**OLD_MANIFEST, **manifest}
-    stages = [{"name": stage["name"], "subject": name, "report": stage["report"]} for stage in record["stages"]]
-    rows = [_row_1(row, name) for row in record["results"]]
-    return {"schema": SCHEMA, "manifest": manifest, "stages": stages, "results": rows}
-
-
-def _row_1(row: Mapping[str, Any], subject: str) -> dict[str, Any]:
-    variant = str(row["variant"]).replace(" ", "-")
-    scored = row["measure"] in ("nli-gap", "mab")  # their variants are scores now
-    short = ":" not in row["label"] and not str(row["query"]).startswith(row["measure"])
-    return {
-        **row,
-        "subject": subject,
-        "label": str(row["label"]).replace(", ", ":").replace(" ", "-"),
-        "score": variant if scored else "",
-        "variant": "" if scored else variant,
-        "only_query": short,
-    }

@@ -54,7 +54,9 @@ def limited(questions: Sequence[Question], limit: int) -> tuple[Question, ...]:
         is_smaller = usual is not None and (not size or limit < size)
         found.append(replace(question, options={**question.options, "sample": limit}) if is_smaller else question)
     if tuple(found) == tuple(questions):
-        raise UsageError(f"no measure of this audit asks more than {limit} items of a sample", hint="leave --limit out")
+        raise UsageError(
+            f"no measure of this audit asks more than {limit} items of a sample", hint="leave `limit=` out"
+        )
     return tuple(found)
 
 
@@ -70,8 +72,8 @@ def with_texts(
     writers = any(map(writes_text, subjects))
     if (samples or tokens) and not (writers and any(question.info.view == "text" for question in questions)):
         raise UsageError(
-            "--samples and --tokens say how much a language model writes, and none does in this audit",
-            hint="leave them out, or add --measure corpus-bias",
+            "`samples=` and `tokens=` say how much a language model writes, and none does in this audit",
+            hint="leave them out, or add the measure corpus-bias (`measures=`)",
         )
     opened: Mapping[str, Any] = next((subject.opened_with for subject in subjects if writes_text(subject)), {})
     sizes = {
@@ -138,7 +140,7 @@ def sample_notes(subjects: Sequence[Subject], plan: Plan) -> list[str]:
             samples, tokens = question.options["samples"], question.options["tokens"]
             notes.append(
                 f"{question.label()} reads {samples:,} texts of up to {tokens:,} tokens that the model wrote; the "
-                "paper has 2,000 of 500 (--samples, --tokens)"
+                "paper has 2,000 of 500 (`samples=`, `tokens=`)"
             )
     return notes
 

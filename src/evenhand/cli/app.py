@@ -6,122 +6,204 @@ import errno
 import functools
 import io
 import os
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.models import OptionInfo
+from typer.core import TyperCommand, TyperGroup
 
-from evenhand import __version__
-from evenhand.cli.options import warnings_as_notes
-from evenhand.cli.verbs.audit import audit
-from evenhand.cli.verbs.check import check
-from evenhand.cli.verbs.compare import compare
-from evenhand.cli.verbs.concept import sub_app as concept
-from evenhand.cli.verbs.convert import convert
-from evenhand.cli.verbs.corpus import sub_app as corpus
-from evenhand.cli.verbs.debias import debias
-from evenhand.cli.verbs.fetch import fetch
-from evenhand.cli.verbs.list import listing
-from evenhand.cli.verbs.lm import sub_app as lm
-from evenhand.cli.verbs.measure import measure
-from evenhand.cli.verbs.nli import sub_app as nli
-from evenhand.cli.verbs.probe import probe
-from evenhand.cli.verbs.report import report
-from evenhand.cli.verbs.reproduce import reproduce
-from evenhand.cli.verbs.serve import serve
-from evenhand.cli.verbs.show import show
-from evenhand.errors import EvenhandError
+from evenhand.cli.options import Verb, flags
+from evenhand.cli.terminal import flag_of, warnings_as_notes, with_flags, writing_flags
+from evenhand.errors import EvenhandError, InputMissingError, arguments_in, shown
+from evenhand.version import __version__
 
 INTERRUPTED = 130  # 128 and the number of the signal
 _is_whole_process = False  # whether `main` was called
 _ended_by = 0  # the number of the signal that ended the command, other than that of Ctrl-C
 # Signals that end a command in good order: SIGTERM, and SIGHUP where there is one, when the terminal is closed.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-QUOTED = re.compile(r"`[^`]*`")  # a command of its own
-OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
-VERBS: dict[str, Callable[..., None]] = {
-    "audit": audit,
-    "measure": measure,
-    "debias": debias,
-    "compare": compare,
-    "probe": probe,
-    "report": report,
-    "serve": serve,
-    "check": check,
-    "list": listing,
-    "show": show,
-    "fetch": fetch,
-    "convert": convert,
-    "reproduce": reproduce,
-}
-TOLD = (
+OUTPUT_FAILURES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF)
+SUMMARY = (
     "Measure social bias in word vectors, inference models, language models and text; remove it; see what the removal "
     "did and what it cost."
 )
-app = typer.Typer(
-    name="evenhand",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+STYLE: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
 
 
-def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+class VerbPlace(NamedTuple):
+    """Where a verb is defined, and its line in `evenhand --help`, for which it is not imported."""
+
+    target: str  # module and function, or module and dictionary of the functions of its parts
+    summary: str
+
+
+VERBS = {
+    "audit": VerbPlace(
+        "audit:audit", "Measure subjects before and after each method; print the findings and write one page."
+    ),
+    "measure": VerbPlace("measure:measure", "Run one measure and explain its number."),
+    "debias": VerbPlace(
+        "debias:debias",
+        "Remove a concept from vectors, a model or a corpus and write the result, or compare all methods.",
+    ),
+    "compare": VerbPlace(
+        "runs:compare",
+        "Compare two subjects, or several saved audits: what differs beyond the intervals, then every row.",
+    ),
+    "probe": VerbPlace("probe:probe", "Ask a model about sentences that differ in one word, and score its answers."),
+    "report": VerbPlace(
+        "runs:report", "Write the report of a saved audit, a comparison of several, or the figures of an audit."
+    ),
+    "serve": VerbPlace(
+        "serve:serve",
+        "Serve a page on this machine: browse and compare runs, explore vectors and models, start small audits.",
+    ),
+    "check": VerbPlace("runs:check", "Check a saved audit against limits; exits with 3 if any is exceeded."),
+    "list": VerbPlace(
+        "catalog:listing", "List measures, methods, probes, models, word lists, data sets or file formats."
+    ),
+    "show": VerbPlace(
+        "catalog:show",
+        "Show details of a measure, method, probe, model, word list or data set, or the findings of a run.",
+    ),
+    "fetch": VerbPlace("fetch:fetch", "Download data sets and vectors from the catalog."),
+    "convert": VerbPlace(
+        "convert:convert", "Convert vectors to another format, or a model into a Hugging Face folder."
+    ),
+    "reproduce": VerbPlace(
+        "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
+    ),
+    "concept": VerbPlace("concept:VERBS", "Check, show and list concepts."),
+    "corpus": VerbPlace("corpus:VERBS", "Bias in text: which words co-occur more with which group."),
+    "lm": VerbPlace("lm:VERBS", "Language models: train (optionally with a bias penalty), sample and measure."),
+    "nli": VerbPlace("nli:VERBS", "Train and evaluate NLI models."),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by verb; the module of a verb is imported when its command is first asked for."""
+
+    def __getitem__(self, verb: str) -> Any:
+        if verb not in VERBS:
+            raise KeyError(verb)
+        return command_of(verb)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+class _Verbs(TyperGroup):
+    """The command without a verb: it lists the verbs by their summaries, and imports the one that is used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()  # type: ignore[assignment]  # nothing is added to it
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the verbs in the order of the help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """Return a command with a name and a summary, which is what a list of commands shows."""
+        return TyperCommand(cmd_name, help=VERBS[cmd_name].summary) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Return the command to run with its arguments."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, self.commands[name] if name else found, rest
+
+
+def functions_of(verb: str) -> dict[str, Verb]:
+    """Import a verb and return its functions by name: one, or those of its parts (`corpus bias`)."""
+    module, _, name = VERBS[verb].target.partition(":")
+    found = getattr(import_module(f"evenhand.cli.verbs.{module}"), name)
+    return {f"{verb} {part}": one for part, one in found.items()} if isinstance(found, dict) else {verb: found}
+
+
+@functools.cache
+def command_of(verb: str) -> Any:
+    """Return the command of a verb, with errors as messages and exit codes."""
+    functions = functions_of(verb)
+    several = typer.Typer(name=verb, help=VERBS[verb].summary, no_args_is_help=True, add_completion=False, **STYLE)
+    for name, function in functions.items():
+        several.command(name.rpartition(" ")[2])(guarded(function))
+    return typer.main.get_command(several)
+
+
+def guarded(verb: Verb) -> Verb:
     """Turn our errors into a message on stderr and their exit code; a traceback only with EVENHAND_DEBUG=1."""
 
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with warnings_as_notes():
+            with writing_flags(flags(verb)), warnings_as_notes():
                 verb(*args, **kwargs)
             sys.stdout.flush()  # here, so that its errors are handled below
         except EvenhandError as error:
             if os.environ.get("EVENHAND_DEBUG"):
                 raise
-            typer.echo(f"error: {error}{_owners_of_options(error.hint, verb)}", err=True)
+            typer.echo(message(error, verb), err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:  # long work says in it what was kept and how to go on
             _ignore_interrupts()
             what = "terminated" if _ended_by else "interrupted"
             typer.echo(f"{stopped}\n{what}" if str(stopped) else what, err=True)
             raise typer.Exit(_interrupted_code()) from None
-        except BrokenPipeError:  # the reader of our output went away, as `| head` does
-            _discard_stdout()
-            raise typer.Exit(0) from None
         except OSError as error:
-            if error.errno not in OUTPUT_FAILURES:
-                raise
-            _discard_stdout()
-            typer.echo(f"error: the output could not be written ({error.strerror})", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(_failed(error)) from None
 
     return run
 
 
-def _owners_of_options(hint: str, verb: Callable[..., None]) -> str:
-    """Return which verb has an option that a hint names and this verb lacks; hints come from code of many verbs."""
-    named = OPTION.findall(QUOTED.sub("", hint))
-    missing = [name for name in dict.fromkeys(named) if name not in option_names(verb)]
-    owners = {name: [owner for owner, other in VERBS.items() if name in option_names(other)] for name in missing}
-    return "".join(f"\n  {name} is an option of `evenhand {some[-1]}`" for name, some in owners.items() if some)
+def message(error: EvenhandError, verb: Verb) -> str:
+    """Return an error with its arguments as options, and which verb has those that this one lacks.
+
+    Errors come from code that many verbs share.
+    """
+    known, lines = flags(verb), []
+    for argument in arguments_in(str(error)):
+        if flag_of(argument, known) is None and (owners := _owners(argument)):
+            name, flag = owners[-1]
+            known = {**known, argument: flag}
+            lines.append(f"\n  {flag} is an option of `evenhand {name}`")
+    text = with_flags(str(error), known, settable="--set" in known.values())
+    return f"error: {text}{''.join(lines)}"
 
 
-def option_names(verb: Callable[..., None]) -> set[str]:
-    """Return the options of a verb as they are written, such as --encoding-errors."""
-    names = set()
-    for parameter, hint in get_type_hints(verb, include_extras=True).items():
-        for item in getattr(hint, "__metadata__", ()):
-            if isinstance(item, OptionInfo):
-                declared = [item.default, *(item.param_decls or ())]  # in Annotated the first name is in `default`
-                written = {name for name in declared if isinstance(name, str) and name.startswith("-")}
-                names |= written or {f"--{parameter.replace('_', '-')}"}
-    return names
+def _owners(argument: str) -> list[tuple[str, str]]:
+    """Return the verbs that have an option for an argument, with the option; parts of verbs if no verb has one."""
+    found = [
+        (name, flag)
+        for verb in VERBS
+        for name, function in functions_of(verb).items()
+        if (flag := flag_of(argument, flags(function)))
+    ]
+    return [(name, flag) for name, flag in found if name in VERBS] or found
+
+
+def _failed(error: OSError) -> int:
+    """Say that the output could not be written, or no file has such a name, and return the exit code.
+
+    Other errors are raised again.
+    """
+    if isinstance(error, BrokenPipeError):  # the reader of our output went away, as `| head` does
+        _discard_stdout()
+        return 0
+    if error.errno == errno.ENAMETOOLONG:
+        typer.echo(f"error: {shown(error.filename)} is too long for the name of a file", err=True)
+        return InputMissingError.exit_code
+    if error.errno not in OUTPUT_FAILURES:
+        raise error
+    _discard_stdout()
+    typer.echo(f"error: the output could not be written ({error.strerror})", err=True)
+    return 1
 
 
 def _ignore_interrupts() -> None:
@@ -143,12 +225,7 @@ def _discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-for _name, _verb in VERBS.items():
-    app.command(_name)(_guarded(_verb))
-app.add_typer(concept(_guarded), name="concept")
-app.add_typer(corpus(_guarded), name="corpus")
-app.add_typer(lm(_guarded), name="lm")
-app.add_typer(nli(_guarded), name="nli")
+app = typer.Typer(name="evenhand", cls=_Verbs, no_args_is_help=True, **STYLE)
 
 
 def _version(wanted: bool) -> None:
@@ -157,7 +234,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=TOLD)
+@app.callback(help=SUMMARY)
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
@@ -173,18 +250,38 @@ def _terminate(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def _reopen_closed_streams() -> None:
+    """Occupy the numbers of standard streams that are closed (`>&-`): a file would get them and be written into.
+
+    What a verb then writes to stdout fails as on a full disk; a verb that writes none works.
+    """
+    while (number := os.open(os.devnull, os.O_RDONLY)) < 3:
+        pass
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
+
+
 def main() -> None:
     """Entry point of the installed command."""
     global _is_whole_process
     _is_whole_process = True
+    _reopen_closed_streams()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` lets a command outlive its terminal
             signal.signal(number, _terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for an arrow
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # the help, which no verb writes
     except SystemExit as stop:  # typer takes an interruption outside of a verb for Ctrl-C
         if _ended_by and stop.code == INTERRUPTED:
             raise SystemExit(_interrupted_code()) from None
         raise
+    except OSError as error:
+        raise SystemExit(_failed(error)) from None

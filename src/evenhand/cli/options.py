@@ -1,26 +1,98 @@
-"""The options that several verbs share, written once."""
+"""The options that several verbs share, each declared once: single options, and groups of options.
+
+A group is a frozen dataclass whose fields are options. A verb takes a group as one keyword argument, and `with_groups`
+puts the options of the group in its place on the command line. A verb that has only some options of a group names
+them: `Annotated[Opening, Only("device", "case")]`; the other fields keep their defaults.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import shlex
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
-from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.printable import printable
+from evenhand.cli.terminal import notes_on_stderr
+from evenhand.errors import UsageError
 
 if TYPE_CHECKING:
     from evenhand.audit.manifest import Invocation
-    from evenhand.engines.engine import Gpus
+    from evenhand.corpus import Corpus, CorpusOptions
+    from evenhand.engines import Engine
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
 
+MEGABYTE = 1 << 20
 NOT_REPEATED = ("out", "as_json")  # parameters that say where a result goes, not what it is
+Verb = Callable[..., None]
+
+
+class Only:
+    """The options of a group that a verb has, in the order of the group."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+def with_groups(verb: Verb) -> Verb:
+    """Replace each parameter of a verb that is a group of options by the options of the group."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    hints = get_type_hints(verb, include_extras=True)
+    for name, parameter in inspect.signature(verb).parameters.items():
+        group, marks = getattr(hints[name], "__origin__", hints[name]), getattr(hints[name], "__metadata__", ())
+        if not isinstance(group, type) or not dataclasses.is_dataclass(group):
+            parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
+            continue
+        chosen = next((mark.names for mark in marks if isinstance(mark, Only)), ())
+        options = [field for field in dataclasses.fields(group) if not chosen or field.name in chosen]
+        groups[name] = (group, [field.name for field in options])
+        of_group = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=of_group[field.name]
+            )
+            for field in options
+        ]
+
+    @functools.wraps(verb)
+    def run(**given: Any) -> None:
+        for name, (group, options) in groups.items():
+            given[name] = group(**{option: given.pop(option) for option in options if option in given})
+        verb(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": None}
+    return run
+
+
+@functools.cache
+def flags(verb: Callable[..., Any]) -> Mapping[str, str]:
+    """Return the options of a verb or group by parameter, as they are written: encoding_errors, --encoding-errors."""
+    found = {}
+    for parameter, hint in get_type_hints(verb, include_extras=True).items():
+        for item in getattr(hint, "__metadata__", ()):
+            if isinstance(item, OptionInfo):
+                declared = [item.default, *(item.param_decls or ())]  # in Annotated the first name is in `default`
+                written = (name for name in declared if isinstance(name, str) and name.startswith("--"))
+                found[parameter] = next(written, f"--{parameter.replace('_', '-')}")
+    return found
+
+
+def given_flags(group: Any) -> list[str]:
+    """Return the options of a group whose values are not the defaults."""
+    kind: Callable[..., Any] = type(group)
+    written = flags(kind)
+    return [written[f.name] for f in dataclasses.fields(group) if getattr(group, f.name) not in (f.default, [], "")]
+
+
 SubjectArgument = Annotated[
     str,
     typer.Argument(
@@ -29,110 +101,84 @@ SubjectArgument = Annotated[
         show_default=False,
     ),
 ]
-VectorsArgument = Annotated[
-    str, typer.Argument(metavar="VECTORS", help="A vector file, or an id of `evenhand list data`.", show_default=False)
+Files = Annotated[list[str], typer.Argument(help="Files, folders, globs or addresses.", show_default=False)]
+ConceptOption = Annotated[
+    str, typer.Option("--concept", help='What is measured or removed: an id, a file, or "gender x race".')
+]
+Measures = Annotated[
+    list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
 ]
 RecordFolder = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Also write an audit record and page here, for check, compare and report."),
-]
-Jobs = Annotated[int, typer.Option("--jobs", help="Measure in this many processes.")]
-Memory = Annotated[
-    float | None, typer.Option("--memory", help="Gigabytes the processes may use.", show_default="4/5 of what is free")
-]
-DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Where a model runs: auto, cpu or cuda.", show_default="auto")
-]
-PrecisionOption = Annotated[
-    str | None, typer.Option("--precision", help="float32, bfloat16 or auto, of a model.", show_default="auto")
-]
-Labels = Annotated[
-    str | None,
-    typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
-]
-VectorsForModel = Annotated[
-    str | None,
-    typer.Option(
-        "--vectors",
-        help="What an NLI model file reads: word vectors, or the folder of an ELMo model.",
-        show_default="the embedded vectors, or the ELMo model beside the file",
-    ),
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a file that evenhand did not write, or that was changed since.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
-EngineOption = Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")]
-Address = Annotated[
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Where a model runs: auto, cpu or cuda.", show_default="auto")
+]
+LabelOrder = Annotated[
     str | None,
-    typer.Option("--address", help="A Ray cluster.", show_default="RAY_ADDRESS, or one of its own on this machine"),
+    typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", help="Parts worked on at a time.", show_default="local 1; ray all cores"),
-]
-ConceptOption = Annotated[
-    str, typer.Option("--concept", help='What is measured or removed: an id, a file, or "gender x race".')
-]
-Case = Annotated[
+CaseOption = Annotated[
     str | None,
     typer.Option("--case", help="How list words are looked up: auto, exact, lower, any.", show_default="auto"),
 ]
-Format = Annotated[
+VectorFormat = Annotated[
     str | None,
     typer.Option("--format", help="Format of the vectors, where the file does not tell.", show_default=False),
 ]
-EncodingErrors = Annotated[
+EncodingErrorsOption = Annotated[
     str | None,
     typer.Option(
         "--encoding-errors", help="strict, or replace to read words that are not valid UTF-8.", show_default="strict"
     ),
 ]
+VocabularyFile = Annotated[
+    Path | None, typer.Option("--vocabulary", help="File of words for a matrix that has none.", show_default=False)
+]
 AllowPickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Open gensim's own files, which may run code: only if you trust them.")
 ]
-Vocabulary = Annotated[
-    Path | None, typer.Option("--vocabulary", help="File of words for a matrix that has none.", show_default=False)
+TokenizerOption = Annotated[
+    str, typer.Option("--tokenizer", help="words; whitespace for tokenised text; or a tokenizer.json.")
 ]
+Lower = Annotated[bool | None, typer.Option(help="Lower-case the text.", show_default="yes for words")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip what cannot be read, and count and name it.")]
+MaxRecord = Annotated[int, typer.Option("--max-record", help="Longest record or word in MB.", min=1)]
 
 
-@contextmanager
-def notes_on_stderr() -> Iterator[None]:
-    """Our warnings as one-line notes, each once, instead of Python's two lines with a path."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EvenhandWarning)
-        yield
-    for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
-        typer.echo(printable(f"note: {warning}"), err=True)
+@dataclasses.dataclass(frozen=True)
+class Opening:
+    """How subjects are opened."""
 
+    device: DeviceOption = None
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="float32, bfloat16 or auto, of a model.", show_default="auto")
+    ] = None
+    labels: LabelOrder = None
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            "--vectors",
+            help="What an NLI model file reads: word vectors, or the folder of an ELMo model.",
+            show_default="the embedded vectors, or the ELMo model beside the file",
+        ),
+    ] = None
+    case: CaseOption = None
+    format: VectorFormat = None
+    encoding_errors: EncodingErrorsOption = None
+    vocabulary: VocabularyFile = None
+    allow_pickle: AllowPickle = False
 
-@contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Print each of our warnings once, as a one-line note, when it occurs; leave all others to Python."""
-    seen: set[str] = set()
-
-    with warnings.catch_warnings():
-        usual = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if not issubclass(category, EvenhandWarning):
-                usual(message, category, *place, **more)
-            elif str(message) not in seen:
-                seen.add(str(message))
-                typer.echo(printable(f"note: {message}"), err=True)
-
-        warnings.simplefilter("always", EvenhandWarning)
-        warnings.showwarning = show
-        yield
-
-
-def load(source: str, **options: Any) -> Vectors:
-    """Load vectors for a verb, with our warnings as notes."""
-    from evenhand.models.vectors import Vectors
-
-    with notes_on_stderr():
-        return Vectors.load(source, **{name: value for name, value in options.items() if value is not None})
+    def subjects(self, addresses: list[str]) -> list[Subject]:
+        """Open subjects, with warnings as notes. An option is passed to the kinds that have it."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return open_subjects(addresses, **given | {"allow_pickle": self.allow_pickle or None})
 
 
 def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
@@ -145,11 +191,152 @@ def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
         for name in given:
             if not any(name in kind.options for kind in kinds):
                 titles = ", ".join(dict.fromkeys(kind.title for kind in kinds))
-                raise UsageError(f"--{name.replace('_', '-')} does not apply to {titles}", hint="leave it out")
+                raise UsageError(f"`{name}=` does not apply to {titles}", hint="leave it out")
         return [
             open_subject(address, **{name: value for name, value in given.items() if name in kind.options})
             for address, kind in zip(addresses, kinds, strict=True)
         ]
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineChoice:
+    """Where parts of the work are done."""
+
+    engine: Annotated[str, typer.Option("--engine", help="Where parts of the work are done: local, or ray.")] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="A Ray cluster.", show_default="RAY_ADDRESS, or one of its own on this machine"),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", help="Parts worked on at a time.", show_default="local 1; ray all cores"),
+    ] = None
+
+    def open(self) -> AbstractContextManager[Engine]:
+        """Open the engine for work that a verb divides itself."""
+        from evenhand.engines import open_engine
+
+        return open_engine(self.engine, address=self.address, workers=self.workers, protect_stdout=True)
+
+    @contextmanager
+    def views_of(self, subjects: list[Subject], *, device: str | None) -> Iterator[None]:
+        """Compute the views of subjects on the engine while a verb measures them; `local` is this process."""
+        from evenhand.engines import open_engine
+
+        if self.engine == "local":
+            if self.workers is not None or self.address is not None:
+                raise UsageError("--workers and --address are for --engine ray", hint="add --engine ray")
+            yield
+            return
+        fitting = [subject for subject in subjects if any(view in subject.on_engine for view in subject.offers)]
+        if not fitting:
+            titles = ", ".join(dict.fromkeys(subject.title for subject in subjects))
+            raise UsageError(
+                f"--engine {self.engine} is for models; {titles}: measured by this process", hint="leave it out"
+            )
+        opened = open_engine(
+            self.engine, workers=self.workers, address=self.address, gpus=0 if device == "cpu" else "auto",
+            protect_stdout=True,
+        )  # fmt: skip
+        with opened as where:
+            for subject in fitting:
+                subject.run_on(where)
+            try:
+                yield
+            finally:
+                for subject in fitting:
+                    subject.run_on(None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How the files of a corpus are read."""
+
+    documents: Annotated[str, typer.Option(help="In plain text: file or line is one document.")] = "file"
+    field: Annotated[str, typer.Option(help="Field or column with the text (JSONL, CSV, TSV, Parquet, Arrow).")] = (
+        "text"
+    )
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="text, jsonl, csv, tsv, parquet, arrow, warc or mediawiki.", show_default="by file name"
+        ),
+    ] = None
+    encoding_errors: Annotated[str, typer.Option("--encoding-errors", help="strict, or replace for invalid UTF-8.")] = (
+        "strict"
+    )
+    skip_bad: SkipBad = False
+    max_record: MaxRecord = 128
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as `Corpus` takes them: the longest record in bytes."""
+        return dataclasses.asdict(self) | {"max_record": self.max_record * MEGABYTE}
+
+    def corpus(self, files: Iterable[str]) -> Corpus:
+        """Return the files as a corpus."""
+        from evenhand.corpus import Corpus
+
+        return Corpus(list(files), **self.arguments())
+
+
+@dataclasses.dataclass(frozen=True)
+class Counting:
+    """Which words of a corpus are counted, and near which words."""
+
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--groups",
+            help="Id or file of pairs or of a concept; or name=word,word for each group, the positive one first.",
+            show_default="bordia2019-cnn-dm",
+        ),
+    ] = None
+    window: Annotated[
+        int | None, typer.Option(help="Words on each side that count as co-occurring.", show_default="10")
+    ] = None
+    decay: Annotated[
+        float | None, typer.Option(help="Instead of a window: weight of one step of distance, such as 0.95.")
+    ] = None
+    tokenizer: TokenizerOption = "words"
+    lower: Lower = None
+    stop_words: Annotated[str, typer.Option(help="Words that are not scored: english, none, or a file.")] = "none"
+    special_tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="drop or keep (score) tokens like <unk>, <eos>, N and $.", show_default="drop for whitespace"
+        ),
+    ] = None
+    min_count: Annotated[int, typer.Option(help="Words that occur less often are not scored.")] = 1
+
+    def options(self, **more: Any) -> CorpusOptions:
+        """Return the options of a corpus measurement; `more` are those that only one verb has."""
+        from evenhand.corpus import CorpusOptions
+
+        own, lists = parse_groups(self.groups or [])
+        return CorpusOptions(**dataclasses.asdict(self) | {"groups": own, "lists": lists} | more)
+
+
+def parse_groups(values: list[str]) -> tuple[dict[str, list[str]] | None, str | None]:
+    """Return the words of own groups, written name=word,word, or else the id or file of lists."""
+    if not values:
+        return None, None
+    if len(values) == 1 and "=" not in values[0]:
+        return None, values[0]
+    parts = [text.partition("=") for text in values]
+    if any(not name or not sign for name, sign, _ in parts):
+        raise UsageError(
+            f"--groups {' '.join(values)}: neither one id nor groups of words",
+            hint="write --groups gender, or --groups old=old,elderly --groups young=young,youth",
+        )
+    return {name.strip(): [w.strip() for w in words.split(",") if w.strip()] for name, _, words in parts}, None
+
+
+def load(source: str, **options: Any) -> Vectors:
+    """Load vectors for a verb, with our warnings as notes."""
+    from evenhand.models.vectors import Vectors
+
+    with notes_on_stderr():
+        return Vectors.load(source, **{name: value for name, value in options.items() if value is not None})
 
 
 def invocation(context: typer.Context) -> Invocation:
@@ -170,99 +357,3 @@ def invocation(context: typer.Context) -> Invocation:
         else:
             parts += [part for item in values for part in ([name, item] if name else [item])]
     return Invocation(shlex.join(parts), given)
-
-
-@contextmanager
-def on_engine(
-    subjects: list[Subject], engine: str, *, workers: int | None, address: str | None, device: str | None
-) -> Iterator[None]:
-    """Compute the views of subjects on an engine while a verb measures them; `local` is this process."""
-    from evenhand.engines import open_engine
-
-    if engine == "local":
-        if workers is not None or address is not None:
-            raise UsageError("--workers and --address are for --engine ray", hint="add --engine ray")
-        yield
-        return
-    fitting = [subject for subject in subjects if any(view in subject.on_engine for view in subject.offers)]
-    if not fitting:
-        titles = ", ".join(dict.fromkeys(subject.title for subject in subjects))
-        raise UsageError(f"--engine {engine} is for models; {titles}: measured by this process", hint="leave it out")
-    gpus: Gpus = 0 if device == "cpu" else "auto"
-    with open_engine(engine, workers=workers, address=address, gpus=gpus, protect_stdout=True) as where:
-        for subject in fitting:
-            subject.run_on(where)
-        try:
-            yield
-        finally:
-            for subject in fitting:
-                subject.run_on(None)
-
-
-Files = Annotated[list[str], typer.Argument(help="Files, folders, globs or addresses.", show_default=False)]
-Window = Annotated[int | None, typer.Option(help="Words on each side that count as co-occurring.", show_default="10")]
-Decay = Annotated[float | None, typer.Option(help="Instead of a window: weight of one step of distance, such as 0.95.")]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--groups",
-        help="Id or file of pairs or of a concept; or name=word,word for each group, the positive one first.",
-        show_default="bordia2019-cnn-dm",
-    ),
-]
-TokenizerOption = Annotated[
-    str, typer.Option("--tokenizer", help="words; whitespace for tokenised text; or a tokenizer.json.")
-]
-Lower = Annotated[bool | None, typer.Option(help="Lower-case the text.", show_default="yes for words")]
-StopWords = Annotated[str, typer.Option(help="Words that are not scored: english, none, or a file.")]
-SpecialTokens = Annotated[
-    str | None,
-    typer.Option(help="drop or keep (score) tokens like <unk>, <eos>, N and $.", show_default="drop for whitespace"),
-]
-MinCount = Annotated[int, typer.Option(help="Words that occur less often are not scored.")]
-Smoothing = Annotated[
-    float, typer.Option(help="Added to every count, so that words near one group only are scored too.")
-]
-Normalisation = Annotated[str, typer.Option(help="conditional, literal (as printed in the paper) or joint.")]
-Documents = Annotated[str, typer.Option(help="In plain text: file or line is one document.")]
-Field = Annotated[str, typer.Option(help="Field or column with the text (JSONL, CSV, TSV, Parquet, Arrow).")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format", help="text, jsonl, csv, tsv, parquet, arrow, warc or mediawiki.", show_default="by file name"
-    ),
-]
-Encoding = Annotated[str, typer.Option("--encoding-errors", help="strict, or replace for invalid UTF-8.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip what cannot be read, and count and name it.")]
-MaxRecord = Annotated[int, typer.Option("--max-record", help="Longest record or word in MB.", min=1)]
-Bootstrap = Annotated[
-    int | None,
-    typer.Option(help="Resamples for the interval of each word; 0 for none.", show_default="1000 up to 256 MB"),
-]
-Permutations = Annotated[
-    int | None,
-    typer.Option(
-        help="Permuted labellings for the baseline, at most (fewer if p is clear before); 0 for none.",
-        show_default="1999 up to 256 MB",
-    ),
-]
-Top = Annotated[int, typer.Option(help="Words shown for each group.")]
-Least = Annotated[int, typer.Option("--least", help="Occurrences that a word needs to be shown; all are scored.")]
-OrderOption = Annotated[
-    str, typer.Option("--order", help="evidence (z of the log-odds) or ratio (raw score, which favours rare words).")
-]
-MEGABYTE = 1 << 20
-
-
-Samples = Annotated[int, typer.Option(help="Number of texts; 2,000 in the paper.")]
-Tokens = Annotated[int, typer.Option(help="Tokens per text; 500 in the paper.")]
-Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
-Batch = Annotated[int | None, typer.Option(help="Texts sampled at once.", show_default="by device")]
-Definition = Annotated[
-    str,
-    typer.Option(help="Definition of the bias penalty: printed (paper) or released (unit rows, first direction only)."),
-]
-Reduction = Annotated[str, typer.Option(help="Reduction of the bias penalty over words: sum (paper) or mean.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Precision = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
-Pairs = Annotated[str | None, typer.Option(help="Word pairs: an id or a file.", show_default="by preset")]

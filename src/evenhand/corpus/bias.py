@@ -149,8 +149,8 @@ def _notes(result: CorpusBias, options: CorpusOptions, chosen: CorpusOptions) ->
     skipped = [
         what
         for what, wanted, number in (
-            ("intervals (--bootstrap 1000)", options.bootstrap, chosen.bootstrap),
-            ("the baseline (--permutations 1999)", options.permutations, chosen.permutations),
+            ("intervals (`bootstrap=1000`)", options.bootstrap, chosen.bootstrap),
+            ("the baseline (`permutations=1999`)", options.permutations, chosen.permutations),
         )
         if wanted is None and not number
     ]

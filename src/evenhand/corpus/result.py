@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
-from evenhand.errors import DegenerateError, UsageError, counted
-from evenhand.printable import escape_html, printable
+from evenhand.errors import DegenerateError, UsageError, counted, escape_html, printable
 from evenhand.words.wordset import FrozenMap
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ class CorpusBias:
 
     def to_frame(self, library: str = "") -> pl.DataFrame:
         """Return one row per scored word as a data frame: polars if installed, otherwise pandas."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         low, high = self.intervals if self.intervals is not None else np.full((2, self.n), np.nan)
         rows = [

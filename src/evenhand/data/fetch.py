@@ -107,7 +107,7 @@ def _refuse_if_unreachable(entry: CatalogEntry, *, offline: bool) -> None:
     if offline:
         raise FetchError(
             f"there is no copy of {entry.id!r} and evenhand is offline",
-            hint=f"unset EVENHAND_OFFLINE (or drop --offline), or put it at {wanted}",
+            hint=f"unset EVENHAND_OFFLINE (or leave out `offline=True`), or put it at {wanted}",
         )
 
 

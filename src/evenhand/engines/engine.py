@@ -54,7 +54,7 @@ def engine(name: str = "local", *, workers: int | None = None, address: str | No
 
         return RayEngine(address, workers=workers, gpus=gpus)
     if address is not None:
-        raise UsageError(f"the local engine has no address, got {address!r}", hint="choose the engine ray (--engine)")
+        raise UsageError(f"the local engine has no address, got {address!r}", hint="choose another: `engine='ray'`")
     return LocalEngine(1 if workers is None else workers)
 
 

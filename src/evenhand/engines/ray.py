@@ -105,7 +105,7 @@ class RayEngine:
         except Exception as error:  # a node that does not start in time raises nothing narrower
             raise WorkerError(
                 f"no Ray cluster at {address!r} ({_last_line(error)})" if address else f"Ray did not start ({error})",
-                hint="check the address (--address, RAY_ADDRESS); a cluster with token authentication needs "
+                hint="check the address (`address=`, RAY_ADDRESS); a cluster with token authentication needs "
                 "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN here too",
             ) from error
         self._joined, self._existing = True, bool(address)

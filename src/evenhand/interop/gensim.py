@@ -17,9 +17,9 @@ from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require
-from evenhand.folders import replacing_folder
 from evenhand.models.vectors import Case, Vectors
 from evenhand.models.vectors.formats.word2vec import gensim_content
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
 
 if TYPE_CHECKING:

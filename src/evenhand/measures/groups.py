@@ -91,7 +91,7 @@ class GroupTable:
 
     def to_frame(self) -> Any:
         """Return one row per comparison as a polars or pandas data frame."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([row.to_dict() for row in self.rows])
 

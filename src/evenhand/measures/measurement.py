@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from evenhand.arrays import Vector64
+from evenhand.errors import escape_html, escape_markup
 from evenhand.models.vectors import Coverage
-from evenhand.printable import escape_html, escape_markup
 from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
@@ -88,7 +88,7 @@ class Measurement:
 
     def to_frame(self) -> Any:
         """Return the items as a data frame, one row per word or pair."""
-        from evenhand.frames import frame
+        from evenhand.arrays import frame
 
         return frame([dict(item) for item in self.items])
 

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
-from evenhand.folders import replacing_folder
 from evenhand.models.huggingface import LARGEST_SIZE, MOST_LAYERS, MOST_UNSTORED, dtype_option, offline, quiet
 from evenhand.models.tokenizing import is_panic, settle, tokenizer_errors
+from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
     import torch

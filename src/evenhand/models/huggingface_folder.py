@@ -25,7 +25,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 RESAVE_HINT = "if you trust it, load it with transformers and save it again with save_pretrained(folder)"
-PICKLE_HINT = "if you trust it, open it with --allow-pickle (allow_pickle=True), which reads tensors alone"
+PICKLE_HINT = "if you trust it, open it with `allow_pickle=True`, which reads tensors alone"
 
 
 def resolve_folder(source: str | os.PathLike[str]) -> Path:

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError
-from evenhand.folders import replacing_folder
 from evenhand.models.huggingface_folder import is_own_file
 from evenhand.models.model_files import read_json
+from evenhand.outputs import replacing_folder
 
 Array = NDArray[np.generic]
 # Data types of TensorProto, and the field of a value that is not stored as raw bytes.

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from evenhand import data
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require, shown
 from evenhand.files import cache_folder
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.saving import copy_other_files, inner_name
 from evenhand.models.huggingface import SITE_MAPS, quiet
 from evenhand.models.huggingface_folder import (
@@ -36,6 +35,7 @@ from evenhand.models.huggingface_folder import (
     resolve_folder,
 )
 from evenhand.models.model_files import read_header, read_json
+from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from xml.etree import ElementTree
 
 from evenhand.audit import Audit, Limit
-from evenhand.errors import counted
+from evenhand.errors import counted, printable
 from evenhand.measures import numbers
-from evenhand.printable import printable
 from evenhand.report.markdown import plain, table
 
 SIGNS = {"maximum": "<=", "minimum": ">=", "baseline": "vs"}

@@ -18,9 +18,9 @@ from evenhand import measures, mitigations
 from evenhand.audit import rank
 from evenhand.audit.record import VIEWS
 from evenhand.data.citations import bibtex, short_citation
+from evenhand.errors import printable
 from evenhand.files import write_text
 from evenhand.measures import numbers
-from evenhand.printable import printable
 from evenhand.report import charts, run_comparison
 from evenhand.report.charts.style import dark_rules
 from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline, unmeasured_reasons

@@ -9,8 +9,8 @@ from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.audit.record import rows
+from evenhand.errors import printable
 from evenhand.measures import numbers
-from evenhand.printable import printable
 from evenhand.report import run_comparison
 from evenhand.report.findings import CORRECTION, HEADINGS, Finding, findings, headline
 from evenhand.report.run_comparison import RunComparison, described

@@ -12,8 +12,8 @@ from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.audit.record import VIEWS, Row, rows
+from evenhand.errors import escape_html
 from evenhand.measures import numbers
-from evenhand.printable import escape_html
 
 FAMILIES = {
     "association": "Association: which words are near which",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from evenhand.audit import Audit, Ranking, RowChange, rank
 from evenhand.audit.record import VIEWS, Row
 from evenhand.errors import counted
+from evenhand.errors import escape_markup as escape
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.registry import ARROWS
-from evenhand.printable import escape_markup as escape
 from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline
 from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS

@@ -72,7 +72,7 @@ def compute(paper: str, table: str, *vectors: Vectors, corpus: Any = None, seed:
 
 def _given(wanted: Reproduction, what: str, vectors: tuple[Vectors, ...], corpus: Any) -> tuple[Any, ...]:
     if (corpus is None) == (wanted.takes == "corpus"):
-        hint = "give one: --corpus enwik8 (corpus=...)" if corpus is None else "leave --corpus out"
+        hint = "give one: `corpus='enwik8'`" if corpus is None else "leave out `corpus=`"
         raise UsageError(f"{what} is {'about a text' if corpus is None else 'not about a text'}", hint=hint)
     if wanted.takes == "nothing":
         return ()

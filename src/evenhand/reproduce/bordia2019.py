@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evenhand import words
-from evenhand.audit.validation import DIGEST, UNREADABLE, content_digest
+from evenhand.audit.schema import DIGEST, UNREADABLE, content_digest
 from evenhand.corpus import Corpus
 from evenhand.corpus.generated import against_training
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name

@@ -86,7 +86,7 @@ class EncoderSubject(TransformerSubject):
         if names := unnamed_labels(folder):
             warnings.warn(
                 f"{address.text}: its labels have no names ({', '.join(names)}), so it is read as a text classifier; "
-                "for an NLI model name their order: --labels c,n,e",
+                "for an NLI model name their order: `labels='c,n,e'`",
                 EvenhandWarning,
                 stacklevel=3,
             )

@@ -150,7 +150,7 @@ class SubwordModel:
     ) -> list[str]:
         """Sample texts as they are, line ends included."""
         if options.get("burn_in"):
-            raise UsageError("--burn-in applies to word-level models only", hint="leave it out")
+            raise UsageError("`burn_in=` applies to word-level models only", hint="leave it out")
         settings = {
             name: options[name] for name in ("temperature", "start", "batch", "first_text") if options.get(name)
         }

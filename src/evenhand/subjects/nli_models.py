@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, UsageError
+from evenhand.files import MAX_RECORD
 from evenhand.models.device import device_kind, resolve_device
 from evenhand.models.encoders.protocol import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
@@ -18,7 +19,6 @@ from evenhand.models.nli.over_vectors import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
 from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.record_limit import MAX_RECORD
 from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
 from evenhand.subjects.vectors_for_models import DEFAULT_VECTORS, VectorsForModels
@@ -180,7 +180,7 @@ def open_models(
     models = [model for address in addresses for model in _models(address, reader, device, labels, max_record)]
     reader.require_used()
     if labels and not any(map(_is_hugging_face, addresses)):
-        raise UsageError(f"--labels {labels} applies to a Hugging Face model, and none was given")
+        raise UsageError(f"`labels={labels}` applies to a Hugging Face model, and none was given")
     name = ", ".join(
         f"embedded:{EMBEDDED[text]}" if text in EMBEDDED else Path(_without_scheme(text)).name for text in addresses
     )
@@ -259,7 +259,7 @@ def _models(
     raise UsageError(
         f"{text!r} is not a model file",
         hint="give a .safetensors model, hf:FOLDER, predictions as .jsonl or .csv, or embedded"
-        + ("; a probe is named by --probe" if text.lower().endswith((".toml", ".json")) else ""),
+        + ("; name a probe as `probe=`" if text.lower().endswith((".toml", ".json")) else ""),
     )
 
 
@@ -280,10 +280,11 @@ def has_predictions(address: Address) -> bool:
     return all(label in first for label in (b"entailment", b"neutral", b"contradiction"))
 
 
-def parse_labels(text: str) -> tuple[str, ...]:
+def parse_labels(text: str | Sequence[str]) -> tuple[str, ...]:
     """Parse `c,n,e` or the three names, in the order of the model's outputs."""
-    names = [part.strip().lower() for part in text.split(",")]
+    parts = text.split(",") if isinstance(text, str) else text
+    names = [str(part).strip().lower() for part in parts]
     order = tuple(LETTERS.get(name, name) for name in names)
     if sorted(order) != sorted(LETTERS.values()):
-        raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as --labels c,n,e")
+        raise UsageError(f"{text!r} is not an order of labels", hint="name each once, such as `labels='c,n,e'`")
     return order

@@ -73,7 +73,9 @@ class VectorsForModels:
             self.notes.append(AT_TEST_TIME)
         else:
             methods = ", ".join(str(step.get("method", "a map")) for step in trained["history"])
-            self.notes.append(f"a model was trained on vectors after {methods} and reads others: give the same --map")
+            self.notes.append(
+                f"a model was trained on vectors after {methods} and reads others: give the same `change=`"
+            )
         return vectors
 
     def model_over_elmo(self, file: ModelFile, path: Path, device: str) -> ElmoNLI:
@@ -98,7 +100,9 @@ class VectorsForModels:
             self.notes.append(AT_TEST_TIME if isinstance(trained, dict) else PERHAPS_AT_TEST_TIME)
         elif trained:
             sites = ", ".join(trained) if isinstance(trained, dict) else "a site"
-            self.notes.append(f"a model was trained over ELMo with maps at {sites} and reads it without: give --map")
+            self.notes.append(
+                f"a model was trained over ELMo with maps at {sites} and reads it without: give `change=`"
+            )
         return ElmoNLI.build(file, elmo, path=path)
 
     def _elmo_folder(self, file: ModelFile, path: Path) -> Path:
@@ -114,14 +118,16 @@ class VectorsForModels:
         if found is None:
             raise InputMissingError(
                 f"{path} reads the ELMo model {name!r}, and neither {candidates[0]} nor {candidates[1]} holds one",
-                hint="name its folder: --vectors FOLDER",
+                hint="name its folder: `vectors=FOLDER`",
             )
         return found
 
     def require_used(self) -> None:
         """Raise if vectors or a map were given that no model reads."""
         given = [
-            name for name, present in (("--map", self.change), ("--vectors", self.source != DEFAULT_VECTORS)) if present
+            name
+            for name, present in (("`change=`", self.change), ("`vectors=`", self.source != DEFAULT_VECTORS))
+            if present
         ]
         if given and self._vectors is None and self._elmo is None:
             raise UsageError(

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -47,7 +47,9 @@ class WebSite:
         self.served = ServedSubjects(subjects, limits)
         self.runs = RunLibrary(folders, limits)
         self.audits = AuditJobs(limits)
-        self.worker = PageWorker(seconds=limits.seconds, waiting=limits.waiting)
+        # Threads of their own, so pages about saved runs never wait for a method that is being fitted.
+        self.computing = PageWorker(threads=2, seconds=limits.seconds, waiting=limits.waiting)
+        self.reading = PageWorker(threads=4, seconds=limits.seconds, waiting=limits.reading)
         self.token = secrets.token_urlsafe(32)
         self.templates = _templates()
         self.static = {
@@ -87,6 +89,8 @@ class WebSite:
                         raise HTTPException(413, f"The form is larger than {self.limits.body:,} bytes.")
         except TimeoutError:
             raise HTTPException(408, "The form took too long to arrive.") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "The form did not arrive whole.") from None
         fields = FormFields.parse(body.decode("latin-1"), self.limits)
         if not hmac.compare_digest(fields.raw("token").encode(errors="replace"), self.token.encode()):
             raise HTTPException(403, "This form is older than the server. Reload the page and send it again.")
@@ -95,7 +99,8 @@ class WebSite:
     def close(self) -> None:
         """Stop what runs."""
         self.audits.close()
-        self.worker.close()
+        self.computing.close()
+        self.reading.close()
 
 
 def _templates() -> Environment:

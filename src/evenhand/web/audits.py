@@ -278,7 +278,7 @@ async def start_audit(request: Request) -> Response:
     site: WebSite = request.app.state.site
     fields = await site.form(request)
     try:
-        job = await site.worker.run(lambda: _start(site, fields))
+        job = await site.reading.run(lambda: _start(site, fields))
     except EvenhandError as error:
         return _form(site, fields, error)
     return RedirectResponse(f"/audits/{job.id}", status_code=303)

@@ -156,7 +156,7 @@ async def _answer(site: WebSite, tool: ExploreTool, fields: FormFields) -> Respo
     except EvenhandError as error:
         return _problem(site, tool, fields.with_defaults(tool.example(site.served, FormFields([], site.limits))), error)
     try:
-        return await site.worker.run(
+        return await site.computing.run(
             lambda: site.page(f"explore-{tool.id}.html", **_form(site, tool, given), **tool.answer(site.served, given))
         )
     except EvenhandError as error:

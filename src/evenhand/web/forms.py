@@ -30,6 +30,7 @@ class PageLimits:
         methods: methods of an audit that the page starts.
         seconds: what an answer may take; the computation goes on, and its result is kept for the next request.
         waiting: computations that run or wait at once.
+        reading: pages about saved runs that are made or wait at once.
         body_seconds: time to send a request body.
         audit_seconds: what an audit started here may take.
         cached: fitted methods kept.
@@ -52,6 +53,7 @@ class PageLimits:
     methods: int = 4
     seconds: float = 15.0
     waiting: int = 12
+    reading: int = 64
     body_seconds: float = 10.0
     audit_seconds: float = 900.0
     cached: int = 12

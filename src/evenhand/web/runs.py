@@ -140,7 +140,7 @@ async def run_list(request: Request) -> Response:
     last = max(1, -(-len(runs) // LISTED))
     page = site.query(request).number("page", 1, least=1, most=last)
     shown = runs[(page - 1) * LISTED : page * LISTED]
-    lines = await site.worker.run(lambda: [_line(site, run) for run in shown])
+    lines = await site.reading.run(lambda: [_line(site, run) for run in shown])
     return site.page("runs.html", lines=lines, total=len(runs), page=page, last=last, running=site.audits.running)
 
 
@@ -158,7 +158,7 @@ async def one_run(request: Request) -> Response:
     """Show a run: findings, score card and charts."""
     site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
-    return await site.worker.run(lambda: site.page("run.html", **_content(site, run)))
+    return await site.reading.run(lambda: site.page("run.html", **_content(site, run)))
 
 
 def _run_pages_run(site: WebSite, id: str) -> SavedRun:
@@ -188,7 +188,7 @@ async def run_picture(request: Request) -> Response:
     run = _run_pages_run(site, request.path_params["id"])
     subject, figure = request.path_params["subject"], request.path_params["figure"]
     try:
-        svg = await site.worker.run(lambda: site.runs.picture(run, subject, figure))
+        svg = await site.reading.run(lambda: site.runs.picture(run, subject, figure))
     except InputMissingError as error:
         raise HTTPException(404, f"{error.message}.") from None
     return Response(svg, media_type="image/svg+xml", headers={"content-security-policy": PICTURE_POLICY})
@@ -198,7 +198,7 @@ async def run_report(request: Request) -> Response:
     """Return the report of a run: the same file that `evenhand report` writes."""
     site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
-    text = await site.worker.run(lambda: html.page(site.runs.audit(run)))
+    text = await site.reading.run(lambda: html.page(site.runs.audit(run)))
     policy = report_policy(text)
     return Response(text.encode(errors="replace"), media_type="text/html", headers={"content-security-policy": policy})
 
@@ -217,7 +217,7 @@ async def run_record(request: Request) -> Response:
     """Return the record of a run as JSON, to save."""
     site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
-    text = await site.worker.run(lambda: json.dumps(site.runs.audit(run).to_dict(), indent=1))
+    text = await site.reading.run(lambda: json.dumps(site.runs.audit(run).to_dict(), indent=1))
     headers = {"content-disposition": 'attachment; filename="audit.json"'}
     return Response(text, media_type="application/json", headers=headers)
 
@@ -231,7 +231,7 @@ async def compare_runs(request: Request) -> Response:
     chosen = sorted(named, key=lambda run: run.modified_ns)
     if len(chosen) < 2:
         raise UsageError("choose at least two runs", hint="tick them in the list of runs")
-    content = await site.worker.run(lambda: _comparison(site, chosen))
+    content = await site.reading.run(lambda: _comparison(site, chosen))
     return site.page("compare.html", runs=chosen, **content)
 
 

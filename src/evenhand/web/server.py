@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.%]+)\]|(?P<name>[^\[\]:@/?#\s]+))(?::[0-9]{0,5})?")
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -48,7 +50,7 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], limits: PageLimits, error_page: ErrorPage) -> None:
         self.app, self.limits, self.error_page = app, limits, error_page
-        self.hosts = frozenset(host_name(host) for host in hosts)
+        self.hosts = frozenset(host_name(host) for host in hosts) - {""}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -112,19 +114,18 @@ def _origin_host(origin: str) -> str:
 
 
 def host_name(host: str) -> str:
-    """Return the name in a Host header or an address, without port, brackets and final dot.
+    """Return the name in a Host header or an address, without port, brackets and final dot; empty for anything else.
 
-    >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("::1")
-    ('localhost', '::1', '::1')
+    >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("::1"), host_name("[::1].evil.example")
+    ('localhost', '::1', '::1', '')
     """
     host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    name = host if host.count(":") > 1 else host.partition(":")[0]
-    return name.removesuffix(".")
+    if "[" not in host and host.count(":") > 1:  # an address of IPv6 as `--host` may have it
+        return host
+    match = HOST.fullmatch(host)
+    return (match["address"] or match["name"].removesuffix(".")) if match else ""
 
 
-CONCURRENT = 64  # connections
 GRACE = 2  # seconds that open answers have when the server stops
 
 
@@ -169,9 +170,11 @@ def serve(app: ASGIApp, listening: socket.socket, *, browser: str = "") -> None:
         browser: an address to open in the reader's browser; empty for none.
     """
     uvicorn = require("uvicorn", extra="web")
+    from evenhand.web.connections import BoundedConnection
+
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=CONCURRENT,
-        timeout_keep_alive=5, timeout_graceful_shutdown=GRACE, ws="none", proxy_headers=False,
+        app, log_level="warning", access_log=False, server_header=False, http=BoundedConnection, timeout_keep_alive=5,
+        timeout_graceful_shutdown=GRACE, ws="none", proxy_headers=False,
     )  # fmt: skip
     if browser:
         threading.Timer(0.5, webbrowser.open, (browser,)).start()

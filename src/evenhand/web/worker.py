@@ -12,7 +12,6 @@ from typing import TypeVar, cast
 from evenhand.errors import EvenhandError
 
 Computed = TypeVar("Computed")
-THREADS = 2
 
 
 class BusyError(EvenhandError):
@@ -30,9 +29,9 @@ class PageWorker:
     leaves its result in the cache, and until then it counts as waiting.
     """
 
-    def __init__(self, *, seconds: float, waiting: int) -> None:
+    def __init__(self, *, threads: int, seconds: float, waiting: int) -> None:
         self.seconds, self.waiting = seconds, waiting
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="evenhand-page")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="evenhand-page")
         self._pending: set[Future[object]] = set()
 
     async def run(self, compute: Callable[[], Computed]) -> Computed:

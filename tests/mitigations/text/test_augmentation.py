@@ -189,7 +189,7 @@ def test_refusals(tmp_path: Path) -> None:
 def test_bad_records_are_named_or_counted(tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_bytes(b'{"text": "She"}\n{"text": 3}\nnot json\n{"text": "\\ud800 He"}\n')
-    with pytest.raises(FormatError, match=r"line 2: field 'text' holds a number[\s\S]*--skip-bad"):
+    with pytest.raises(FormatError, match=r"line 2: field 'text' holds a number[\s\S]*`skip_bad=True`"):
         write_augmented(ONE, source, tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
     result = write_augmented(ONE, source, tmp_path / "b.jsonl", skip_bad=True)

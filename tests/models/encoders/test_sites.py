@@ -179,7 +179,7 @@ def test_the_output_of_a_layer_that_feeds_the_residual_is_not_folded(any_head: T
     with pytest.raises(NotFoldableError, match="residual connection of layer 2") as raised:
         fold(any_head, SiteMap(Site("layer", 1), projection(16)))
     assert "attention:2 and mlp:2" in (raised.value.hint or "")
-    assert "--hook" in (raised.value.hint or "")
+    assert "`hook=True`" in (raised.value.hint or "")
 
 
 @pytest.mark.parametrize(

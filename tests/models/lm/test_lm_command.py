@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from evenhand.audit.validation import content_digest
-from evenhand.cli.verbs.lm import sub_app
+from evenhand.audit.schema import content_digest
+from evenhand.cli import app
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.reproduce import bordia2019
 from evenhand.reproduce.bordia2019 import SweepCell, SweepPlan, cells, finished, run_cell
@@ -44,7 +44,9 @@ def texts(tmp_path_factory):
 
 def run(*arguments):
     env = {"COLUMNS": "80", "NO_COLOR": "1"}
-    return CliRunner().invoke(sub_app(), [str(argument) for argument in arguments], env=env)
+    return CliRunner().invoke(
+        app, ["lm", *(str(argument) for argument in arguments)], env=env | {"EVENHAND_DEBUG": "1"}
+    )
 
 
 @pytest.fixture(scope="module")

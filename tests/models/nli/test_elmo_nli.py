@@ -288,7 +288,7 @@ def test_a_model_file_is_a_subject_with_the_elmo_model_beside_it(tmp_path: Path)
     assert eh.open(moved).digest == subject.digest
     lonely = moved.rename(tmp_path / "models" / "seed-0.safetensors")
     (tmp_path / "my-elmo").rename(tmp_path / "elsewhere")
-    with pytest.raises(InputMissingError, match=r"reads the ELMo model 'my-elmo'.*\n.*--vectors FOLDER"):
+    with pytest.raises(InputMissingError, match=r"reads the ELMo model 'my-elmo'.*\n.*`vectors=FOLDER`"):
         eh.open(lonely)
     assert eh.open(lonely, vectors=str(tmp_path / "elsewhere")).digest == subject.digest
 

@@ -190,7 +190,7 @@ def test_the_note_says_what_the_models_were_trained_on(tmp_path, glove: eh.Vecto
     assert "test time only" in note("before", "--map", fitted)
     assert "trained on vectors mapped by the same map" in note("after", "--map", fitted)
     assert "after span" in note("after")
-    assert "give the same --map" in note("after")
+    assert "give the same `change=`" in note("after")
 
 
 def test_some_words_thresholds_and_another_surface():
@@ -240,7 +240,7 @@ def test_a_sample_shows_where_all_pairs_lie():
         (["--surface", "case=upper"], "lower"),
         (["--tau", "1"], "at least 0 and below 1"),
         (["p.jsonl", "--map", "m.safetensors"], "m.safetensors"),
-        (["p.csv", "--vectors", "v.txt"], "--vectors has no effect"),
+        (["p.csv", "--vectors", "v.txt"], "`vectors=` has no effect"),
         (["p.jsonl", "--labels", "e,n,c"], "Hugging Face"),
     ],
 )

@@ -297,7 +297,7 @@ def test_folders_that_are_no_model(tmp_path):
     torch.save(classifier().state_dict(), place / "pytorch_model.bin")
     with pytest.raises(FormatError, match=r"pickle \(pytorch_model\.bin\)") as caught:
         TransformerNLI(place)
-    assert "--allow-pickle" in str(caught.value)
+    assert "`allow_pickle=True`" in str(caught.value)
 
 
 def test_an_id_that_is_not_in_the_cache_says_how_to_fetch_it(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenhand.cli.screens.terminal import escape, note, show
+from evenhand.cli.terminal import escape, note, show
 from evenhand.errors import counted
 
 if TYPE_CHECKING:

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenhand.cli.options import (
-    Address,
-    AllowPickle,
-    Case,
     ConceptOption,
-    DeviceOption,
-    EncodingErrors,
-    EngineOption,
-    Format,
-    Jobs,
+    EngineChoice,
     Json,
-    Labels,
-    Memory,
-    PrecisionOption,
+    Measures,
+    Opening,
     Seed,
-    VectorsForModel,
-    Vocabulary,
-    Workers,
+    given_flags,
     invocation,
-    on_engine,
-    open_subjects,
+    with_groups,
 )
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
 from evenhand.files import require_folder, write_text
 from evenhand.outputs import require_run_folder
@@ -41,6 +30,72 @@ if TYPE_CHECKING:
     from evenhand.subjects import Subject
 
 
+@dataclass(frozen=True)
+class PlanOptions:
+    """What an audit asks, where no plan file says it."""
+
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            help="A method, or a chain such as hard.misp; may be repeated.",
+            show_default="linear, span for word vectors",
+        ),
+    ] = None
+    site: Annotated[
+        str | None,
+        typer.Option(
+            "--site",
+            help="Where in a transformer the methods act: embeddings, layer:N, attention:N, mlp:N, pooled. "
+            "A method may name its own: -m leace@layer:4.",
+            show_default="embeddings",
+        ),
+    ] = None
+    no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False
+    measure: Measures = None
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query", "-q", help="What the chosen measures are asked; may be repeated.", show_default="the concept's"
+        ),
+    ] = None
+    concept: ConceptOption = "gender"
+    full_probes: Annotated[
+        bool, typer.Option("--full-probes", help="Ask inference models about all pairs, not a sample.")
+    ] = False
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", help="Ask at most this many items of a measure that can draw a sample.", show_default=False
+        ),
+    ] = None
+    samples: Annotated[
+        int | None, typer.Option("--samples", help="Texts that a language model writes.", show_default="200")
+    ] = None
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", help="Tokens of each text that it writes.", show_default="100")
+    ] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", help="Begin no cell after this time, such as 10min; a later run adds them.", show_default=False
+        ),
+    ] = None
+
+    def plan(self, subjects: list[Subject], *, seed: int) -> Plan:
+        """Return the plan that these options describe."""
+        from evenhand.audit import Plan
+        from evenhand.audit.workload import seconds_of
+
+        return Plan.default(
+            subjects, methods=() if self.no_methods else self.method, site=self.site, only=self.measure or (),
+            queries=self.query or (), concept=self.concept, seed=seed, full_probes=self.full_probes, limit=self.limit,
+            samples=self.samples, tokens=self.tokens, budget=seconds_of(self.budget) if self.budget else None,
+        )  # fmt: skip
+
+
+@with_groups
 def audit(
     context: typer.Context,
     subjects: Annotated[
@@ -52,56 +107,8 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method",
-            "-m",
-            help="A method, or a chain such as hard.misp; may be repeated.",
-            show_default="linear, span for word vectors",
-        ),
-    ] = None,
-    site: Annotated[
-        str | None,
-        typer.Option(
-            "--site",
-            help="Where in a transformer the methods act: embeddings, layer:N, attention:N, mlp:N, pooled. "
-            "A method may name its own: -m leace@layer:4.",
-            show_default="embeddings",
-        ),
-    ] = None,
-    no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False,
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="Only these measures; may be repeated.", show_default="all")
-    ] = None,
-    query: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--query", "-q", help="What the chosen measures are asked; may be repeated.", show_default="the concept's"
-        ),
-    ] = None,
-    concept: ConceptOption = "gender",
-    full_probes: Annotated[
-        bool, typer.Option("--full-probes", help="Ask inference models about all pairs, not a sample.")
-    ] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", help="Ask at most this many items of a measure that can draw a sample.", show_default=False
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", help="Texts that a language model writes.", show_default="200")
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option("--tokens", help="Tokens of each text that it writes.", show_default="100")
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget", help="Begin no cell after this time, such as 10min; a later run adds them.", show_default=False
-        ),
-    ] = None,
+    *,
+    asked: PlanOptions,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan file, instead of the options above.", show_default=False)
     ] = None,
@@ -114,67 +121,47 @@ def audit(
             "--out", "-o", help="Folder for the record, its cells and report.html; finished cells are reused."
         ),
     ] = Path("runs/latest"),
-    jobs: Jobs = 1,
-    memory: Memory = None,
-    engine: EngineOption = "local",
-    address: Address = None,
-    workers: Workers = None,
-    device: DeviceOption = None,
-    precision: PrecisionOption = None,
-    labels: Labels = None,
-    vectors: VectorsForModel = None,
-    case: Case = None,
-    format: Format = None,
-    encoding_errors: EncodingErrors = None,
-    vocabulary: Vocabulary = None,
-    allow_pickle: AllowPickle = False,
+    jobs: Annotated[int, typer.Option("--jobs", help="Measure in this many processes.")] = 1,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", help="Gigabytes the processes may use.", show_default="4/5 of what is free"),
+    ] = None,
+    engine: EngineChoice,
+    opening: Opening,
     seed: Seed = 0,
     tables: Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure subjects before and after each method; print the findings and write one page."""
     from evenhand.audit import Audit, Plan
-    from evenhand.audit.workload import seconds_of
 
+    running = {
+        "--jobs": jobs != 1,
+        "--memory": memory is not None,
+        "--engine": engine.engine != "local",
+        "--tables": tables,
+    }
     _refuse_options_without_effect(
-        planned={
-            "--method": method, "--site": site, "--measure": measure, "--query": query, "--no-methods": no_methods,
-            "--concept": concept != "gender", "--seed": seed, "--full-probes": full_probes,
-            "--limit": limit, "--samples": samples, "--tokens": tokens, "--budget": budget,
-        } if plan else {},
-        running={
-            "--jobs": jobs != 1, "--memory": memory is not None, "--engine": engine != "local", "--tables": tables,
-        } if write_plan else {},
-    )  # fmt: skip
-    _refuse_contradictions(
-        site=site, method=method, no_methods=no_methods, plan=plan, limit=limit, full_probes=full_probes,
-        memory=memory, jobs=jobs, engine=engine,
-    )  # fmt: skip
+        planned=[*given_flags(asked), *(["--seed"] if seed else [])] if plan else [],
+        running=[flag for flag, given in running.items() if given] if write_plan else [],
+    )
+    _refuse_contradictions(asked, plan=plan, memory=memory, jobs=jobs, engine=engine.engine)
     if not write_plan:
         require_folder(out)
         require_run_folder(out)
     given = Plan.read(plan) if plan else None
-    addresses = subjects or (list(given.subjects) if given else []) or ["glove-embedded"]
-    opened = open_subjects(
-        addresses, device=device, precision=precision, labels=labels, vectors=vectors, case=case, format=format,
-        encoding_errors=encoding_errors, vocabulary=vocabulary, allow_pickle=allow_pickle or None,
-    )  # fmt: skip
-    made = given or Plan.default(
-        opened, methods=() if no_methods else method, site=site, only=measure or (), queries=query or (),
-        concept=concept, seed=seed, full_probes=full_probes, limit=limit, samples=samples, tokens=tokens,
-        budget=seconds_of(budget) if budget else None,
-    )  # fmt: skip
-    if full_probes and not any(question.info.view == "inference" for question in made.questions):
+    opened = opening.subjects(subjects or (list(given.subjects) if given else []) or ["glove-embedded"])
+    made = given or asked.plan(opened, seed=seed)
+    if asked.full_probes and not any(question.info.view == "inference" for question in made.questions):
         raise UsageError("--full-probes is for inference models, and no question of this audit asks one")
     if write_plan:
         _write_plan(made, write_plan, as_json)
         return
     _note_replaced(out, opened, made)
-    asked = invocation(context)
-    running = on_engine(opened, engine, workers=workers, address=address, device=device)
-    with running, progress("audit") as bar:
+    started = invocation(context)
+    with engine.views_of(opened, device=opening.device), progress("audit") as bar:
         record = Audit.run(
-            opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar, announce=note, invocation=asked
+            opened, plan=made, folder=out, jobs=jobs, memory=memory, progress=bar, announce=note, invocation=started
         )
     saved, page = record.save(out), record.to_html(out / "report.html")
     if as_json:
@@ -190,34 +177,25 @@ def audit(
     note(f"record {saved}\nreport {page}")
 
 
-def _refuse_options_without_effect(planned: Mapping[str, object], running: Mapping[str, object]) -> None:
+def _refuse_options_without_effect(planned: list[str], running: list[str]) -> None:
     """Raise an error for options that a plan file replaces, and for those of a run that does not take place."""
-    if names := [name for name, value in planned.items() if value]:
-        raise UsageError(f"--plan replaces {', '.join(names)}", hint="edit the plan file")
-    if names := [name for name, value in running.items() if value]:
+    if planned:
+        raise UsageError(f"--plan replaces {', '.join(planned)}", hint="edit the plan file")
+    if running:
         raise UsageError(
-            f"--write-plan runs nothing, so that {', '.join(names)} has no effect", hint="give it when you run the plan"
+            f"--write-plan runs nothing, so {', '.join(running)} has no effect", hint="give it when you run the plan"
         )
 
 
 def _refuse_contradictions(
-    *,
-    site: str | None,
-    method: list[str] | None,
-    no_methods: bool,
-    plan: Path | None,
-    limit: int | None,
-    full_probes: bool,
-    memory: float | None,
-    jobs: int,
-    engine: str,
+    asked: PlanOptions, *, plan: Path | None, memory: float | None, jobs: int, engine: str
 ) -> None:
     """Raise an error for options that say different things, or nothing without another one."""
-    if no_methods and method:
+    if asked.no_methods and asked.method:
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
-    if limit is not None and full_probes:
+    if asked.limit is not None and asked.full_probes:
         raise UsageError("--limit and --full-probes contradict each other", hint="leave one of them out")
-    if site and not method and not plan:
+    if asked.site and not asked.method and not plan:
         raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
     if memory is not None and jobs == 1:
         raise UsageError("--memory limits the processes of --jobs, and there is one", hint="add --jobs 2, for example")

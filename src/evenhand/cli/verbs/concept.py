@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Case, Json, load
-from evenhand.cli.screens.terminal import escape, show, show_json
+from evenhand.cli.options import CaseOption, Json, load
+from evenhand.cli.terminal import escape, show, show_json
 from evenhand.errors import few
 
 if TYPE_CHECKING:
@@ -19,15 +18,6 @@ PROBLEMS = 3
 Reference = Annotated[
     str, typer.Argument(metavar="CONCEPT", help='An id, a file, file#id, or "gender x race".', show_default=False)
 ]
-Guard = Callable[[Callable[..., None]], Callable[..., None]]
-
-
-def sub_app(guarded: Guard) -> typer.Typer:
-    """Return the verb with its three parts."""
-    app = typer.Typer(no_args_is_help=True, help="Check, show and list concepts.")
-    for name, part in (("check", check), ("show", show_concept), ("list", list_concepts)):
-        app.command(name)(guarded(part))
-    return app
 
 
 def check(
@@ -37,7 +27,7 @@ def check(
         typer.Option("--vectors", help="Also look the words up in these vectors: a file or a catalog id."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 for notes too, not only for problems.")] = False,
-    case: Case = None,
+    case: CaseOption = None,
     as_json: Json = False,
 ) -> None:
     """Check the words of a concept.
@@ -104,6 +94,9 @@ def list_concepts(as_json: Json = False) -> None:
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
     show(table, '[dim]Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.[/]')
+
+
+VERBS = {"check": check, "show": show_concept, "list": list_concepts}
 
 
 def load_leniently(reference: str) -> Concept:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from evenhand.cli.options import AllowPickle, EncodingErrors, Format, Json, Overwrite, Vocabulary, load
-from evenhand.cli.screens.terminal import note, show_json
+from evenhand.cli.options import AllowPickle, EncodingErrorsOption, Json, Overwrite, VectorFormat, VocabularyFile, load
+from evenhand.cli.terminal import note, show_json
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.outputs import output_file
 
@@ -31,7 +31,7 @@ def convert(
             help="Output file, whose suffix determines the format; for a model, a new folder.", show_default=False
         ),
     ],
-    format: Format = None,
+    format: VectorFormat = None,
     to: Annotated[
         str | None,
         typer.Option("--to", help="Format to write, if the suffix does not determine it.", show_default=False),
@@ -39,8 +39,8 @@ def convert(
     limit: Annotated[
         int | None, typer.Option("--limit", help="Convert only the first rows.", show_default=False)
     ] = None,
-    encoding_errors: EncodingErrors = "strict",
-    vocabulary: Vocabulary = None,
+    encoding_errors: EncodingErrorsOption = "strict",
+    vocabulary: VocabularyFile = None,
     allow_pickle: AllowPickle = False,
     max_record: Annotated[
         float | None, typer.Option("--max-record", help="Longest line or entry in MB.", show_default="32")

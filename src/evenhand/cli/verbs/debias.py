@@ -11,21 +11,20 @@ import typer
 
 from evenhand.cli.options import (
     AllowPickle,
-    Case,
+    CaseOption,
     ConceptOption,
     DeviceOption,
-    Format,
     Json,
     Overwrite,
     Seed,
     SkipBad,
     SubjectArgument,
+    VectorFormat,
     invocation,
-    notes_on_stderr,
     open_subjects,
 )
 from evenhand.cli.screens.debias import show_changed_model
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json
 from evenhand.cli.verbs.debias_corpus import write_corpus
 from evenhand.cli.verbs.debias_tuning import train_model
 from evenhand.errors import EvenhandError, UsageError, counted
@@ -97,8 +96,8 @@ def debias(
         ),
     ] = False,
     device: DeviceOption = None,
-    case: Case = None,
-    format: Format = None,
+    case: CaseOption = None,
+    format: VectorFormat = None,
     allow_pickle: AllowPickle = False,
     field: Annotated[
         str | None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError, counted
 
 if TYPE_CHECKING:

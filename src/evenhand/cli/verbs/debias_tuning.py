@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenhand.cli.screens.terminal import escape, note, progress, show, show_json
+from evenhand.cli.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenhand.cli.options import Json
+from evenhand.cli.terminal import note, show_json
 from evenhand.errors import EvenhandWarning, FetchError, UsageError
-from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.data import CatalogEntry
@@ -29,7 +29,7 @@ def fetch(
         bool, typer.Option("--offline", help="Do not use the network (same as EVENHAND_OFFLINE=1).")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Download even if there is a local copy.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Download data sets and vectors from the catalog."""
     from evenhand import data
@@ -53,13 +53,13 @@ def fetch(
                 raise
             failures.append(error)
             results.append({"id": entry.id, "error": error.message, "hint": error.hint})
-            typer.echo(f"error: {error}", err=True)
+            note(f"error: {error}")
             continue
         results.append(describe(fetched))
         if not as_json:
             _show(results[-1])
     if as_json:
-        typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
+        show_json(results)
     if failures:
         missing = ", ".join(result["id"] for result in results if "error" in result)
         raise FetchError(
@@ -92,7 +92,7 @@ def _show(result: dict[str, Any]) -> None:
     lines += [("licence", result["licence"]), ("source", result["source"])]
     typer.echo("\n".join([result["id"], *(f"  {key:<8} {value}" for key, value in lines)]))
     if result["note"]:
-        typer.echo(f"note: {result['id']}: {result['note']}", err=True)
+        note(f"note: {result['id']}: {result['note']}")
 
 
 def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
@@ -101,11 +101,7 @@ def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
     with _notes():
         rows = [(entry, find_copy(entry)) for entry in entries]
     if as_json:
-        typer.echo(
-            json.dumps(
-                [_row(entry, str(copy.path) if copy else None) for entry, copy in rows], indent=2, ensure_ascii=False
-            )
-        )
+        show_json([_row(entry, str(copy.path) if copy else None) for entry, copy in rows])
         return
     width = max(len(entry.id) for entry, _ in rows)
     columns = max(40, shutil.get_terminal_size().columns)
@@ -114,7 +110,7 @@ def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
         typer.echo(f"{entry.id:<{width}}  {_size(entry.size):>8}  {where:<13}  {entry.kind}")
         typer.echo(textwrap.fill(entry.title, columns, initial_indent="    ", subsequent_indent="    "))
     if not all(entry.sources for entry, _ in rows):
-        typer.echo("by hand: cannot be downloaded; put it into the folder EVENHAND_DATA", err=True)
+        note("by hand: cannot be downloaded; put it into the folder EVENHAND_DATA")
 
 
 def _row(entry: CatalogEntry, path: str | None) -> dict[str, Any]:
@@ -136,7 +132,7 @@ def _notes() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                typer.echo(printable(f"note: {warning.message}"), err=True)
+                note(f"note: {warning.message}")
 
 
 @contextmanager

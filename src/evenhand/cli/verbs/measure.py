@@ -8,26 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import (
-    Address,
-    AllowPickle,
-    Case,
-    ConceptOption,
-    DeviceOption,
-    EngineOption,
-    Format,
-    Json,
-    Labels,
-    PrecisionOption,
-    Seed,
-    SubjectArgument,
-    VectorsForModel,
-    Workers,
-    notes_on_stderr,
-    on_engine,
-    open_subjects,
-)
-from evenhand.cli.screens.terminal import escape, note, show, show_json
+from evenhand.cli.options import ConceptOption, EngineChoice, Json, Only, Opening, Seed, SubjectArgument, with_groups
+from evenhand.cli.terminal import escape, note, notes_on_stderr, show, show_json
 from evenhand.errors import InputMissingError, UsageError
 
 if TYPE_CHECKING:
@@ -35,10 +17,12 @@ if TYPE_CHECKING:
     from evenhand.words import Concept
 
 
+@with_groups
 def measure(
     context: typer.Context,
     measure_id: Annotated[str, typer.Argument(metavar="MEASURE", help="Its id; see `evenhand list measures`.")],
     subject: SubjectArgument = "glove-embedded",
+    *,
     query: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,16 +36,8 @@ def measure(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the measure, such as ddof=1.", show_default=False)
     ] = None,
-    engine: EngineOption = "local",
-    address: Address = None,
-    workers: Workers = None,
-    device: DeviceOption = None,
-    precision: PrecisionOption = None,
-    labels: Labels = None,
-    vectors: VectorsForModel = None,
-    case: Case = None,
-    format: Format = None,
-    allow_pickle: AllowPickle = False,
+    engine: EngineChoice,
+    opening: Annotated[Opening, Only("device", "precision", "labels", "vectors", "case", "format", "allow_pickle")],
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -76,10 +52,7 @@ def measure(
     options = _options(function, option or [])
     if reference and "reference" not in inspect.signature(function).parameters:
         raise UsageError(f"{measure_id} takes no --reference", hint="measure both subjects, or use `evenhand compare`")
-    opened, *before = open_subjects(
-        [subject, *([reference] if reference else [])], device=device, precision=precision, labels=labels,
-        vectors=vectors, case=case, format=format, allow_pickle=allow_pickle or None,
-    )  # fmt: skip
+    opened, *before = opening.subjects([subject, *([reference] if reference else [])])
     require_view(info, [opened])
     source = context.get_parameter_source("concept")
     queries = query or _queries(info, about, named=source is not None and source.name != "DEFAULT")
@@ -88,8 +61,7 @@ def measure(
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
-    running = on_engine([opened, *before], engine, workers=workers, address=address, device=device)
-    with notes_on_stderr(), running:
+    with notes_on_stderr(), engine.views_of([opened, *before], device=opening.device):
         results = [
             measurement
             for text in queries

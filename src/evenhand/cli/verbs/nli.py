@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import MEGABYTE, Json, MaxRecord, notes_on_stderr
+from evenhand.cli.options import MEGABYTE, Json, MaxRecord
 from evenhand.cli.options import load as load_vectors
-from evenhand.cli.screens.nli import describe_skipped, show_accuracy, show_models
-from evenhand.cli.screens.terminal import note, progress, show_json
-from evenhand.cli.verbs.nli_fine_tuning import fine_tune
+from evenhand.cli.terminal import arguments_named, escape, note, notes_on_stderr, progress, show, show_json
 from evenhand.errors import UsageError, counted, require, shown
+from evenhand.files import write_text
 
 if TYPE_CHECKING:
     from evenhand.models.nli import NLIModel
-    from evenhand.models.nli.labelled_pairs import LabelledPairs
+    from evenhand.models.nli.fine_tuning import FineTunedNLI
+    from evenhand.models.nli.labelled_pairs import Accuracy, LabelledPairs
     from evenhand.models.nli.training import NLITrainingSettings, TrainedNLI
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
+
 VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that the model reads.")]
 MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
-LabelOrder = Annotated[
+LabelNames = Annotated[
     str | None,
     typer.Option("--labels", help="Names of numeric labels in order, such as entailment,neutral,contradiction."),
 ]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
+TrainingDevice = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
+TrainingPrecision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or auto (bfloat16 on a GPU).")]
+FilePrecision = Annotated[str, typer.Option("--dtype", help="Precision of the model files: float32 or float16.")]
+TrainFile = Annotated[Path, typer.Option("--train", help="Labelled pairs: SNLI, MultiNLI, .jsonl, .tsv, .csv.")]
+TestFiles = Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")]
+PairsPerStep = Annotated[int, typer.Option("--batch", help="Pairs per step.")]
+Seeds = Annotated[
+    str,
+    typer.Option("--seeds", help="Number of seeds, or a list: 3,4,7. For one specific seed write `7,`."),
+]
 
 MAX_SEEDS = 10_000
 
 
 def train(
-    train_file: Annotated[Path, typer.Option("--train", help="Labelled pairs: SNLI, MultiNLI, .jsonl, .tsv, .csv.")],
+    train_file: TrainFile,
     dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs for early stopping.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for models, train.json and the checkpoint.")],
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
-    test_file: Annotated[list[Path] | None, typer.Option("--test", help="Pairs for the final accuracy.")] = None,
+    test_file: TestFiles = None,
     architecture: Annotated[str, typer.Option(help="decomposable or bilstm.")] = "decomposable",
-    seeds: Annotated[
-        str, typer.Option(help="Number of seeds, or a list: 3,4,7. For one specific seed write `7,`.")
-    ] = "5",
+    seeds: Seeds = "5",
     epochs: Annotated[int, typer.Option(help="Maximum number of epochs.")] = 20,
     patience: Annotated[int, typer.Option(help="Epochs without improvement on --dev before stopping.")] = 5,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 200,
-    batch: Annotated[int, typer.Option(help="Pairs per step.")] = 256,
+    batch: PairsPerStep = 256,
     optimiser: Annotated[str, typer.Option(help="adam or adagrad.")] = "adam",
     learning_rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Weight of the L2 penalty.")] = 0.0,
@@ -59,12 +68,12 @@ def train(
     ] = False,
     lower: Annotated[bool, typer.Option(help="Look words up in lower case.")] = True,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale vectors to unit length.")] = False,
-    labels: LabelOrder = None,
+    labels: LabelNames = None,
     max_record: MaxRecord = 128,
-    device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="float32, bfloat16 or auto (bfloat16 on a GPU).")] = "auto",
+    device: TrainingDevice = "auto",
+    precision: TrainingPrecision = "auto",
     stack: Annotated[int | None, typer.Option(help="Models trained at once.", show_default="CPU 1, GPU all")] = None,
-    dtype: Annotated[str, typer.Option(help="Precision of the model files: float32 or float16.")] = "float32",
+    dtype: FilePrecision = "float32",
     as_json: Json = False,
 ) -> None:
     """Train one model per seed; rerun the same command to resume."""
@@ -76,23 +85,14 @@ def train(
         learning_rate=learning_rate, weight_decay=weight_decay, dropout=dropout, intra_attention=intra_attention,
         lower=lower, normalise=normalise, device=device, precision=precision,
     )  # fmt: skip
-    if dtype not in ("float32", "float16"):
-        raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
+    _require_dtype(dtype)
     numbers = parse_seeds(seeds)
     _require_writable(out)
-    require_models_folder(out)
-    files = (train_file, dev_file, *(test_file or []))
-    pairs, dev, *tests = (_read_pairs(path, labels, max_record) for path in files)
-    for kind, data in (("train", pairs), ("dev", dev)):
-        note(f"{kind}: {len(data):,} pairs of {data.source}{describe_skipped(data.skipped)}")
+    _require_models_folder(out)
+    pairs, dev, tests = _read_parts(train_file, dev_file, test_file or [], labels, max_record)
     trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings, stack)
     models = [_save(one, tests, out, dtype) for one in trained]
-    _write_json({"models": models}, out / "train.json")
-    if as_json:
-        show_json({"models": models})
-    else:
-        show_models(models)
-    note(f"wrote {counted(len(models), 'model')} and train.json to {out}")
+    _finish(models, out, as_json=as_json)
     others = sorted({path.name for path in out.glob("seed-*.safetensors")} - {model["file"] for model in models})
     if others:
         note(f"note: {', '.join(others)} in {out} belong to an earlier training run and are not in train.json")
@@ -103,7 +103,7 @@ def evaluate(
     files: Annotated[list[Path], typer.Argument(help="Labelled pairs.", show_default=False)],
     vectors: VectorsOption = "glove-embedded",
     map_file: MapOption = None,
-    labels: LabelOrder = None,
+    labels: LabelNames = None,
     max_record: MaxRecord = 128,
     outputs: Annotated[
         str | None,
@@ -111,7 +111,7 @@ def evaluate(
             "--outputs", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"
         ),
     ] = None,
-    device: Device = "auto",
+    device: TrainingDevice = "auto",
     as_json: Json = False,
 ) -> None:
     """Evaluate the accuracy of a model on labelled pairs."""
@@ -122,24 +122,16 @@ def evaluate(
     data = [_read_pairs(path, labels, max_record, one_class=True) for path in files]
     with notes_on_stderr(), progress(model) as bar:
         change = VectorMap.load(map_file) if map_file else None
-        subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
+        with arguments_named(labels="outputs"):
+            subject = open_models([model], vectors=vectors, change=change, device=device, labels=outputs)
         results = [(one.name, run(one, pairs, progress=bar)) for one in _predicting(subject) for pairs in data]
     if as_json:
         show_json({"results": [{"model": name, **accuracy.to_dict()} for name, accuracy in results]})
     else:
         for name, accuracy in results:
-            show_accuracy(name, accuracy)
+            _show_accuracy(name, accuracy)
     if subject.ensemble.note:
         note(f"note: {subject.ensemble.note}")
-
-
-def sub_app(guarded: Callable[[Callable[..., None]], Callable[..., None]] = lambda verb: verb) -> typer.Typer:
-    """Return the sub-app; `guarded` turns errors into messages and exit codes."""
-    app = typer.Typer(name="nli", help="Train and evaluate NLI models.", no_args_is_help=True)
-    verbs: dict[str, Callable[..., None]] = {"train": train, "fine-tune": fine_tune, "eval": evaluate}
-    for name, verb in verbs.items():
-        app.command(name)(guarded(verb))
-    return app
 
 
 def _predicting(subject: NLISubject) -> list[NLIModel]:
@@ -160,6 +152,16 @@ def _load_mapped(source: str, map_file: Path | None) -> Vectors:
     return VectorMap.load(map_file)(vectors) if map_file else vectors
 
 
+def _read_parts(
+    train: Path, dev: Path, tests: list[Path], labels: str | None, megabytes: int = 128
+) -> tuple[LabelledPairs, LabelledPairs, list[LabelledPairs]]:
+    """Read the pairs to train on, to select by and to test with, and say how many there are."""
+    pairs, selecting, *others = (_read_pairs(path, labels, megabytes) for path in (train, dev, *tests))
+    for kind, data in (("train", pairs), ("dev", selecting)):
+        note(f"{kind}: {len(data):,} pairs of {data.source}{_describe_skipped(data.skipped)}")
+    return pairs, selecting, others
+
+
 def _read_pairs(path: Path, labels: str | None, megabytes: int, *, one_class: bool = False) -> LabelledPairs:
     from evenhand.models.nli.labelled_pairs import read_pairs
 
@@ -167,7 +169,12 @@ def _read_pairs(path: Path, labels: str | None, megabytes: int, *, one_class: bo
     return read_pairs(path, labels=order, one_class=one_class, max_record=megabytes * MEGABYTE)
 
 
-def require_models_folder(out: Path) -> None:
+def _require_dtype(dtype: str) -> None:
+    if dtype not in ("float32", "float16"):
+        raise UsageError(f"dtype must be float32 or float16, got {dtype!r}")
+
+
+def _require_models_folder(out: Path) -> None:
     """Raise an error for a folder whose files are not those of an earlier training."""
     from evenhand.outputs import require_own_folder
 
@@ -231,9 +238,148 @@ def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) ->
     return {"file": path.name, **record}
 
 
-def _write_json(document: dict[str, Any], path: Path) -> None:
-    import json
+def _finish(models: list[dict[str, Any]], out: Path, *, selected: bool = True, as_json: bool) -> None:
+    """Write and show the records of the trained models; `selected` says whether dev accuracy chose the epoch."""
+    write_text(out / "train.json", json.dumps({"models": models}, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    if as_json:
+        show_json({"models": models})
+    else:
+        _show_models(models, selected=selected)
+    note(f"wrote {counted(len(models), 'model')} and train.json to {out}")
 
-    from evenhand.files import write_text
 
-    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+PREFIX = "hf:"
+CHECKPOINT = "seed-{seed}.checkpoint"
+
+
+def fine_tune(
+    body: Annotated[str, typer.Argument(metavar="ENCODER", help="hf:FOLDER of an encoder, such as BERT.")],
+    train_file: TrainFile,
+    dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs, evaluated after each epoch.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the models, one folder per seed, and train.json.")],
+    test_file: TestFiles = None,
+    map_file: Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the word-piece table.")] = None,
+    when: Annotated[
+        str, typer.Option(help="When the map applies: train+test, or test for the trained model only.")
+    ] = "train+test",
+    seeds: Seeds = "5",
+    epochs: Annotated[int, typer.Option(help="Passes over the pairs.")] = 3,
+    batch: PairsPerStep = 48,
+    learning_rate: Annotated[float, typer.Option(help="Largest learning rate, after warm-up.")] = 3e-5,
+    weight_decay: Annotated[float, typer.Option(help="Decay of weight matrices.")] = 0.01,
+    dropout: Annotated[float, typer.Option(help="Dropout rate inside the encoder.")] = 0.1,
+    head: Annotated[
+        str, typer.Option(help="linear: a linear layer on [CLS]; own: the head of the model's class.")
+    ] = "linear",
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="Names of numeric labels: entailment,neutral,contradiction."),
+    ] = None,
+    device: TrainingDevice = "auto",
+    precision: TrainingPrecision = "auto",
+    dtype: FilePrecision = "float32",
+    as_json: Json = False,
+) -> None:
+    """Fine-tune an encoder, one model per seed; rerun the same command to resume."""
+    require("torch", extra="models")
+    require("transformers", extra="models")
+    _require_dtype(dtype)
+    settings = {
+        "epochs": epochs,
+        "batch": batch,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "dropout": dropout,
+        "head": head,
+        "device": device,
+        "precision": precision,
+        "when": when,
+    }
+    numbers = parse_seeds(seeds)
+    _require_models_folder(out)
+    pairs, dev, tests = _read_parts(train_file, dev_file, test_file or [], labels)
+    models = [_run(body.removeprefix(PREFIX), pairs, dev, tests, seed, out, map_file, dtype, settings)
+              for seed in numbers]  # fmt: skip
+    _finish(models, out, selected=False, as_json=as_json)
+    for seed in numbers:  # only now: a rerun of a stopped command finds its finished seeds
+        (out / CHECKPOINT.format(seed=seed)).unlink(missing_ok=True)
+
+
+def _run(
+    body: str,
+    pairs: LabelledPairs,
+    dev: LabelledPairs,
+    tests: list[LabelledPairs],
+    seed: int,
+    out: Path,
+    map_file: Path | None,
+    dtype: str,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """Train, save and evaluate the model of a seed; return its record."""
+    from evenhand.files import require_folder
+    from evenhand.mitigations import VectorMap
+    from evenhand.models.nli.fine_tuning import fine_tune as run
+    from evenhand.models.nli.labelled_pairs import evaluate
+    from evenhand.models.nli.transformer import TransformerNLI
+
+    require_folder(out)
+    name = f"seed-{seed}"
+    with notes_on_stderr(), progress(f"seed {seed}") as bar:
+        trained: FineTunedNLI = run(
+            body,
+            pairs,
+            dev,
+            seed=seed,
+            change=VectorMap.load(map_file) if map_file else None,
+            checkpoint=out / CHECKPOINT.format(seed=seed),
+            progress=bar,
+            **settings,
+        )
+        folder = trained.save(out / name, dtype=dtype)
+        model = TransformerNLI(folder, device=settings["device"])
+        accuracies = [evaluate(model, part).to_dict() for part in tests]
+    return {"file": name, **trained.to_dict(), "epoch": len(trained.history), "test": accuracies}
+
+
+def _show_models(models: list[dict[str, Any]], *, selected: bool = True) -> None:
+    """Show one line per trained model; `selected` says whether dev accuracy chose the epoch."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    tests = [test["source"] for test in models[0]["test"]]
+    for column in ("file", "seed", "epoch", "dev", *tests):
+        table.add_column(escape(column), justify="left" if column == "file" else "right")
+    for model in models:
+        accuracies = [model["dev_accuracy"], *(test["accuracy"] for test in model["test"])]
+        cells = (f"{accuracy:.1%}" for accuracy in accuracies)
+        table.add_row(escape(model["file"]), str(model["seed"]), str(model["epoch"]), *cells)
+    reason = " That on dev is optimistic, because it selected the epoch." if selected else ""
+    show(table, f"[dim]Accuracy.{reason} Chance is about 33 %.[/]")
+
+
+def _show_accuracy(name: str, result: Accuracy) -> None:
+    """Show accuracy, recall by label and confusion matrix."""
+    from rich.table import Table
+
+    low, high = result.interval
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("label", "recall", *(f"as {label}" for label in result.labels)):
+        table.add_column(column, justify="left" if column == "label" else "right")
+    for label, counts in zip(result.labels, result.confusion.tolist(), strict=True):
+        share = result.by_label[label]
+        table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))
+    interval = escape(f"[{low:.1%}, {high:.1%}]")
+    show(
+        f"[bold]{escape(name)}[/]  {escape(result.source)}: [bold]{result.accuracy:.1%}[/] {interval} of "
+        f"{result.n:,} pairs{escape(_describe_skipped(result.skipped))}",
+        table,
+    )
+
+
+def _describe_skipped(counts: Mapping[str, int]) -> str:
+    """Return how many pairs of a file were skipped, and why."""
+    return "".join(f", {count:,} skipped ({reason})" for reason, count in counts.items())
+
+
+VERBS = {"train": train, "fine-tune": fine_tune, "eval": evaluate}

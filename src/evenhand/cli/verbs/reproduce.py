@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Case, Json, Seed, load, notes_on_stderr
-from evenhand.cli.screens.terminal import escape, progress, show, show_json, show_table
+from evenhand.cli.options import CaseOption, Json, Seed, load
+from evenhand.cli.terminal import escape, notes_on_stderr, progress, show, show_json, show_table
 
 
 def reproduce(
@@ -23,7 +23,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--corpus", help="For tables about a text: an id such as enwik8, or files; may be repeated."),
     ] = None,
-    case: Case = "auto",
+    case: CaseOption = "auto",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

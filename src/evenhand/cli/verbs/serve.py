@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from evenhand.cli.options import Json, open_subjects
-from evenhand.cli.screens.terminal import note, show_json, show_plain
+from evenhand.cli.options import Json, Opening
+from evenhand.cli.terminal import note, show_json, show_plain
 from evenhand.errors import InputMissingError, require
 
 
@@ -55,7 +55,7 @@ def serve(
     for folder in runs or ():
         if not folder.exists():
             raise InputMissingError(f"there is no folder {str(folder)!r}", hint="`evenhand audit -o FOLDER` writes one")
-    opened = open_subjects(["glove-embedded", *(subject or ())])
+    opened = Opening().subjects(["glove-embedded", *(subject or ())])
     listening = server.listen(host, port)
     address = server.address_of(listening, host)
     if not server.is_loopback(host):

@@ -213,7 +213,7 @@ class ArrowBatches:
     def _too_large(self) -> FormatError:
         return FormatError(
             f"{self._name}: a compressed record batch expands to more than {self._limit:,} bytes",
-            hint=f"write smaller batches; {BATCH} times max_record (--max-record, in MB) are allowed",
+            hint=f"write smaller batches; {BATCH} times `max_record=` are allowed",
         )
 
     def _damaged(self, reason: str) -> FormatError:

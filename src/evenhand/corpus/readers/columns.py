@@ -16,8 +16,7 @@ from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.records import missing_column
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import FormatError
-from evenhand.files import compression_of
-from evenhand.record_limit import record_too_long
+from evenhand.files import compression_of, record_too_long
 
 
 def read_arrow(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
@@ -73,6 +72,6 @@ def _on_disk(stream: IO[bytes], name: str, options: TextOptions) -> Iterator[Pat
                 if limit is not None and size > limit:
                     raise FormatError(
                         f"{name}: the compressed file expands to more than {limit:,} bytes",
-                        hint=f"decompress it first; {BATCH} times max_record (--max-record, in MB) are allowed",
+                        hint=f"decompress it first; {BATCH} times `max_record=` are allowed",
                     )
         yield path

@@ -13,7 +13,7 @@ from typing import IO
 from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.text import TextOptions, invalid_utf8, text_lines
-from evenhand.record_limit import record_too_long
+from evenhand.files import record_too_long
 
 NAMESPACE = re.compile(r'<namespace key="-?\d+"[^<>]*>([^<]+)</namespace>')
 TITLE, TITLE_END = "<title>", "</title>"

@@ -9,7 +9,7 @@ from evenhand.errors import FormatError, InputMissingError, counted
 
 LISTED = 20  # skipped records kept with their reason
 NAMED_FILES = 3
-SKIP_HINT = "skip_bad=True (--skip-bad) to skip and count it"
+SKIP_HINT = "`skip_bad=True` to skip and count it"
 
 
 class BadFile(TypedDict):

@@ -12,7 +12,7 @@ from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, text_lines
 from evenhand.errors import FormatError, counted
-from evenhand.record_limit import TableRows, limited_lines, record_too_long
+from evenhand.files import TableRows, limited_lines, record_too_long
 
 KINDS = {
     type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
@@ -54,7 +54,7 @@ def json_record(line: str, where: str, field: str) -> dict[str, Any]:
         raise FormatError(f"{where}: JSON that cannot be read ({reason})", hint="repair the line") from error
     text = record.get(field) if isinstance(record, dict) else None
     if not isinstance(text, str):
-        hint = "name the field that holds the text: field= (--field)"
+        hint = "name the field that holds the text: `field=`"
         raise FormatError(f"{where}: {_describe_missing(record, field)}", hint=hint)
     return dict(record)
 
@@ -66,7 +66,7 @@ def _without_surrogates(text: str, where: str, options: TextOptions) -> str:
         if options.encoding_errors == "strict":
             raise FormatError(
                 f"{where}: field {options.field!r} has a lone surrogate (\\u{ord(text[error.start]):04x})",
-                hint="repair the text, or read it with encoding_errors='replace' (--encoding-errors replace)",
+                hint="repair the text, or read it with `encoding_errors='replace'`",
             ) from error
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
@@ -105,7 +105,7 @@ def _column(header: list[str], name: str, field: str) -> int:
 def missing_column(name: str, field: str, columns: list[str]) -> FormatError:
     """Return the error for a table that lacks the named column."""
     return FormatError(
-        f"{name}: no column {field!r}", hint=f"name one with field= (--field); there are: {', '.join(columns[:12])}"
+        f"{name}: no column {field!r}", hint=f"name one with `field=`; there are: {', '.join(columns[:12])}"
     )
 
 

@@ -20,8 +20,7 @@ from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
 from evenhand.corpus.readers.text import BLOCK, ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.corpus.readers.warc import read_warc
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
-from evenhand.files import compression_of
-from evenhand.record_limit import MAX_RECORD
+from evenhand.files import MAX_RECORD, compression_of
 
 Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
 Reader: TypeAlias = Callable[[IO[bytes], str, TextOptions, ReadLog], Iterator[str]]

@@ -15,7 +15,7 @@ import numpy as np
 from evenhand.corpus.counting.text_stream import BREAKS, END, end_of_words
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.errors import FormatError
-from evenhand.record_limit import MAX_RECORD, LineLimit, record_too_long
+from evenhand.files import MAX_RECORD, LineLimit, record_too_long
 
 BLOCK = 1 << 20  # bytes read at a time; a longer line is passed on before its end has been read
 WHITESPACE = tuple(mark for mark in BREAKS if mark != END)
@@ -104,7 +104,7 @@ def invalid_utf8(where: str, error: UnicodeDecodeError) -> FormatError:
     bad = error.object[error.start : error.start + 4].hex(" ")
     return FormatError(
         f"{where}: not valid UTF-8 (bytes {bad})",
-        hint="convert the file, or read it with encoding_errors='replace' (--encoding-errors replace)",
+        hint="convert the file, or read it with `encoding_errors='replace'`",
     )
 
 

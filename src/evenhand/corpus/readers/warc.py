@@ -9,7 +9,7 @@ from evenhand.corpus.counting.text_stream import document
 from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.text import BLOCK, TextOptions, decode
 from evenhand.errors import FormatError, counted, shown
-from evenhand.record_limit import record_too_long
+from evenhand.files import record_too_long
 
 HEADER_LINE, HEADER_LINES = 1 << 16, 1000  # longest header line and most lines of a header
 DIGITS = 18  # of a Content-Length

@@ -156,7 +156,7 @@ def permuted_means(
         if np.isfinite(means).all(axis=1).mean() < ENOUGH:
             raise DegenerateError(
                 "the text is too small for a baseline: with permuted labels no word co-occurs with both groups",
-                hint="give more text, or turn the baseline off with permutations=0 (--permutations 0)",
+                hint="give more text, or turn the baseline off with `permutations=0`",
             )
         if not several:
             return PermutedMeans(means, None)

@@ -177,7 +177,7 @@ GENDER_SPECIFIC = "bolukbasi2016-gender-specific"
 BOTH_GENDER_SPECIFIC = "dawkins2021-gender-specific"  # the list above together with that of Zhao et al.
 NOTHING = ""  # as `exclude`: leave no word out
 FEWEST = 2  # words a side: one word has no cluster and leaves nothing to test a classifier on
-ListedWords = WordSet | str | Iterable[str]
+WordSource = WordSet | str | Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class WordSelection:
 
 def select_words(
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     concept: Concept,
     restriction: Restriction | None = None,

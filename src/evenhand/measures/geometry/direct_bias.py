@@ -13,9 +13,9 @@ from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.geometry.biased_words import (
     DirectionFrom,
     DirectionSource,
-    ListedWords,
     Restriction,
     WordSelection,
+    WordSource,
     concept_direction,
     describe_direction,
     direction_lists,
@@ -61,7 +61,7 @@ NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts a
 def direct_bias(
     call: Call,
     vectors: Vectors,
-    words: ListedWords,
+    words: WordSource,
     *,
     subspace: Subspace | None = None,
     concept: Concept | str = "gender",

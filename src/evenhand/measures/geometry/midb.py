@@ -12,8 +12,8 @@ from evenhand.measures.geometry.biased_words import (
     REST,
     VOCABULARY,
     DirectionSource,
-    ListedWords,
     Restriction,
+    WordSource,
     concept_poles,
     direction_source,
     select_words,
@@ -54,7 +54,7 @@ INFO = Info(
 def midb(
     call: Call,
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     concept: Concept | str = "gender",
     d: int = 4,

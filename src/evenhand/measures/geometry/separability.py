@@ -17,9 +17,9 @@ from evenhand.measures.geometry.biased_words import (
     VOCABULARY,
     BiasedWords,
     BiasScore,
-    ListedWords,
     PolePair,
     Restriction,
+    WordSource,
     concept_poles,
     select_most_biased,
     select_words,
@@ -95,7 +95,7 @@ FUNCTIONS = {"accuracy": accuracy, "v-measure": v_measure}
 def clustering(
     call: Call,
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     per_side: int = 500,
     value: Agreement = "accuracy",
@@ -287,7 +287,7 @@ RECOVERABILITY_INFO = Info(
 def recoverability(
     call: Call,
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     classifier: str = "logistic",
     classifiers: Iterable[str] = tuple(SETTINGS),

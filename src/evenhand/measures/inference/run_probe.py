@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64, Vector64, frame
 from evenhand.engines import Engine, open_engine
-from evenhand.errors import EvenhandWarning, UsageError, VocabularyError, unknown_name
-from evenhand.frames import frame
+from evenhand.errors import EvenhandWarning, UsageError, VocabularyError, escape_html, escape_markup, unknown_name
 from evenhand.measures.inference import scores
 from evenhand.measures.inference.accumulator import Accumulator, PairProgress, evaluate_all, evaluate_sample
 from evenhand.measures.inference.pair_statistics import SAYS, PairColumns, Tables, divided, threshold_name
@@ -33,7 +32,6 @@ from evenhand.measures.inference.scores import (
 from evenhand.models.nli import LABELS, NLIModel
 from evenhand.models.nli.protocol import FixedVocabulary, NLIEnsemble, RecordedModel
 from evenhand.models.vectors import Coverage
-from evenhand.printable import escape_html, escape_markup
 from evenhand.stats.bootstrap import RESAMPLES
 from evenhand.words.agreement import GENDERS, agree
 from evenhand.words.probes import Probe, stratified
@@ -425,8 +423,7 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
             listing = ", ".join(sorted(missing[slot])[:8])
             raise VocabularyError(
                 f"{probe.name}: {len(missing[slot])} of {len(fillers)} {slot} fillers are out of vocabulary: {listing}",
-                hint="use a model or vectors that contain them"
-                + ("" if share == 1 else ", or pass force=True (--force)"),
+                hint="use a model or vectors that contain them" + ("" if share == 1 else ", or pass `force=True`"),
             )
     left = {slot: [word for word in fillers if word not in missing[slot]] for slot, fillers in slots.items()}
     coverage = Coverage(

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 from scipy.special import stdtrit
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64, Vector64, frame
 from evenhand.engines import Engine
 from evenhand.errors import UsageError
-from evenhand.frames import frame
 from evenhand.measures.inference.accumulator import PairProgress
 from evenhand.measures.inference.run_probe import ProbeResult, ends, html_table, rich_table, summary_line
 from evenhand.measures.inference.run_probe import probe as run_probe

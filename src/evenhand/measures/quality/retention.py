@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import DegenerateError
 from evenhand.measures.call import MIN_SHARE, Call, measure
-from evenhand.measures.geometry.biased_words import VOCABULARY, ListedWords, Restriction, select_words
+from evenhand.measures.geometry.biased_words import VOCABULARY, Restriction, WordSource, select_words
 from evenhand.measures.likelihood.perplexity import NEUTRAL_TEXT, read_lines
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
@@ -47,7 +47,7 @@ RETENTION_INFO = Info(
 def retention(
     call: Call,
     vectors: Vectors,
-    words: ListedWords = VOCABULARY,
+    words: WordSource = VOCABULARY,
     *,
     k: int = 10,
     sample: int | None = 2_000,

@@ -18,10 +18,9 @@ from evenhand.corpus.readers.records import json_record
 from evenhand.corpus.readers.source import SUFFIXES, Corpus
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
-from evenhand.files import bare_name, require_inside, write_text, writing
+from evenhand.files import MAX_RECORD, bare_name, limited_lines, record_too_long, require_inside, write_text, writing
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.progress import Progress
-from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
 
 RECORD = ".augmentation.json"
 """File in the output folder that says which files are done; hidden, so that it is not read as text."""
@@ -101,7 +100,7 @@ def write_augmented(
     if documents not in ("file", "line"):
         raise UsageError(f"unknown documents {documents!r}", hint="use file or line")
     if not fields:
-        raise UsageError("name at least one field", hint="field=text (--field text)")
+        raise UsageError("name at least one field", hint="for example `field='text'`")
     options = TextOptions(documents, ",".join(fields), format, encoding_errors, skip_bad, max_record)
     files, target, report = expand(paths), Path(out), progress or (lambda done, total, what: None)
     single = _is_single(files, target)
@@ -157,7 +156,7 @@ def _targets(
         if _is_one_document(files[0], options) and len(change.versions()) > 1:
             raise UsageError(
                 f"{files[0]} is one document, and its swapped form is another: one file cannot hold both",
-                hint="name a folder, or say that each line is a document (--documents line)",
+                hint="name a folder, or say that each line is a document: `documents='line'`",
             )
     else:
         given = [paths] if isinstance(paths, (str, Path)) else list(paths)

@@ -189,7 +189,7 @@ class FineTuning(Mitigation):
             yield from texts
             return
         if not self.text:
-            raise UsageError(f"{self.id} needs a text to train on", hint=f"{self.id}: text=corpus.txt (--set text=...)")
+            raise UsageError(f"{self.id} needs a text to train on", hint=f"{self.id}: `text=corpus.txt`")
         corpus = Corpus(self.text, documents="line", field=self.field)
         log, rest = ReadLog(), ""
         for shard in corpus.shards():

@@ -153,7 +153,7 @@ def _alternatives(model: PreTrainedModel, site: Site) -> str:
     if site.kind == "layer" and site.number < layers:
         exact.append(f"attention:{site.number + 1} and mlp:{site.number + 1} (what the next layer reads)")
     exact.append("embeddings")
-    return f"fold at {' or '.join(exact)}, or keep the map beside the model as a hook (--hook)"
+    return f"fold at {' or '.join(exact)}, or keep the map beside the model as a hook: `hook=True`"
 
 
 def _linear_readers(transformer: Transformer, place: Place) -> list[str]:
@@ -225,7 +225,7 @@ def _fold_linear(layer: nn.Module, matrix: Matrix64, shift: Vector64, name: str)
     if bias is None and np.abs(shift).max(initial=0.0) > 0:
         raise NotFoldableError(
             f"the map has a constant part and {name} has no bias to hold it",
-            hint="use a method without one (linear, span, inlp), another site, or keep the map as a hook (--hook)",
+            hint="use a method without one (linear, span, inlp), another site, or keep the map as a hook: `hook=True`",
         )
     folded = matrix @ columns
     folded = folded if type(layer).__name__ == "Conv1D" else folded.T

@@ -14,7 +14,6 @@ import numpy as np
 
 from evenhand.errors import OutputError, few, require
 from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text
-from evenhand.folders import put_in_place
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
 from evenhand.models.encoders.hooks import SiteMap, check_fits
 from evenhand.models.encoders.sites import locate, resolve
@@ -23,6 +22,7 @@ from evenhand.models.huggingface import SITE_MAPS, quiet
 from evenhand.models.huggingface_folder import INDEX, is_own_file, read_config, read_weight_headers
 from evenhand.models.model_files import TensorInfo, read_json, read_json_value, read_tensor
 from evenhand.models.transformer import Transformer
+from evenhand.outputs import put_in_place
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,7 +143,7 @@ def _fold_all(
 def check_target(folder: Path, source: Path | None = None) -> None:
     """Raise `OutputError` for a folder whose content would be lost."""
     if source is not None and folder.resolve() == source.resolve():
-        raise OutputError(f"{folder} is the model itself", hint="name another folder with --out")
+        raise OutputError(f"{folder} is the model itself", hint="name another folder: `out=`")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).is_file():
         raise OutputError(f"{folder} is not empty and was not written by evenhand debias", hint="name another folder")
     if folder.exists() and not folder.is_dir():

@@ -16,7 +16,6 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +44,7 @@ from evenhand.models.training import (
     write_checkpoint,
 )
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -200,7 +200,7 @@ def continue_training(
         torch.manual_seed(seed)
         run = _Training(original, blocks, options, special, seed)
         about = {
-            "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+            "evenhand": __version__,
             "model": folder.name,
             "kind": kind,
             "blocks": len(blocks),

@@ -15,7 +15,6 @@ import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,13 +25,14 @@ import torch
 from evenhand.arrays import Rows
 from evenhand.errors import DegenerateError, FormatError, UsageError, few, require
 from evenhand.files import write_text
-from evenhand.folders import replacing_folder
 from evenhand.models.adamw import DecayingAdamW
 from evenhand.models.device import resolve_device, resolve_precision
 from evenhand.models.huggingface import load_model, load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.training import AdamWSettings
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -189,7 +189,7 @@ def train_masked_lm(
         done = run.train(start, time_limit, progress or (lambda step, total, text: None))
         after = run.score()
     about = {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": __version__,
         "body": {"name": folder.name, "sha256": _digest(folder)},
         "data": data,
         "blocks": {"training": len(blocks[0]), "validation": len(blocks[1])},

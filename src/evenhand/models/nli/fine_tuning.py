@@ -23,7 +23,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -36,7 +35,6 @@ import torch
 
 from evenhand.arrays import Rows
 from evenhand.files import write_text
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
@@ -52,7 +50,9 @@ from evenhand.models.nli.tokenised_pairs import (
 )
 from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
 from evenhand.models.transformer import Transformer
+from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -314,7 +314,7 @@ def _manifest(
     seconds: float,
 ) -> dict[str, object]:
     return {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": __version__,
         "body": fingerprint["body"],
         "settings": asdict(settings),
         "data": {"train": data[0].about, "dev": data[1].about},

@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError, UsageError, counted, shown
-from evenhand.files import bare_name, existing, open_bytes
+from evenhand.files import (
+    MAX_RECORD,
+    LineLimit,
+    TableRows,
+    bare_name,
+    existing,
+    limited_lines,
+    open_bytes,
+    record_too_long,
+)
 from evenhand.models.nli.protocol import LABELS, NLIModel
-from evenhand.record_limit import MAX_RECORD, LineLimit, TableRows, limited_lines, record_too_long
 from evenhand.stats import wilson
 
 Labels: TypeAlias = NDArray[np.int8]
@@ -191,7 +199,7 @@ def _label_index(label: str, numbers: Mapping[str, int], where: str) -> int:
         number = label.lstrip("-").isdigit()
         raise FormatError(
             f"{where}: unknown label {shown(label)}",
-            hint="the meaning of numbers differs between files: name them with labels=(...) or --labels"
+            hint="the meaning of numbers differs between files: name them in order: `labels=`"
             if number and not numbers
             else f"labels are {', '.join(INDICES)}" + (f", or {', '.join(numbers)}" if numbers else ""),
         )

@@ -11,10 +11,9 @@ from typing import IO
 import numpy as np
 
 from evenhand.errors import FormatError, UsageError, shown
-from evenhand.files import bare_name
+from evenhand.files import MAX_RECORD, bare_name
 from evenhand.models.nli.labelled_pairs import json_objects, open_records, table_rows
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
-from evenhand.record_limit import MAX_RECORD
 from evenhand.words.probes import Points, Probe
 
 PredictionRow = Mapping[str, object]

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict
@@ -39,6 +38,7 @@ from evenhand.models.nli.training_batches import (
 from evenhand.models.training import EarlyStopping, Training, TrainingSettings, device_name, seeded
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
+from evenhand.version import __version__
 
 OPTIMISERS = ("adam", "adagrad")
 MAX_UNKNOWN = 0.2  # share of the training tokens without a vector; a larger one raises a warning
@@ -413,7 +413,7 @@ def manifest(
 ) -> dict[str, object]:
     """Return data, vectors, settings, versions and device of one member."""
     return {
-        "evenhand": import_module("evenhand").__version__,  # by name: the package itself is a layer above
+        "evenhand": __version__,
         "settings": settings.to_dict(),
         "data": dict(sources),
         "words": {

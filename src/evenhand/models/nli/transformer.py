@@ -57,7 +57,7 @@ class TransformerNLI:
             error is raised if the names there do not determine it.
         device: auto, cpu or cuda.
         precision: auto is bfloat16 on a GPU and float32 elsewhere. bfloat16 applies to products only, with exact
-            weights, so that scores match float32. float16 is faster, but overflows in some models, which raises an
+            weights, so scores match float32. float16 is faster, but overflows in some models, which raises an
             error.
         batch: Tokens in a batch.
         name: The name of the model; by default that of the folder.
@@ -170,7 +170,7 @@ def _resolve_source(
 STEMS = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
 STEM = re.compile("|".join(STEMS))
 NEGATED = re.compile(f"(?:not|non|no)(?:{STEM.pattern})")  # "not_entailment", without punctuation
-REMEDY = 'labels=("contradiction", "neutral", "entailment"), or --labels c,n,e (nli eval: --outputs)'
+REMEDY = '`labels=("contradiction", "neutral", "entailment")`'
 
 
 def read_label_order(config: PretrainedConfig, *, where: str) -> tuple[str, ...]:

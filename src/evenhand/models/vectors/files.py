@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from evenhand import data
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError, printable
 from evenhand.files import (
     bare_name,
     existing,
@@ -42,7 +42,6 @@ from evenhand.models.vectors.formats.format import MAX_RECORD, as_json, as_steps
 from evenhand.models.vectors.formats.spacy_vocab import KEYS, MATRIX
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.table import Vectors
-from evenhand.printable import printable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import History
@@ -84,7 +83,7 @@ def load(
     Args:
         source: a path, a catalog id (see `evenhand list data`), or "glove-embedded".
         format: a format id (see `evenhand list formats`); detected from the content and the name by default.
-        cache: store the parsed file under `EVENHAND_CACHE`, so that the next load memory-maps it.
+        cache: store the parsed file under `EVENHAND_CACHE`, so the next load memory-maps it.
         limit: load only the first rows, which are the most frequent words in most files.
         vocabulary: a file with one word per line, for a matrix without words.
         encoding_errors: "replace" substitutes U+FFFD for bytes that are not valid UTF-8.
@@ -105,7 +104,7 @@ def load(
             "format": format, "vocabulary": vocabulary, "allow_pickle": allow_pickle or None,
             "encoding_errors": encoding_errors if encoding_errors != "strict" else None,
         }  # fmt: skip
-        if useless := [name for name, value in reading.items() if value is not None]:
+        if useless := [f"`{name}=`" for name, value in reading.items() if value is not None]:
             raise UsageError(f"{', '.join(useless)} does not apply to the embedded vectors", hint="leave it out")
         embedded = default()
         return _with_case(embedded if limit is None else embedded.head(limit), case)
@@ -135,7 +134,7 @@ def _words_of_its_own(path: Path, chosen: Format | None) -> UsageError:
     kind = chosen.title if chosen else "gensim file"
     return UsageError(
         f"{path}: a {kind} has its words in it, and takes no vocabulary file",
-        hint="leave it out (vocabulary=..., --vocabulary); it is for .npy files and for .safetensors of other tools",
+        hint="leave out `vocabulary=`; it is for .npy files and for .safetensors of other tools",
     )
 
 
@@ -223,7 +222,7 @@ def _vectors(parsed: Parsed, path: Path, case: Case, language: str) -> Vectors:
 
 
 def _title(path: Path) -> str:
-    """Return the file name; all key tables of spaCy have the same one, so that the folder names them."""
+    """Return the file name; all key tables of spaCy have the same one, so the folder names them."""
     if path.name != KEYS:
         return path.name
     folder = path.absolute().parent
@@ -259,7 +258,7 @@ def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
     """Write the vectors in the format given by the file name; the target is replaced when everything is written.
 
     A history that the format cannot hold is written to `<file>.history.json`. The new file is renamed over the old one,
-    so that there is always one of them. A process that is killed leaves either the previous or the new result: `load`
+    so there is always one of them. A process that is killed leaves either the previous or the new result: `load`
     completes a save that was interrupted after all files were written.
     """
     path = Path(os.path.expanduser(path))  # noqa: PTH111  does not raise for an unknown home

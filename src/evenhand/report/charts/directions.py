@@ -99,6 +99,7 @@ def words_on_axis(
         stages: the stages, the original first.
     """
     y = {"field": "word", "type": "nominal", "title": None, "sort": list(words)}
+    scale = {"domain": shared_domain([float(value["value"]) for value in values], around=0.0)}
     ends = [{"aggregate": [{"op": op, "field": "value", "as": op} for op in ("min", "max")], "groupby": ["word"]}]
     return chart(
         description,
@@ -110,11 +111,11 @@ def words_on_axis(
             {
                 "transform": ends,
                 "mark": {"type": "rule", "color": GREY, "aria": False},
-                "encoding": {"y": y, "x": number_axis("min", axis), "x2": {"field": "max"}},
+                "encoding": {"y": y, "x": number_axis("min", axis, scale=scale), "x2": {"field": "max"}},
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"y": y, "x": number_axis("value", axis), **scales(stages)},
+                "encoding": {"y": y, "x": number_axis("value", axis, scale=scale), **scales(stages)},
             },
         ],
     )

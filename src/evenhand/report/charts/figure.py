@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
-from evenhand.errors import UsageError, unknown_name
+from evenhand.errors import EvenhandError, FormatError, UsageError, unknown_name
 from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
 
@@ -99,7 +99,12 @@ def figures(audit: Audit, subject: str, charts: Sequence[str] = ()) -> list[Figu
         needed = drawn_measures(id)
         if needed and measured.isdisjoint(needed):
             continue
-        figure = CHARTS.get(id)(audit, subject)
+        try:
+            figure = CHARTS.get(id)(audit, subject)
+        except (ValueError, KeyError, TypeError, IndexError) as error:  # details and items have no types
+            if isinstance(error, EvenhandError):
+                raise
+            raise FormatError(f"the record does not have the items that {id} shows: {error}") from error
         if figure is not None:
             described = chart_info(id)
             drawn.append(replace(figure, id=id, family=figure.family or described.family, place=described.place))

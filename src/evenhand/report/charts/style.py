@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from evenhand.printable import printable
+from evenhand.errors import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK = "#2b2b2b"

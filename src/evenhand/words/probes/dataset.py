@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from evenhand.errors import UsageError
 from evenhand.files import bare_name, compression_of, output_errors, replacing, writing
-from evenhand.folders import replacing_folder
+from evenhand.outputs import replacing_folder
 from evenhand.words.probes.probe import Probe
 from evenhand.words.probes.rows import ROWS_AT_ONCE, PairTable, columns, records, tables
 

@@ -14,9 +14,8 @@ import torch
 
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError
-from evenhand.files import open_bytes
+from evenhand.files import MAX_RECORD, limited_lines, open_bytes, record_too_long
 from evenhand.models.encoders.elmo.options import SENTENCE_END, SENTENCE_START
-from evenhand.record_limit import MAX_RECORD, limited_lines, record_too_long
 
 UNKNOWN = "<unk>"
 SPECIAL = (SENTENCE_START, SENTENCE_END, UNKNOWN)  # the first word ids

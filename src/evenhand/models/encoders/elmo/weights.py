@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, require
 from evenhand.files import MAX_EXPANSION, existing
-from evenhand.folders import replacing_folder
 from evenhand.models.encoders.elmo.options import CHARACTERS, ElmoOptions
 from evenhand.models.model_files import read_header, read_tensor
+from evenhand.outputs import replacing_folder
 
 Array32 = NDArray[np.float32]
 Arrays = dict[str, Array32]

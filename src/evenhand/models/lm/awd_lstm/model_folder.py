@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, shown
 from evenhand.files import existing
-from evenhand.folders import replacing_folder
 from evenhand.models.lm.awd_lstm.corpus import TokenVocabulary
 from evenhand.models.lm.awd_lstm.settings import GATES, LMSettings
 from evenhand.models.model_files import JSONObject, read_header, read_json, read_tensor
+from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
     from evenhand.models.lm.awd_lstm.network import AWDLSTM

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module  # for the version: the package imports layers above this one
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from evenhand.models.lm.awd_lstm.corpus import LMCorpus
 from evenhand.models.lm.awd_lstm.model_folder import Epoch, Manifest, TrainedLM
 from evenhand.models.lm.awd_lstm.settings import LMSettings, check_seed
 from evenhand.models.lm.awd_lstm.training_state import LossTerm, TrainingState, resume, save_checkpoint
+from evenhand.version import __version__
 
 Stop: TypeAlias = "Callable[[Sequence[Epoch]], bool]"
 Progress: TypeAlias = "Callable[[int, int, str], None] | None"
@@ -221,7 +221,7 @@ def _results(state: TrainingState) -> Manifest:
         "averaging_since": averaged,
         "history": [epoch.to_dict() for epoch in state.history],
         "device_name": name,
-        "evenhand": import_module("evenhand").__version__,
+        "evenhand": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

@@ -74,7 +74,7 @@ def _header(cursor: Cursor) -> _Header:
     magic, version = cursor.numbers("2i", "its header")
     if magic != MAGIC or version not in (11, 12):
         kind = f"fastText version {version}" if magic == MAGIC else "not a fastText binary"
-        raise FormatError(f"{cursor.path}: {kind}; versions 11 and 12 are supported", hint="name another --format")
+        raise FormatError(f"{cursor.path}: {kind}; versions 11 and 12 are supported", hint="name another `format=`")
     settings = cursor.numbers("12id", "its settings")
     dim, model, bucket, shortest, longest = settings[0], *settings[7:11]
     entries, words, labels, _tokens, pruned = cursor.numbers("3i2q", "the head of its dictionary")
@@ -160,7 +160,7 @@ def _decode(raw: Sequence[bytes], errors: str, path: Path) -> list[str]:
         except UnicodeDecodeError:
             raise FormatError(
                 f"{path}, word {len(words) + 1:,}: not valid UTF-8: {word[:40]!r}",
-                hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+                hint='read it with `encoding_errors="replace"`',
             ) from None
     return words
 
@@ -241,7 +241,7 @@ class Cursor:
         """Return the error for a damaged file, with the position."""
         return FormatError(
             f"{self.path}, byte {self.position:,}: {why}",
-            hint="fetch the file again, or name another --format",
+            hint="fetch the file again, or name another `format=`",
         )
 
 

@@ -103,7 +103,7 @@ class Format:
         read: reads a file.
         write: writes vectors; None for a format that can only be read.
         matches: whether the first bytes of a file are in this format; None if they do not tell.
-        cached: whether the parsed file is stored, so that the next load is fast; not for memory-mapped formats.
+        cached: whether the parsed file is stored, so the next load is fast; not for memory-mapped formats.
         why_not_written: the reason, where `write` is None.
         holds_history: whether the file holds the history of the vectors; if not, a separate file is written.
         separate_words: whether the words of a file can be in another one, the vocabulary file.
@@ -135,7 +135,9 @@ def register_format(format: Format) -> Format:
 
 SNIFFED_BYTES = 4096
 PICKLE = "a Python pickle, which can run arbitrary code when it is opened"
-PICKLE_HINT = "use --allow-pickle if you trust the file (requires gensim), or convert it to .txt at its origin"
+PICKLE_HINT = (
+    "if you trust the file, open it with `allow_pickle=True` (requires gensim), or convert it to .txt at its origin"
+)
 RENAME = "add the usual suffix to its name so that it is decompressed: "
 
 # First bytes of files that are not vector files, with a description and a hint.

@@ -110,7 +110,7 @@ def write(vectors: WordMatrix, path: Path) -> None:
     with writing(vocabulary) as out:
         out.write(raw)
     with writing(path) as out:
-        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so that a
+        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so a
         # full disk would leave half a matrix.
         stream = SimpleNamespace(write=out.write)
         np.lib.format.write_array(stream, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
@@ -182,7 +182,7 @@ def split_words(raw: bytes, path: Path, errors: str = "strict") -> list[str]:
         line = raw.count(b"\n", 0, error.start) + 1
         raise FormatError(
             f"{path}, line {line:,} of the vocabulary: not valid UTF-8",
-            hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+            hint='read it with `encoding_errors="replace"`',
         ) from None
     return text.removesuffix("\n").split("\n") if text else []
 
@@ -196,7 +196,7 @@ def beside(path: Path) -> Path:
             return candidate
     raise InputMissingError(
         f"{path} has no words, and there is no vocabulary file beside it",
-        hint=f"write one word per line to {candidates[0].name}, or name the file: vocabulary=... (--vocabulary)",
+        hint=f"write one word per line to {candidates[0].name}, or name the file: `vocabulary=`",
     )
 
 
@@ -218,6 +218,6 @@ def words_of_file(raw: bytes, path: Path, errors: str = "strict") -> list[str]:
     if len(words) > 1 and all(NUMBER_AT_END.fullmatch(word) for word in words[:100]):
         raise FormatError(
             f"{path}, line 1: numbers after each word ({words[0][:60]!r})",
-            hint="a vocabulary file has one word per line; name the right file: vocabulary=... (--vocabulary)",
+            hint="a vocabulary file has one word per line; name the right file: `vocabulary=`",
         )
     return words

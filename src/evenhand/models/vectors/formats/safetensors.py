@@ -52,7 +52,7 @@ def read(path: Path, options: ReadOptions) -> Parsed:
     if options.vocabulary:
         raise UsageError(
             f"{path} was written by evenhand and has its words: {str(options.vocabulary)!r} does not apply",
-            hint="leave it out (vocabulary=..., --vocabulary)",
+            hint="leave out `vocabulary=`",
         )
     if "vocabulary" not in tensors:
         raise _broken(path, "the vocabulary is missing")

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix
 from evenhand.errors import FormatError
-from evenhand.files import compression_of, open_bytes, writing
+from evenhand.files import compression_of, open_bytes, record_too_long, writing
 from evenhand.models.vectors.formats.format import MAX_RECORD, Format, Parsed, ReadOptions, WordMatrix, register_format
-from evenhand.record_limit import record_too_long
 
 START_BYTES = 1 << 20
 WRITE_ROWS = 20_000
@@ -54,7 +53,7 @@ def _first_lines(stream: IO[bytes], path: Path, max_record: int = MAX_RECORD) ->
     if b"\0" in start:
         raise FormatError(
             f"{path}: binary data where text was expected",
-            hint="name the format: --format word2vec-bin or fasttext-bin, or give the file its usual suffix",
+            hint="name the format, `format='word2vec-bin'` or `format='fasttext-bin'`, or give its usual suffix",
         )
     # A byte order mark is not part of the first word.
     marked = start.startswith(BYTE_ORDER_MARK) and start[3:4] not in (b" ", b"\t")
@@ -415,7 +414,7 @@ def _word(raw: bytes, layout: Layout, number: int) -> str:
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{position}: the word is not valid UTF-8 ({error.reason} at byte {error.start})",
-            hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+            hint='read it with `encoding_errors="replace"`',
         ) from None
     if not word:
         raise FormatError(f"{position}: there is no word before the numbers", hint="remove the row, or add its word")
@@ -512,14 +511,14 @@ def _wink_layout(stream: IO[bytes], path: Path, options: ReadOptions) -> tuple[L
         chunk = stream.read(BLOCK_BYTES)
         if not chunk or len(start) > LONGEST_HEAD:
             raise FormatError(
-                f'{path}: the "vectors" object of the wink layout is missing', hint="name another --format"
+                f'{path}: the "vectors" object of the wink layout is missing', hint="name another `format=`"
             )
         start += chunk
     dimensions = DIMENSIONS.search(start, 0, found.start())
     if not dimensions or not 1 <= int(dimensions[1]) <= MAX_DIM:
         raise FormatError(
             f'{path}: the key "dimensions" (1 to {MAX_DIM:,}) is missing before "vectors"',
-            hint="name another --format",
+            hint="name another `format=`",
         )
     return Layout(path, int(dimensions[1]), b",", 0, options.encoding_errors, "entry"), start[found.end() :]
 

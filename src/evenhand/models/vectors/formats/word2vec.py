@@ -59,12 +59,13 @@ def _header(stream: IO[bytes], path: Path) -> tuple[int, int]:
     fields = bytes(line).split()
     if len(fields) != 2 or not all(field.isdigit() and len(field) < 12 for field in fields):
         raise FormatError(
-            f"{path}: the first line is not a word2vec header (two integers)", hint="name another --format"
+            f"{path}: the first line is not a word2vec header (two integers)", hint="name another `format=`"
         )
     count, dim = int(fields[0]), int(fields[1])
     if not 1 <= dim <= 100_000:
         raise FormatError(
-            f"{path}, line 1: the header states a dimension of {dim:,}", hint="fetch it again, or name another --format"
+            f"{path}, line 1: the header states a dimension of {dim:,}",
+            hint="fetch it again, or name another `format=`",
         )
     return count, dim
 
@@ -95,7 +96,7 @@ def _rows(stream: IO[bytes], path: Path, count: int, dim: int, errors: str) -> t
 def _no_word(path: Path, number: int) -> FormatError:
     return FormatError(
         f"{path}: word {number:,} has no end within {LONGEST_WORD:,} bytes",
-        hint="the file is damaged or not in word2vec binary format; fetch it again or name another --format",
+        hint="the file is damaged or not in word2vec binary format; fetch it again or name another `format=`",
     )
 
 
@@ -119,7 +120,7 @@ def _decode(raw: bytes, errors: str, path: Path, row: int) -> str:
     except UnicodeDecodeError:
         raise FormatError(
             f"{path}, word {row + 1:,}: not valid UTF-8: {raw[:40]!r}",
-            hint='read it with encoding_errors="replace" (command line: --encoding-errors replace)',
+            hint='read it with `encoding_errors="replace"`',
         ) from None
     if not word:
         raise FormatError(
@@ -169,7 +170,7 @@ def read_gensim(path: Path, options: ReadOptions) -> Parsed:
     if not options.allow_pickle:
         raise UsageError(
             f"{path}: a Python pickle, which can run arbitrary code when it is opened",
-            hint="if you trust the file: allow_pickle=True (command line: --allow-pickle)",
+            hint="if you trust the file: `allow_pickle=True`",
         )
     existing(path, what="vector file")
     saved = require("gensim.utils", extra="gensim").SaveLoad

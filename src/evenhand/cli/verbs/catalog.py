@@ -1,4 +1,4 @@
-"""`evenhand show`: details of a measure, method, probe, model, word list or data set."""
+"""`evenhand list` and `evenhand show`: what there is, one line each, and the details of one of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,135 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Json
-from evenhand.cli.screens.terminal import escape, show_json, show_plain
-from evenhand.cli.screens.terminal import show as print_out
+from evenhand.cli.terminal import escape, show_json, show_plain
+from evenhand.cli.terminal import show as print_out
 from evenhand.errors import UnknownNameError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from evenhand.measures import Info
     from evenhand.mitigations import Mitigation
+    from evenhand.words.probes import Filler, Probe
+    from evenhand.words.template import Template
+
+
+def listing(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="measures, methods, probes, models, concepts, queries, wordsets, pairs, tables, templates, data or "
+            "formats."
+        ),
+    ] = "measures",
+    as_json: Json = False,
+) -> None:
+    """List measures, methods, probes, models, word lists, data sets or file formats."""
+    if kind not in KINDS:
+        raise unknown_name("list", kind, KINDS)
+    rows = KINDS[kind]()
+    if as_json:
+        show_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in rows[0] if rows else ("id",):
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    more = "" if kind == "formats" else "; `evenhand show ID` tells more about one"
+    print_out(table, f"[dim]{len(rows)} {kind}{more}.[/]")
+
+
+def _measures() -> list[dict[str, Any]]:
+    from evenhand import measures
+    from evenhand.measures.registry import ARROWS
+
+    found = [measures.info(name) for name in measures.ids()]
+    return [{"id": i.id, "better": ARROWS[i.better], "family": i.family, "title": i.title} for i in found]
+
+
+def _methods() -> list[dict[str, Any]]:
+    from evenhand import mitigations
+
+    return [{"id": entry.id, "title": entry.title, "citation": entry.citation} for entry in mitigations.listing()]
+
+
+def _probes() -> list[dict[str, Any]]:
+    from evenhand.words import probes
+
+    return [
+        {
+            "id": entry.id,
+            "pairs": entry.pairs,
+            "varies": entry.varies,
+            "source": entry.source,
+        }
+        for entry in probes.listing()
+    ]
+
+
+def _models() -> list[dict[str, Any]]:
+    from evenhand.subjects import embedded_nli as embedded
+    from evenhand.subjects.embedded_nli import TRAINED_ON
+
+    return [
+        {"id": f"embedded:{name}", "kind": "NLI", "seeds": len(embedded.SEEDS), "trained on": text}
+        for name, text in TRAINED_ON.items()
+    ]
+
+
+def _data() -> list[dict[str, Any]]:
+    from evenhand import data
+
+    entries = data.catalog().values()
+    return [{"id": e.id, "kind": e.kind, "here": "yes" if data.locate(e.id) else "", "title": e.title} for e in entries]
+
+
+def _formats() -> list[dict[str, Any]]:
+    from evenhand.models.vectors.formats import FORMATS
+
+    return [
+        {"id": f.id, "suffixes": " ".join(f.suffixes), "written": "yes" if f.write else "", "title": f.title}
+        for f in FORMATS.values()
+    ]
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].partition("; ")[0]
+
+
+def _words(kind: str) -> Any:
+    def rows() -> list[dict[str, Any]]:
+        from evenhand import words
+
+        return [
+            {
+                "id": entry.id,
+                "size": entry.size,
+                "source": entry.source.title if entry.source else "",
+                "note": _first_sentence(entry.note),
+            }
+            for entry in words.listing(kind)
+        ]
+
+    return rows
+
+
+KINDS: dict[str, Any] = {
+    "measures": _measures,
+    "methods": _methods,
+    "probes": _probes,
+    "models": _models,
+    "concepts": _words("concept"),
+    "queries": _words("query"),
+    "wordsets": _words("wordset"),
+    "pairs": _words("pairs"),
+    "tables": _words("table"),
+    "templates": _words("template"),
+    "data": _data,
+    "formats": _formats,
+}
+
 
 MOST_WORDS = 40  # of a long list, unless --json is given
 
@@ -81,7 +203,6 @@ def _plain(value: Any) -> str:
 
 def _find(name: str) -> dict[str, Any]:
     from evenhand import data, measures, mitigations, words
-    from evenhand.cli.screens.probe import models_record, probe_record
     from evenhand.mitigations.registry import MITIGATIONS
     from evenhand.subjects.nli_models import EMBEDDED
     from evenhand.words import probes
@@ -96,9 +217,9 @@ def _find(name: str) -> dict[str, Any]:
         return _method(mitigations.get(name))
     own = name.partition("#")[0].lower().endswith(SUFFIXES)
     if own or name.partition(probes.catalog.VARIANT)[0] in probes.ids():
-        return probe_record(name)
+        return _probe(name)
     if name in EMBEDDED:
-        return models_record(name)
+        return _models_of(name)
     if name == "glove-embedded":
         return _embedded()
     if name in data.catalog():
@@ -193,3 +314,73 @@ def _embedded() -> dict[str, Any]:
 
     text = (resources.files("evenhand.data") / "embedded" / "glove.json").read_text(encoding="utf-8")
     return {"kind": "vectors", "id": "glove-embedded", **json.loads(text)}
+
+
+def _probe(name: str) -> dict[str, Any]:
+    """Return templates, fillers, counts, source, expected label and an example."""
+    from evenhand.words import probes
+    from evenhand.words.probes.catalog import variants
+
+    probe, parts = probes.probe(name), name.split("+")
+    others = variants(parts[0]) if parts[0] in probes.ids() else ()
+    phrases, premises, hypotheses = probe.shape
+    example = probe.pair(probe.n_pairs // 2)
+    return {
+        "kind": "probe",
+        "id": name,
+        "pairs": f"{premises:,} x {hypotheses:,} x {phrases:,} = {probe.n_pairs:,} (premise x hypothesis x phrases)",
+        "example": {"premise": example.premise, "hypothesis": example.hypothesis},
+        "expected label": probe.expected,
+        "premise": _side(probe.premise),
+        "hypothesis": _side(probe.hypothesis),
+        "gap": _gap(probe),
+        "templates": [_template(template, probe) for template in probe.templates],
+        "surface": {key: value for key, value in vars(probe.surface).items() if value},
+        "variants": [f"{name}+{variant}" for variant in others if variant not in parts],
+        "controls": list(probe.controls),
+        "note": probe.note,
+        "source": probe.source.reference if probe.source else "",
+        "bibtex": probe.citation,
+    }
+
+
+def _models_of(name: str) -> dict[str, Any]:
+    """Return training vectors, accuracy and model card of the embedded models of one condition."""
+    from evenhand.subjects import embedded_nli as embedded
+    from evenhand.subjects.nli_models import EMBEDDED
+
+    condition: Any = EMBEDDED[name]
+    return {
+        "kind": "models",
+        "id": f"embedded:{condition}",
+        "trained on": embedded.TRAINED_ON[condition],
+        "accuracy": {
+            f"seed {seed}, {data}": share
+            for seed, config in zip(embedded.SEEDS, embedded.settings(condition), strict=True)
+            for data, share in dict(config.get("accuracy", {})).items()  # type: ignore[call-overload]
+        },
+        "card": embedded.card(),
+    }
+
+
+def _side(fillers: tuple[Filler, ...]) -> dict[str, Any]:
+    """Return the words of a side by group, each group with its size."""
+    groups: dict[str, list[str]] = {}
+    for filler in fillers:
+        groups.setdefault(filler.group or "all", []).append(filler.word)
+    return {f"{group} ({len(words)})": words for group, words in groups.items()}
+
+
+def _gap(probe: Probe) -> str:
+    if probe.contrast:
+        return " minus ".join(probe.contrast)
+    return "between the two groups that differ most" if len(probe.groups) > 1 else "none: there is one group"
+
+
+def _template(template: Template, probe: Probe) -> dict[str, Any]:
+    from evenhand.words.probes.phrases import DETERMINER
+
+    fillers = {f"{slot} ({len(words)})": list(words) for slot, words in template.fillers.items()}
+    front, mark, back = template.text.partition("{" + probe.differs + "}")
+    text = DETERMINER.sub(lambda match: probe.surface.determiner_for(match[1]) + " ", front) + mark + back
+    return {"text": probe.surface.end(text), "phrases": template.size, "differs": probe.differs, **fillers}

@@ -1,18 +1,20 @@
-"""Writing to the terminal: results on stdout, notes and progress on stderr."""
+"""Writing to the terminal: results on stdout, notes and progress on stderr, arguments of the library as options."""
 
 from __future__ import annotations
 
 import json
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from evenhand.printable import escape_markup, printable
+from evenhand.errors import EvenhandError, EvenhandWarning, escape_markup, printable, with_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
     from evenhand.audit import Audit
     from evenhand.progress import Progress
 
+
 SECONDS_BETWEEN_LINES = 30.0
 BAR = 20  # columns of a progress bar
+NAMES = {"change": "map_file", "measures": "measure", "probe": "which", "queries": "query"}  # argument, parameter
+UNITS = {"max_record": " (in MB)"}  # of an option whose argument is in bytes
+_flags: ContextVar[Mapping[str, str]] = ContextVar("flags")  # the options of the running verb by parameter
 
 
 def show_json(document: Any) -> None:
@@ -90,9 +96,84 @@ def show_plain(text: str) -> None:
     typer.echo(text)
 
 
+@contextmanager
+def writing_flags(flags: Mapping[str, str]) -> Iterator[None]:
+    """Write the arguments in the notes of a verb as its options."""
+    token = _flags.set(flags)
+    try:
+        yield
+    finally:
+        _flags.reset(token)
+
+
+def flag_of(argument: str, flags: Mapping[str, str]) -> str | None:
+    """Return the option of a verb for an argument of the library, or None."""
+    return flags.get(argument) or flags.get(NAMES.get(argument, ""))
+
+
+def with_flags(text: str, flags: Mapping[str, str], *, settable: bool = False) -> str:
+    """Return a message of the library with its arguments as options: `skip_bad=True` becomes --skip-bad.
+
+    An argument without an option stays, or is written with --set if it is one of a method or a measure (`settable`).
+    """
+
+    def written(argument: str, value: str) -> str:
+        flag = flag_of(argument, flags)
+        plain = ",".join(part.strip(" \"'") for part in value.strip("()").split(","))
+        if flag is None:
+            return f"--set {argument}={plain or '...'}" if settable else f"`{argument}={value}`"
+        if not plain or plain == "True":
+            return flag + UNITS.get(argument, "")
+        return f"{flag} {plain}"
+
+    return with_arguments(text, written)
+
+
+@contextmanager
+def arguments_named(**parameters: str) -> Iterator[None]:
+    """Name arguments in errors by the parameters of a verb that are passed as these arguments."""
+    try:
+        yield
+    except EvenhandError as error:
+        for part in ("message", "hint"):
+            text = with_arguments(getattr(error, part), lambda name, value: f"`{parameters.get(name, name)}={value}`")
+            setattr(error, part, text)
+        raise
+
+
 def note(text: str) -> None:
-    """Write a line to stderr."""
-    typer.echo(printable(text), err=True)
+    """Write a line to stderr, with arguments as options of the running verb."""
+    typer.echo(printable(with_flags(text, _flags.get({}))), err=True)
+
+
+@contextmanager
+def notes_on_stderr() -> Iterator[None]:
+    """Our warnings as one-line notes, each once, instead of Python's two lines with a path."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EvenhandWarning)
+        yield
+    for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
+        note(f"note: {warning}")
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print each of our warnings once, as a one-line note, when it occurs; leave all others to Python."""
+    seen: set[str] = set()
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, EvenhandWarning):
+                usual(message, category, *place, **more)
+            elif str(message) not in seen:
+                seen.add(str(message))
+                note(f"note: {message}")
+
+        warnings.simplefilter("always", EvenhandWarning)
+        warnings.showwarning = show
+        yield
 
 
 def write_record(record: Audit, folder: Path) -> None:
