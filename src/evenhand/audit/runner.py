@@ -30,7 +30,7 @@ from evenhand.errors import (
 from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
-from evenhand.models.lm.kept_texts import keeping_texts
+from evenhand.models.lm.causal import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress, followed
 from evenhand.subjects import Subject

@@ -19,7 +19,7 @@ from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.maps.store import arrays_of, build_map, describe_map, plain_json
 from evenhand.models.encoders.hooks import InstalledMap, SiteMap, install
 from evenhand.models.encoders.sites import Site
-from evenhand.models.transformer import Transformer
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.transformer_subject import TransformerSubject
 

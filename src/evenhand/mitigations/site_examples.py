@@ -25,7 +25,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 
 if TYPE_CHECKING:
-    from evenhand.models.transformer import Transformer
+    from evenhand.models.encoders.transformer import Transformer
 
 VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
 MASSIVE = 10.0  # times the median length of a token's vector; the massive ones are 50 to 500 times as long

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError
 from evenhand.files import existing
 from evenhand.models.device import device_kind
-from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, RowMap
-from evenhand.models.encoders.elmo.sentences import ElmoSentences, word_vectors
-from evenhand.models.encoders.elmo.weights import PUBLISHED, ElmoFiles, locate_files
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, ElmoSentences, RowMap, word_vectors
+from evenhand.models.encoders.elmo.files import PUBLISHED, ElmoFiles, locate_files
 from evenhand.models.model_files import read_json
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import MODEL_NUMERICS, SUBJECTS, Address, Subject, ViewName, files_digest

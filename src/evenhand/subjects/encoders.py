@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from evenhand.errors import EvenhandWarning
-from evenhand.models.classifier import Classifier, TextClassifier
-from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.huggingface_folder import Kind, model_kind, unnamed_labels
+from evenhand.models.encoders.classifier import Classifier, TextClassifier
+from evenhand.models.encoders.prepared_folder import prepared
+from evenhand.models.encoders.sentences import SentenceEncoder
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.huggingface_folder import ModelKind, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
-from evenhand.models.prepared_folder import prepared
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import TransformerSubject, resolve
 
-TITLES: dict[Kind, str] = {
+TITLES: dict[ModelKind, str] = {
     "encoder": "a text encoder",
     "masked-lm": "a masked language model",
     "text-classifier": "a text classifier",
@@ -36,7 +36,7 @@ class EncoderSubject(TransformerSubject):
     title = "a text encoder"
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
 
-    def __init__(self, folder: Path, address: str = "", *, model_kind: Kind = "encoder", **options: Any) -> None:
+    def __init__(self, folder: Path, address: str = "", *, model_kind: ModelKind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
         self.folder, self.model_kind, self.title = folder, model_kind, TITLES[model_kind]
         self.likelihood_of = model_kind if model_kind == "masked-lm" else ""
@@ -48,13 +48,12 @@ class EncoderSubject(TransformerSubject):
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
-        more: dict[Kind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
+        more: dict[ModelKind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
         return ("vectors", "sentences", *more.get(self.model_kind, ()))
 
     def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
         if name == "likelihood":
-            from evenhand.models.lm.masked import MaskedLM
-            from evenhand.models.lm.next_sentence import NextSentenceHead
+            from evenhand.models.lm.masked import MaskedLM, NextSentenceHead
 
             return MaskedLM(self.transformer, next_sentence=NextSentenceHead.load(self.folder, self.transformer))
         if name == "labels":
@@ -62,7 +61,7 @@ class EncoderSubject(TransformerSubject):
         return self._sentences() if name == "sentences" else self._input_table()
 
     def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 
@@ -76,7 +75,7 @@ class EncoderSubject(TransformerSubject):
     @classmethod
     def recognise(cls, address: Address) -> str:
         """A Hugging Face folder whose config names an encoder, a masked LM or a text classifier."""
-        title = TITLES.get(cast(Kind, folder_kind(address)))
+        title = TITLES.get(cast(ModelKind, folder_kind(address)))
         return f"its config names {title}" if title else ""
 
     @classmethod

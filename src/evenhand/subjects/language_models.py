@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.device import PRECISIONS
-from evenhand.models.lm.kept_texts import written_once
+from evenhand.models.lm.causal import written_once
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
@@ -32,8 +32,8 @@ from evenhand.subjects.subject import (
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject, resolve
 
 if TYPE_CHECKING:
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.models.lm.likelihood import Likelihood
-    from evenhand.models.transformer import Transformer
 
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
@@ -82,7 +82,7 @@ class WordLevelModel:
     @property
     def texts_at_once(self) -> int:
         """By device."""
-        from evenhand.models.lm.awd_lstm.generation import samples_at_once
+        from evenhand.models.lm.awd_lstm.inference import samples_at_once
 
         return samples_at_once(self.model)
 
@@ -106,7 +106,7 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood
+        from evenhand.models.lm.awd_lstm.inference import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 
@@ -216,7 +216,7 @@ class LanguageModelSubject(TransformerSubject):
         return SubwordModel(self.transformer)
 
     def _load(self) -> Transformer:
-        from evenhand.models.transformer import Transformer
+        from evenhand.models.encoders.transformer import Transformer
 
         return Transformer.load(self.path, "causal-lm", device=self._device, precision=self._precision)
 
@@ -251,9 +251,10 @@ class LanguageModelSubject(TransformerSubject):
         return self.text() if name == "text" else self._input_table()
 
     def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
+        from evenhand.models.lm.awd_lstm.model_folder import is_saved, word_table
 
-        return input_table(self.path)
+        return word_table(self.path) if is_saved(self.path) else input_table(self.path)
 
     def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
         """Return texts that the model writes, by default as many as it was opened with; each set is written once.
@@ -305,7 +306,7 @@ class LanguageModelSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
-        from evenhand.models.prepared_folder import prepared
+        from evenhand.models.encoders.prepared_folder import prepared
 
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):

@@ -12,12 +12,12 @@ from evenhand.engines import Engine
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.files import MAX_RECORD
 from evenhand.models.device import device_kind, resolve_device
-from evenhand.models.encoders.protocol import SentenceEncoder
+from evenhand.models.encoders.sentences import SentenceEncoder
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
 from evenhand.models.nli.over_vectors import is_model_file
 from evenhand.models.nli.protocol import RecordedModel
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
 from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
@@ -98,7 +98,7 @@ class NLISubject(TransformerSubject):
         raise UsageError(f"{self.name} is not a transformer", hint="open it as hf:FOLDER")
 
     def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         if self._folder is None:
             raise UsageError(f"{self.name} is not a Hugging Face folder")
@@ -203,7 +203,7 @@ def _place(model: NLIModel | RecordedModel) -> str:
 
 def _prepared(text: str, allow_pickle: bool) -> str:
     """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
-    from evenhand.models.prepared_folder import prepared
+    from evenhand.models.encoders.prepared_folder import prepared
 
     path = Path(_without_scheme(text))
     ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)

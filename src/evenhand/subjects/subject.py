@@ -331,7 +331,7 @@ def folder_kind(address: Address) -> str:
     from evenhand.models.huggingface_folder import ADAPTER, model_kind
 
     if (address.path / ADAPTER).is_file():
-        from evenhand.models.prepared_folder import adapter_kind
+        from evenhand.models.encoders.prepared_folder import adapter_kind
 
         return adapter_kind(address.path)
     if address.scheme == "hf":

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evenhand.errors import UsageError
 from evenhand.models.device import PRECISIONS, device_kind, resolve_device, resolve_precision
-from evenhand.models.encoders.protocol import SentenceEncoder
-from evenhand.models.encoders.sentences import TransformerSentences
-from evenhand.models.transformer import Transformer
+from evenhand.models.encoders.sentences import SentenceEncoder, TransformerSentences
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import MODEL_NUMERICS, Subject, ViewName
 

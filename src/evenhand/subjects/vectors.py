@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenhand.errors import FormatError
-from evenhand.models.encoders.averaged import AveragedVectors
+from evenhand.models.encoders.sentences import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import FORMATS

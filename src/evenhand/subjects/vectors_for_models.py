@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
-from evenhand.models.encoders.elmo.weights import locate_files
+from evenhand.models.encoders.elmo.files import locate_files
 from evenhand.models.nli.over_vectors import ModelFile
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import VectorChange

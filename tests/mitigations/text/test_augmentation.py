@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand.cli import app
 from evenhand.corpus import Corpus
 from evenhand.corpus.readers import changed
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import ReadLog
 from evenhand.errors import FormatError, OutputError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import augmentation

@@ -16,9 +16,9 @@ from evenhand.files import existing, write_text
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.lm.prefix_passes import PrefixPasses
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.lm.forward import PrefixPasses
 from evenhand.models.tokenizing import encode_one
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import Subject
 from evenhand.subjects.transformer_subject import TransformerSubject

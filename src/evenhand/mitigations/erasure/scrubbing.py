@@ -20,7 +20,7 @@ from evenhand.subjects.transformer_subject import TransformerSubject
 if TYPE_CHECKING:
     from evenhand.mitigations.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
-    from evenhand.models.transformer import Transformer
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.words import Concept
 
 

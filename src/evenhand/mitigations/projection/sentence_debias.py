@@ -12,7 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.method import Mitigation, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.encoders.protocol import POOLINGS, Pooling
+from evenhand.models.encoders.sentences import POOLINGS, Pooling
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
 from evenhand.subjects.transformer_subject import TransformerSubject

@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers.paths import Paths, expand, open_stream, suffix
-from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
 from evenhand.corpus.readers.records import json_record
 from evenhand.corpus.readers.source import SUFFIXES, Corpus
+from evenhand.corpus.readers.stream import END, ReadLog, with_skip_hint
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
 from evenhand.files import MAX_RECORD, bare_name, limited_lines, record_too_long, require_inside, write_text, writing

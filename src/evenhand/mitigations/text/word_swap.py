@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from evenhand.errors import UsageError
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
-from evenhand.words.articles import article
+from evenhand.words.grammar import article
 from evenhand.words.pronouns import SPLIT, is_independent, is_object, weights
 from evenhand.words.proper_names import ADDRESS, Role, is_kept
 from evenhand.words.wordset import checked_pairs

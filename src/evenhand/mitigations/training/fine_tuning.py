@@ -13,16 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.method import Mitigation, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 from evenhand.subjects.subject import Subject
@@ -56,7 +55,7 @@ class TrainedWeights:
 
     def change_table(self, vectors: Vectors) -> Vectors:
         """Return the input table of the trained model."""
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 
@@ -269,7 +268,7 @@ class DropoutTuning(FineTuning):
 
     def _dropout(self, folder: Path) -> dict[str, float]:
         from evenhand.models.huggingface_folder import read_config
-        from evenhand.models.lm.dropout_rates import ATTENTION, HIDDEN
+        from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)
         kind = "albert" if config.get("model_type") == "albert" else model_kind(folder)

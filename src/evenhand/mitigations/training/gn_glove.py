@@ -32,7 +32,7 @@ Per = Literal["entry", "word"]
 Form = Literal["l1", "l2"]
 HOW = (
     "GNGloVe(dim=100).train(counts, concept) gives new vectors, "
-    "with counts = evenhand.corpus.cooccurrence.counts(paths, 10, weighting='harmonic', min_count=5)"
+    "with counts = evenhand.corpus.cooccurrence(paths, 10, weighting='harmonic', min_count=5)"
 )
 
 

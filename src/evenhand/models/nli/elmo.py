@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError, UsageError, require
-from evenhand.models.batching import run_in_batches
+from evenhand.models.device import run_in_batches
 from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
 from evenhand.models.nli.backend import ArrayBackend, DeviceLayer, backend
 from evenhand.models.nli.over_vectors import (

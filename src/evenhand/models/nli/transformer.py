@@ -20,7 +20,8 @@ import torch
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
 from evenhand.models.device import resolve_precision, torch_device
-from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.encoders.transformer import Transformer, load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
 from evenhand.models.nli.tokenised_pairs import (
     PairFormat,
@@ -30,7 +31,6 @@ from evenhand.models.nli.tokenised_pairs import (
     pair_ids,
 )
 from evenhand.models.tokenizing import Ids, Tokenize, sentence_tokenizer
-from evenhand.models.transformer import Transformer
 from evenhand.words.probes import Points, Probe
 from evenhand.words.probes.probe import Side
 
