@@ -35,7 +35,7 @@ import evenhand as eh
 from evenhand import subspaces
 from evenhand.files import write_text
 from evenhand.measures.inference import probe
-from evenhand.mitigations.maps.linear import SoftProjection
+from evenhand.mitigations.maps.coordinates import SoftProjection
 from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TokenTable, average_vectors, word_vectors
 from evenhand.models.encoders.elmo.files import ElmoOptions
 from evenhand.models.encoders.elmo.network import ElmoNetwork

@@ -18,6 +18,7 @@ MODULES = (
     "centroid_gap",
     "pronoun_lean",
     "first_pair",
+    "neutral_titles",
     "words_found",
     "csv",
     "bag_of_words",
@@ -71,6 +72,8 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     (tmp_path / "pt.toml").write_text(LANGUAGE, encoding="utf-8")
     output = run("\n".join(BLOCKS), tmp_path)
     assert "centroid-gap:weat-6" in output
+    assert "Mx. Hill said that Mx. Hill is a doctor" in output
+    assert "neutral-titles works on corpora only; glove-embedded is word vectors" in output
     assert "Measurement('pronoun-lean:words', -0.6931 [-0.6931, -0.6931], p = 0.25, n = 3)" in output
     assert "SubtitlesSubject('film.srt', offers text)" in output
     assert "Portuguese A professora está cansada." in output

@@ -298,7 +298,7 @@ def maps() -> list[bytes]:
 def site_changes() -> list[bytes]:
     """Return a change at one site."""
     from evenhand.mitigations.maps import SoftProjection
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
 
     change = SiteChange(((Site.parse("layer:1"), SoftProjection(np.eye(3)[:1], [1.0])),), {"method": "linear"})

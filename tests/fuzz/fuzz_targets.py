@@ -325,7 +325,7 @@ def _map(path: Path) -> object:
 
 @target("site-change", "c.safetensors", lambda: [unframed(s) for s in seeds.site_changes()], wrap=framed)
 def _site_change(path: Path) -> object:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
 
     return SiteChange.load(path)
 

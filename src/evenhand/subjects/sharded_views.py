@@ -31,7 +31,7 @@ ATTRIBUTES: dict[ViewName, tuple[str, ...]] = {
     "sentences": ("name", "layers", "pooling"),
     "labels": ("name", "labels", "exclusive", "unit"),
 }
-Item = TypeVar("Item")
+Column = TypeVar("Column")
 
 
 @dataclass(frozen=True)
@@ -280,5 +280,5 @@ def shard_view(subject: Subject, view: ViewName, engine: Engine) -> ShardedView:
     return ShardedCausalLM(parts, attributes) if writes else ShardedLikelihood(parts, attributes)
 
 
-def _joined(parts: Iterable[Sequence[Item]]) -> list[Item]:
+def _joined(parts: Iterable[Sequence[Column]]) -> list[Column]:
     return [item for part in parts for item in part]

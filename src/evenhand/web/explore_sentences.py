@@ -224,7 +224,7 @@ def _scored_text(
             raise UsageError("there is no text", hint="paste some, or choose a corpus")
         source: TextSource = Texts(documents)
         return source, corpus.bias(source, groups, bootstrap=200 if len(documents) > 1 else 0)
-    source = served.subject(chosen).view("text").source()
+    source = served.subject(chosen).view("text").source
     size = source.size
     if size is None or size > fields.limits.corpus_bytes:
         raise UsageError(

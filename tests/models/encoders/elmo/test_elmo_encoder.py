@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.errors import UnknownNameError, UsageError, VocabularyError  # noqa: E402
-from evenhand.mitigations.maps.linear import Affine, SoftProjection  # noqa: E402
-from evenhand.mitigations.maps.wordwise import ExceptWords  # noqa: E402
+from evenhand.mitigations.maps.combined import ExceptWords  # noqa: E402
+from evenhand.mitigations.maps.coordinates import Affine, SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo, ElmoSentences, average_vectors, mixing_weights, word_vectors  # noqa: E402
 from evenhand.models.encoders.elmo.files import ElmoOptions, save_model  # noqa: E402
 from evenhand.models.encoders.sentences import SentenceEncoder  # noqa: E402

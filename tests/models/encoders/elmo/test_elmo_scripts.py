@@ -111,7 +111,7 @@ PAIRS = (("A man sleeps.", "He is asleep.", "entailment"), ("A girl ran to a cat
 
 
 def projections(dim: int, sites: list[str]) -> dict[str, Any]:
-    from evenhand.mitigations.maps.linear import SoftProjection
+    from evenhand.mitigations.maps.coordinates import SoftProjection
 
     rng = np.random.default_rng(len(sites))
     return {site: SoftProjection((v := rng.normal(size=(1, dim))) / np.linalg.norm(v)) for site in sites}

@@ -1,10 +1,20 @@
+"""Maps that leave words or long vectors as they are."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps import DropCoordinates, Encoder, ExceptWords, RowNormalise, SoftProjection, WordTable
+from evenhand.mitigations.maps import (
+    DropCoordinates,
+    Encoder,
+    ExceptLongVectors,
+    ExceptWords,
+    RowNormalise,
+    SoftProjection,
+    WordTable,
+)
 from evenhand.models.vectors import Vectors
 
 V = Vectors(["a", "b", "c"], [[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]])
@@ -82,3 +92,32 @@ def test_misuse_is_named() -> None:
     for changes in (DropCoordinates([0], 2), DropCoordinates([0])):
         with pytest.raises(UsageError, match="changes the dimension"):
             ExceptWords(changes, ["a"])
+
+
+LONG_VECTORS_FIRST = SoftProjection(np.array([[1.0, 0.0]]))
+
+
+def test_long_rows_stay_and_others_are_mapped() -> None:
+    found = ExceptLongVectors(LONG_VECTORS_FIRST, 5.0)(np.array([[3.0, 4.0], [3.0, 4.1], [1.0, 0.0]]))
+    assert found.tolist() == [[0.0, 4.0], [3.0, 4.1], [0.0, 0.0]]
+
+
+def test_it_is_not_linear_and_names_its_limit() -> None:
+    limited = ExceptLongVectors(LONG_VECTORS_FIRST, 5.0)
+    assert not limited.is_linear
+    assert (limited.norm_limit, limited.within_limit, limited.rank_removed) == (5.0, LONG_VECTORS_FIRST, 1)
+    assert (LONG_VECTORS_FIRST.norm_limit, LONG_VECTORS_FIRST.within_limit) == (None, LONG_VECTORS_FIRST)
+    assert limited.digest != ExceptLongVectors(LONG_VECTORS_FIRST, 6.0).digest
+    with pytest.raises(UsageError, match="not linear"):
+        limited.to_matrix()
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_is_a_positive_number(limit: float) -> None:
+    with pytest.raises(UsageError, match="positive number"):
+        ExceptLongVectors(LONG_VECTORS_FIRST, limit)
+
+
+def test_the_dimension_must_stay() -> None:
+    with pytest.raises(UsageError, match="changes the dimension"):
+        ExceptLongVectors(DropCoordinates([0], 3), 1.0)

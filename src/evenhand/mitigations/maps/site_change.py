@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from evenhand.models.encoders.hooks import InstalledMap, SiteMap, install
 from evenhand.models.encoders.sites import Site
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.subjects import open_subject
+from evenhand.subjects.subject import AnySubject
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+
 When = Literal["test", "train+test"]
-AnyTransformerSubject = TypeVar("AnyTransformerSubject", bound=TransformerSubject)
 FORMAT = 1
 METADATA = "evenhand-change"
 MOST_SITES = 5  # named in a representation
@@ -46,6 +47,8 @@ class SiteChange:
         when: whether the model was also trained with the maps in place. Projecting at test time only, a trained model
             meets vectors that it never saw (Dev et al. 2020).
     """
+
+    acts_on: ClassVar[str] = "transformer"
 
     steps: tuple[tuple[Site, VectorMap], ...]
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -70,14 +73,19 @@ class SiteChange:
         """The names of the sites, each once."""
         return tuple(dict.fromkeys(str(site) for site, _ in self.steps))
 
-    def __call__(self, subject: AnyTransformerSubject) -> AnyTransformerSubject:
+    def __call__(self, subject: AnySubject) -> AnySubject:
         """Return the subject with the maps in place; all its views show them."""
-        if not isinstance(subject, TransformerSubject):
-            raise UsageError(
-                f"{self!r} changes a transformer, not {getattr(subject, 'title', type(subject).__name__)}",
-                hint="open a model: eh.open('hf:FOLDER')",
-            )
-        return subject.changed(self)
+        return open_subject(subject).changed(self)
+
+    def __matmul__(self, first: SiteChange) -> SiteChange:
+        if not isinstance(first, SiteChange) or first.when != self.when:
+            return NotImplemented
+        reports = [dict(part) for change in (first, self) for part in change.report.get("chain", [change.report])]
+        methods = ".".join(str(report.get("method", "maps")) for report in reports)
+        steps = first.steps + self.steps
+        sites = list(dict.fromkeys(str(site) for site, _ in steps))
+        report = {"method": methods, "chain": reports, "sites": sites, "when": self.when}
+        return SiteChange(steps, report, self.when)
 
     def apply_to(self, transformer: Transformer) -> Transformer:
         """Return a transformer with the maps in place, which shares the weights of the given one."""
