@@ -40,7 +40,7 @@ from evenhand.models.nli.over_vectors import from_arrays
 from evenhand.models.nli.protocol import Probabilities
 from evenhand.models.nli.training import train_members
 from evenhand.words.probes import probe as find_probe
-from evenhand.words.probes.surface import RELEASED, Surface
+from evenhand.words.probes.phrases import RELEASED, Surface
 
 PROBE = "gender-occupation"
 LABELS = ("entailment", "neutral", "contradiction")
