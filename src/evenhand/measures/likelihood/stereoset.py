@@ -280,9 +280,12 @@ class TermTable:
         related = (preferences(stereotype, unrelated, variant) + preferences(anti, unrelated, variant)) / 2
         wins = preferences(stereotype, anti, variant)
         columns = (np.ones(len(rows)), related, wins)
-        counts = [np.bincount(rows, weights=column, minlength=len(terms)).astype(np.float64) for column in columns]
+        counts, texts, wins_of_terms = (
+            np.bincount(rows, weights=column, minlength=len(terms)).astype(np.float64) for column in columns
+        )
         names = commonest_differences([(one.sentences[0].text, one.sentences[1].text) for one in examples])
-        return cls(terms, *counts, words=tuple(zip(names, rows.tolist(), wins.tolist(), strict=True)))
+        words = tuple(zip(names, rows.tolist(), wins.tolist(), strict=True))
+        return cls(terms, counts, texts, wins_of_terms, words)
 
     def scores(self, draws: Rows, averaging: Averaging) -> Matrix64:
         """Return lms, ss and icat for each draw of terms, (3, draws)."""
