@@ -144,21 +144,21 @@ def parts_of(path: str, how: str, repeats: int = 8) -> None:
     import polars  # noqa: F401
 
     from evenhand import corpus
-    from evenhand.corpus.counting import accumulators, count, run_table, token_reader, windows
+    from evenhand.corpus.counting import count, token_reader, windows
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     clock = PartClock()
-    table, reader = run_table.RunTable, token_reader.TokenReader
+    table, reader = token_reader.RunTable, token_reader.TokenReader
     for part, owner, name in (
         ("find runs", token_reader, "find_runs"),
-        ("keys", run_table, "_keys_of"),
+        ("keys", token_reader, "_keys_of"),
         ("look up", table, "find"),
         ("new words", reader, "_learn"),
         ("encode", reader, "ids"),
         ("windows", windows.FixedWindow, "feed"),
         ("windows", windows.Decay, "feed"),
-        ("sums", accumulators.Sums, "add"),
+        ("sums", windows.Sums, "add"),
     ):
         setattr(owner, name, clock.timed(part, getattr(owner, name)))
     count.cut = partial(clock.iterate, "read", count.cut)
@@ -214,9 +214,9 @@ def clocked(function: Callable[[Any], Any], job: Any) -> float:
 def by_engine(engine: Any, path: Path) -> dict[str, float]:
     """Wall seconds of scoring a file, and processor seconds of its shards when they are counted once more."""
     from evenhand import corpus
+    from evenhand.corpus.bias import resolve_groups
     from evenhand.corpus.counting.count import CountingPlan, count_shard
-    from evenhand.corpus.counting.tokenise import make_tokeniser
-    from evenhand.corpus.options import resolve_groups
+    from evenhand.corpus.counting.tokens import make_tokeniser
 
     start = time.perf_counter()
     corpus.bias(path, lists="bordia2019-wt2", documents="line", engine=engine, **RUNS["window"])

@@ -34,9 +34,9 @@ from evenhand import data
 from evenhand.measures.likelihood.crows_pairs import score_pairs, shared_tokens
 from evenhand.measures.likelihood.stereotype_pairs import PairSet
 from evenhand.models.encoders.sentences import TransformerSentences
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.causal import CausalLM
 from evenhand.models.lm.masked import MaskedLM
-from evenhand.models.transformer import Transformer
 
 PIECES, BYTES = 30_522, 49_152  # vocabularies of BERT and of SmolLM2
 SEED = 20

@@ -35,7 +35,7 @@ from evenhand import data
 from evenhand.measures.likelihood.crows_pairs import score_pairs
 from evenhand.measures.likelihood.stereotype_pairs import PairSet
 from evenhand.models.encoders.sentences import TransformerSentences
-from evenhand.models.lm.awd_lstm.settings import settings_of
+from evenhand.models.lm.awd_lstm.model_folder import settings_of
 from evenhand.models.lm.causal import CausalLM
 from evenhand.models.lm.masked import MaskedLM
 from evenhand.models.nli.protocol import predict_points

@@ -20,9 +20,9 @@ import torch
 
 from evenhand.models.lm import BiasRegulariser
 from evenhand.models.lm.awd_lstm.corpus import LMCorpus, TokenVocabulary
+from evenhand.models.lm.awd_lstm.model_folder import LMSettings, settings_of
 from evenhand.models.lm.awd_lstm.network import LSTMLayer, mask
-from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of
-from evenhand.models.lm.awd_lstm.training_state import TrainingState
+from evenhand.models.lm.awd_lstm.training import TrainingState
 from evenhand.reproduce.bordia2019 import DEFINITIONS
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}

@@ -153,8 +153,8 @@ def wikitext(path: Path) -> list[str]:
 
 def enwik8(size: int) -> list[str]:
     """Articles of enwik8 in random order, without markup, up to a number of bytes."""
-    from evenhand.corpus.readers.mediawiki import read_mediawiki
-    from evenhand.corpus.readers.read_log import ReadLog
+    from evenhand.corpus.readers.archives import read_mediawiki
+    from evenhand.corpus.readers.stream import ReadLog
     from evenhand.corpus.readers.text import TextOptions
     from evenhand.data import fetch
 

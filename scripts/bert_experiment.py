@@ -32,14 +32,15 @@ import numpy as np
 import torch
 from bert_carry import PACKED, join, split, unpack, write_json
 from lm_experiment import share_gpu
+from masked_head import train_masked_lm
 
 import evenhand
 from evenhand import subspaces
 from evenhand.measures.inference import probe
 from evenhand.mitigations.maps import SoftProjection
-from evenhand.models.huggingface import load_model, load_tokenizer
-from evenhand.models.input_table import input_table
-from evenhand.models.lm.masked_training import train_masked_lm
+from evenhand.models.encoders.input_table import input_table
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.fine_tuning import fine_tune, fold_into_table
 from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
 from evenhand.models.nli.tokenised_pairs import TokenisedPairs

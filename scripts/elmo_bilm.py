@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bilm_training import END, OTHER, SPECIAL, START, BiLM
 from elmo_kernels import LSTMLayer, SampledLoss, fused
 from elmo_pack import load_packed, write_packed
 from elmo_texts import Text, unpack
@@ -35,12 +36,9 @@ from torch.nn import functional
 import evenhand as eh
 from evenhand import subspaces
 from evenhand.files import write_text
-from evenhand.models.encoders.elmo.encoder import Elmo
+from evenhand.models.encoders.elmo.encoder import Elmo, average_vectors, word_vectors
+from evenhand.models.encoders.elmo.files import ElmoOptions, character_ids
 from evenhand.models.encoders.elmo.network import CharacterCNN
-from evenhand.models.encoders.elmo.options import ElmoOptions, character_ids
-from evenhand.models.encoders.elmo.sentences import average_vectors, word_vectors
-from evenhand.models.encoders.elmo.training import BiLM
-from evenhand.models.encoders.elmo.training_text import END, OTHER, SPECIAL, START
 
 PAIR = ("he", "she")
 # The nine pairs of the paper's stability tables, names with the capital that ELMo expects.

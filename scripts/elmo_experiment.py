@@ -35,11 +35,10 @@ import evenhand as eh
 from evenhand import subspaces
 from evenhand.files import write_text
 from evenhand.measures.inference import probe
-from evenhand.mitigations.maps.linear import SoftProjection
-from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TokenTable
+from evenhand.mitigations.maps.coordinates import SoftProjection
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, TokenTable, average_vectors, word_vectors
+from evenhand.models.encoders.elmo.files import ElmoOptions
 from evenhand.models.encoders.elmo.network import ElmoNetwork
-from evenhand.models.encoders.elmo.options import ElmoOptions
-from evenhand.models.encoders.elmo.sentences import average_vectors, word_vectors
 from evenhand.models.nli.elmo import ElmoNLI
 from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
 from evenhand.models.nli.networks import ElmoNLINetwork

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenhand.models.encoders.elmo.options import ElmoOptions
-from evenhand.models.encoders.elmo.weights import save_model
+from evenhand.models.encoders.elmo.files import ElmoOptions, save_model
 
 BLOCK, LEVELS, SMALL = 512, 20, 100_000
 LARGEST_FILE = 15 * 2**20

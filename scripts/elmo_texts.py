@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenhand.corpus.readers.mediawiki import read_mediawiki
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.archives import read_mediawiki
+from evenhand.corpus.readers.stream import ReadLog
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.data import fetch
 from evenhand.models.tokenizing import WORD_OR_MARK

@@ -36,7 +36,7 @@ import evenhand
 from evenhand import words
 from evenhand.models.lm import BiasRegulariser, generate, perplexity, train
 from evenhand.models.lm.awd_lstm.corpus import LMCorpus, columns
-from evenhand.models.lm.awd_lstm.settings import settings_of
+from evenhand.models.lm.awd_lstm.model_folder import settings_of
 from evenhand.reproduce.bordia2019 import DEFINITIONS, PAIRS
 
 SEEDS = (1111, 1112, 1113)

@@ -4,7 +4,7 @@
     python scripts/lm_pages.py RUNS --name NAME --data DATA     # score a folder of lm_experiment.py first, and keep it
     python scripts/lm_pages.py --step FILE                      # keep what benchmarks/lm.py printed on that device
 
-The scores are those of `evenhand.corpus.generated.against_training`; the published numbers, means and deviations are
+The scores are those of `evenhand.corpus.comparison.against_training`; the published numbers, means and deviations are
 those of `evenhand.reproduce.bordia2019`. Results are kept in reproductions/bordia2019.json under NAME; what was
 kept under it before is replaced. Tables stand between `<!-- table NAME -->` and `<!-- end -->`.
 """
@@ -145,7 +145,7 @@ def _compared(run: Row, text: Any, drawn: Any) -> Row:
     from lm_texts import NUMBER
 
     from evenhand.corpus import ENGLISH, Texts
-    from evenhand.corpus.generated import SPECIAL_TOKENS, against_training
+    from evenhand.corpus.comparison import SPECIAL_TOKENS, against_training
 
     decode = text.vocabulary.decode
     found = against_training(

@@ -65,9 +65,8 @@ LABELLINGS, SEED = 20, 0
 def training_null(name: str, data: Path) -> dict[str, Any]:
     """Return mean |bias| of a training text in blocks, and with labels permuted between the blocks, by context."""
     from evenhand.corpus import ENGLISH, Texts
-    from evenhand.corpus.bias import score_corpus
-    from evenhand.corpus.generated import CONTEXTS, SPECIAL_TOKENS, same_shape
-    from evenhand.corpus.options import CorpusOptions
+    from evenhand.corpus.bias import CorpusOptions, score_corpus
+    from evenhand.corpus.comparison import CONTEXTS, SPECIAL_TOKENS, same_shape
     from evenhand.reproduce.bordia2019 import PAIRS
 
     text = corpus_of(name, data)

@@ -31,15 +31,23 @@ def stub(package: str) -> str:
     others: Iterable[str] = import_module(name).UNREGISTERED
     registered = [f"{item.__module__}:{item.__name__}" for item in REGISTRIES[package].values()]
     own = [location for location in {*registered, *others} if location.startswith(f"{name}.")]
-    lines = sorted(_line(location) for location in own)
-    return "\n".join([NOTE, "", *(line for _, _, line in lines)]) + "\n"
+    names = sorted(map(_split, own), key=_order)
+    return "\n".join([NOTE, "", *(f"from {module} import {name} as {name}" for module, name in names)]) + "\n"
 
 
-def _line(location: str) -> tuple[str, str, str]:
-    module, _, attribute = location.partition(":")
-    if not attribute:
-        module, _, attribute = module.rpartition(".")
-    return module, attribute, f"from {module} import {attribute} as {attribute}"
+def _split(location: str) -> tuple[str, str]:
+    """Return where a name is imported from, and the name; a location without a colon is a module."""
+    module, _, name = location.partition(":")
+    if name:
+        return module, name
+    package, _, name = module.rpartition(".")
+    return package, name
+
+
+def _order(location: tuple[str, str]) -> tuple[str, int, str]:
+    """Sort as the linter does: within a module constants, classes, functions."""
+    module, name = location
+    return module, 0 if name.isupper() else 1 if name[0].isupper() else 2, name
 
 
 def stub_file(package: str) -> Path:

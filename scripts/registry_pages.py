@@ -134,7 +134,7 @@ def method_facts(id: str) -> str:
     method = mitigations.get(id)
     rows = [
         ("id", f"`{id}`"),
-        ("changes", f"{VIEWS[method.view]} (view `{method.view}`)"),
+        ("works on", " and ".join(target.title for target in method.works_on)),
         ("family", GROUPS[family_of(id)].lower()),
         ("papers", method.citation),
     ]

@@ -132,7 +132,7 @@ def texts() -> Results:
     """Bias in a text, samples of probes, and counterfactual texts."""
     from evenhand.corpus.readers import Texts
     from evenhand.words.probes import probe
-    from evenhand.words.probes.rows import stratified
+    from evenhand.words.probes.dataset import stratified
 
     words = vectors().words
     lines = [f"she is a {a} and he is a {b}" for a, b in zip(words[:80], words[80:160], strict=True)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from evenhand import language as languages
-from evenhand.errors import MissingExtraError, UsageError
+from evenhand.errors import EvenhandError, MissingExtraError, UsageError
 from evenhand.language import language, lower, other_spellings, title, tokenise, upper
 
 
@@ -100,7 +102,42 @@ def test_japanese_without_its_packages_names_the_extra(monkeypatch: pytest.Monke
         tokenise("看護師", "ja")
 
 
-def test_a_language_without_blanks_and_tokeniser_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(languages.LANGUAGES, "zh", languages.Language("zh", "Chinese", "none", blanks=False))
+@pytest.fixture
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], languages.Language]]:
+    """Add a language for the length of a test."""
+    monkeypatch.setattr(languages, "_added", {})
+
+    def add(code: str, text: str) -> languages.Language:
+        (tmp_path / f"{code}.toml").write_text(text, encoding="utf-8")
+        return languages.add_language(tmp_path / f"{code}.toml")
+
+    yield add
+    languages.rules.cache_clear()
+    languages.language.cache_clear()
+
+
+def test_a_language_without_blanks_and_tokeniser_is_refused(added: Callable[[str, str], languages.Language]):
+    assert added("zh", 'name = "Chinese"\ncasing = "none"\nblanks = false\n').name == "Chinese"
     with pytest.raises(UsageError, match="Chinese has no tokeniser"):
         tokenise("护士", "zh")
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "message"),
+    [
+        ("pt", "name = ", "not valid TOML"),
+        ("pt", 'name = "Portuguese"\ngender = []', "unexpected keyword argument 'gender'"),
+        ("pt", 'name = "Portuguese"\ncasing = "big"', "unknown casing 'big'"),
+        ("Portuguese", 'name = "Portuguese"', "is not a language code"),
+    ],
+)
+def test_files_of_languages_that_are_wrong(
+    code: str, text: str, message: str, added: Callable[[str, str], languages.Language]
+):
+    with pytest.raises(EvenhandError, match=message):
+        added(code, text)
+
+
+def test_every_shipped_file_is_a_language():
+    assert set(languages.codes()) >= {"en", "de", "fr", "es", "it", "ru", "ja", "tr", "az"}
+    assert all(languages.language(code).name != code for code in languages.codes())

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from evenhand.models.encoders.elmo.options import ElmoOptions
-from evenhand.models.encoders.elmo.weights import save_model
+from evenhand.models.encoders.elmo.files import ElmoOptions, save_model
 
 Weights = dict[str, NDArray[np.float32]]
 TINY = ElmoOptions(

@@ -12,9 +12,10 @@ only place that decides which ones; error messages apply it to everything they c
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
@@ -148,6 +149,28 @@ def require(module: str, *, extra: str) -> ModuleType:
             f"the package {module.partition('.')[0]!r} is required but not installed",
             hint=f'pip install "evenhand[{extra}]"',
         ) from error
+
+
+@contextlib.contextmanager
+def foreign_errors(what: str, *, hint: str) -> Iterator[None]:
+    """Turn anything that a library raises over a file into a `FormatError` that begins with `what`.
+
+    Rust libraries such as `tokenizers` and `safetensors` raise plain exceptions of many types, and panics.
+    """
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FormatError(f"{what} ({reason})", hint=hint) from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of a Rust library, which is a `BaseException`."""
+    return type(error).__name__ == "PanicException"
 
 
 def few(items: Iterable[str], *, most: int = 3) -> str:

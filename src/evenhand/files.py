@@ -178,7 +178,7 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         try:
-            size = int(self._stream.readinto(buffer))
+            size = int(self._stream.readinto1(buffer))  # not `readinto`, which drops what it read before damage
         except BROKEN_STREAM as error:
             raise FormatError(
                 f"{self._path}: not a complete {self._suffix} stream ({error})",

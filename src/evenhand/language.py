@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal
 
-from evenhand.errors import UsageError, require
+from evenhand.errors import FormatError, UsageError, require
 
-Casing = Literal["folded", "nouns", "dotted", "none"]
 CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 # Letters, marks and digits of any script; an apostrophe or a hyphen joins what stands on both its sides.
@@ -21,49 +23,80 @@ ELIDED = re.compile(r"\w*[^\W\d_]['’](?=\w)|\w+(?:-\w+)*")
 EXTRA = "japanese"
 
 
+FOLDER = Path(__file__).with_name("languages")
+GROUP = "evenhand.languages"  # of the entry points by which other packages bring a language
+CASINGS = ("folded", "nouns", "dotted", "none")
+GRAMMAR = ("sounds", "articles", "agreement")  # tables of a language file that `words.grammar` reads
+_added: dict[str, Path] = {}
+
+
 @dataclass(frozen=True)
 class Language:
-    """A language and the rules by which its words are looked up.
+    """A language and the rules by which its words are looked up, as its file in `languages` declares them.
 
     Attributes:
-        code: ISO 639 code.
+        code: ISO 639 code, the name of the file.
         name: English name.
         casing: "folded": capitals carry no meaning, other capitalisations are tried; "nouns": nouns have capitals, as
-            in German, where Arm is a limb and arm is poor, so that a cased vocabulary must have the word as written;
+            in German, where Arm is a limb and arm is poor, so a cased vocabulary must have the word as written;
             "dotted": as "folded", with the two letters i of Turkish; "none": the script has no case.
         genders: grammatical genders of nouns, empty where nouns have none.
         elides: whether an apostrophe ends a word.
         blanks: whether words are separated by blanks.
+        tokenizer: "mecab" if that divides its text into words.
+        normal_form: Unicode form in which a vocabulary may have a word instead.
+        spellings: what may be written in place of a letter.
     """
 
     code: str
     name: str
-    casing: Casing = "folded"
+    casing: str = "folded"
     genders: tuple[str, ...] = ()
     elides: bool = False
     blanks: bool = True
+    tokenizer: str = ""
+    normal_form: Literal["NFC", "NFKC"] = "NFC"
+    spellings: tuple[tuple[str, str], ...] = ()
 
 
-TWO, THREE = ("feminine", "masculine"), ("feminine", "masculine", "neuter")
-LANGUAGES = {
-    language.code: language
-    for language in (
-        Language("en", "English"),
-        Language("de", "German", "nouns", THREE),
-        Language("fr", "French", genders=TWO, elides=True),
-        Language("es", "Spanish", genders=TWO),
-        Language("it", "Italian", genders=TWO, elides=True),
-        Language("ru", "Russian", genders=THREE),
-        Language("ja", "Japanese", "none", blanks=False),
-        Language("tr", "Turkish", "dotted"),
-        Language("az", "Azerbaijani", "dotted"),
-    )
-}
+def add_language(path: str | Path) -> Language:
+    """Add the language of a TOML file, which is named after its ISO 639 code: `pt.toml`.
+
+    Raises:
+        FormatError: If the file is not such a file.
+    """
+    file = Path(path).absolute()
+    if not CODE.fullmatch(file.stem):
+        raise UsageError(f"{file.stem!r} is not a language code", hint="name the file after its ISO 639 code: pt.toml")
+    _added[file.stem] = file
+    rules.cache_clear()
+    language.cache_clear()
+    return language(file.stem)
+
+
+def codes() -> tuple[str, ...]:
+    """Return the codes of the languages that have a file."""
+    shipped = (path.stem for path in FOLDER.glob("*.toml"))
+    return tuple(sorted({*shipped, *_added, *entry_points(group=GROUP).names}))
+
+
+@cache
+def rules(code: str) -> dict[str, Any]:
+    """Return the content of the file of a language; empty for a language that has none."""
+    path = _added.get(code, FOLDER / f"{code}.toml")
+    if not path.is_file():
+        path = next((Path(point.load()) for point in entry_points(group=GROUP) if point.name == code), path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise FormatError(f"{path}: not valid TOML ({error})", hint="see languages/fr.toml of the package") from error
 
 
 @cache
 def language(code: str) -> Language:
-    """Return the rules of a language; one that has no rules of its own here is treated as English.
+    """Return the rules of a language; one that has no file is treated as English.
 
     Raises:
         UsageError: If the code is not an ISO 639 code.
@@ -71,7 +104,17 @@ def language(code: str) -> Language:
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise UsageError(f"{code!r} is not a language code", hint="use an ISO 639 code in lower case, such as fr")
     base = code.partition("-")[0]
-    return LANGUAGES.get(base) or Language(base, base)
+    declared = {key: value for key, value in rules(base).items() if key not in GRAMMAR}
+    declared["spellings"] = tuple(declared.get("spellings", {}).items())
+    declared["genders"] = tuple(declared.get("genders", ()))
+    try:
+        found = Language(base, **{"name": base, **declared})
+    except TypeError as error:
+        raise FormatError(f"{base}.toml: {error}", hint="see languages/fr.toml of the package") from error
+    for key, choices in (("casing", CASINGS), ("normal_form", ("NFC", "NFKC")), ("tokenizer", ("", "mecab"))):
+        if (value := getattr(found, key)) not in choices:
+            raise FormatError(f"{base}.toml: unknown {key} {value!r}", hint=f"use one of {', '.join(choices)}")
+    return found
 
 
 def lower(text: str, code: str = "en") -> str:
@@ -116,14 +159,13 @@ def other_spellings(word: str, code: str) -> tuple[str, ...]:
     >>> other_spellings("ёлка", "ru"), other_spellings("ﾅｰｽ", "ja")
     (('елка',), ('ナース',))
     """
-    base = language(code).code
-    forms = [unicodedata.normalize("NFC", word), word.replace("’", "'")]
-    if base == "ja":
-        forms.append(unicodedata.normalize("NFKC", word))
-    if base == "ru":
-        forms.append(word.replace("ё", "е").replace("Ё", "Е"))
-    if base == "de":
-        forms.append(word.replace("ß", "ss"))
+    own = language(code)
+    forms = [unicodedata.normalize("NFC", word), word.replace("’", "'"), unicodedata.normalize(own.normal_form, word)]
+    if own.spellings:
+        other = word
+        for letter, instead in own.spellings:
+            other = other.replace(letter, instead)
+        forms.append(other)
     return tuple(dict.fromkeys(form for form in forms if form != word))
 
 
@@ -135,12 +177,12 @@ def tokenise(text: str, code: str = "en") -> list[str]:
     >>> tokenise("L'infirmière n'est pas là.", "fr")
     ["L'", 'infirmière', "n'", 'est', 'pas', 'là']
     """
-    rules = language(code)
-    if rules.code == "ja":
+    own = language(code)
+    if own.tokenizer == "mecab":
         return [word for word in _japanese_tagger()(text) if any(map(str.isalnum, word))]
-    if not rules.blanks:
-        raise UsageError(f"{rules.name} has no tokeniser here", hint="pass a function as tokenizer")
-    return (ELIDED if rules.elides else WORD).findall(text)
+    if not own.blanks:
+        raise UsageError(f"{own.name} has no tokeniser here", hint="pass a function as tokenizer")
+    return (ELIDED if own.elides else WORD).findall(text)
 
 
 @cache

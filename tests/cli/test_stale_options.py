@@ -309,7 +309,7 @@ def test_another_value_of_an_option_has_other_keys(
     verb: str, option: str, keys_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if option == "--device":  # this machine need not have a GPU: the keys are known before a model is loaded
-        monkeypatch.setattr("evenhand.subjects.transformer_subject.resolve_device", lambda name: name)
+        monkeypatch.setattr("evenhand.subjects.transformer_subjects.resolve_device", lambda name: name)
     first, second = CHANGES[verb][option]
     before, after = keys_of(first), keys_of(second)
     assert before == keys_of(first)

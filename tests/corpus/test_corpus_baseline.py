@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from evenhand import corpus
 from evenhand.corpus.counting.count import LabelLog, LabelLogger
-from evenhand.corpus.counting.token_block import TokenBlock
-from evenhand.corpus.scores.shuffled_baseline import PermutedLabels, draw_relabellings
+from evenhand.corpus.counting.windows import TokenBlock
+from evenhand.corpus.shuffled_baseline import PermutedLabels, draw_relabellings
 
 WORDS, WINDOW = 600, 10
 

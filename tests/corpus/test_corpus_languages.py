@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import evenhand as eh
-from evenhand.corpus.counting.tokenise import make_tokeniser
+from evenhand.corpus.counting.tokens import make_tokeniser
 from evenhand.errors import UsageError
 
 

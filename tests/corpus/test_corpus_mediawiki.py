@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenhand.corpus import Corpus, cooccurrence
 from evenhand.corpus.readers import ReadLog
-from evenhand.corpus.readers.mediawiki import plain
+from evenhand.corpus.readers.archives import plain
 from evenhand.errors import FormatError
 
 PAGE = '  <page>\n    <title>{}</title>\n    <revision>\n      <text xml:space="preserve">{}</text>\n    </revision>\n  </page>\n'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import ReadLog
 from evenhand.errors import UnknownNameError, counted, unknown_name
 from evenhand.words import pairs
 

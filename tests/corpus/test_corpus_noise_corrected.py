@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from evenhand import corpus
-from evenhand.corpus.readers import Texts
-from evenhand.corpus.scores.noise_corrected import (
+from evenhand.corpus.beta import (
     LEAST_COUNT,
     NoiseCorrected,
     corrected_deviation,
     corrected_slope,
     fieller,
 )
+from evenhand.corpus.readers import Texts
 
 FOLDS = 100
 

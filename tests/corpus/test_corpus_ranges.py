@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand import corpus
-from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers import Corpus, ReadLog
 from evenhand.corpus.readers import source as source_module
+from evenhand.corpus.readers.stream import END
 from evenhand.corpus.readers.text import ByteSpan, span_lines, split_file
 from evenhand.errors import FormatError
 

@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from evenhand import corpus
-from evenhand.corpus.counting.text_stream import END, cut
 from evenhand.corpus.readers import Corpus, ReadLog, Texts
 from evenhand.corpus.readers import source as source_module
+from evenhand.corpus.readers.stream import END, cut
 from evenhand.errors import FormatError, InputMissingError, MissingExtraError, UsageError
 
 DOCUMENTS = ["she is a nurse", "", 'he said "no",\nthen naïve 東京']

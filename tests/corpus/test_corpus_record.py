@@ -9,7 +9,7 @@ from rich.console import Console
 
 from evenhand import corpus
 from evenhand.corpus import CorpusOptions, score_corpus
-from evenhand.corpus.scores.word_scores import UNIT
+from evenhand.corpus.word_scores import UNIT
 from evenhand.errors import UsageError
 
 GROUPS = {"female": ["she"], "male": ["he"]}

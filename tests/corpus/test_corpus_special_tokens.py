@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from evenhand import corpus
-from evenhand.corpus.counting.vocabulary import are_special_tokens
-from evenhand.corpus.generated import SPECIAL_TOKENS, against_training
+from evenhand.corpus.comparison import SPECIAL_TOKENS, against_training
+from evenhand.corpus.counting.tokens import are_special_tokens
 from evenhand.errors import UsageError
 
 GROUPS = {"f": ["she"], "m": ["he"]}

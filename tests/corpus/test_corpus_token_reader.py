@@ -7,13 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.corpus.counting import run_table, token_reader
-from evenhand.corpus.counting.byte_runs import are_blanks, find_runs
-from evenhand.corpus.counting.run_table import LONGEST, UNKNOWN, RunTable
-from evenhand.corpus.counting.text_stream import BREAKS, END, cut, end_of_words
-from evenhand.corpus.counting.token_reader import CAPITAL_SIGMA, TokenReader
-from evenhand.corpus.counting.tokenise import make_tokeniser
-from evenhand.corpus.counting.vocabulary import Vocabulary
+from evenhand.corpus.counting import token_reader
+from evenhand.corpus.counting.token_reader import CAPITAL_SIGMA, LONGEST, UNKNOWN, RunTable, TokenReader
+from evenhand.corpus.counting.tokens import Vocabulary, are_blanks, find_runs, make_tokeniser
+from evenhand.corpus.readers.stream import BREAKS, END, cut, end_of_words
 
 TOKENISERS = [make_tokeniser(name, lower=lower) for name in ("whitespace", "words") for lower in (False, True)]
 PARTS = [
@@ -59,15 +56,15 @@ def test_blanks_divide_as_str_split(text):
 @pytest.mark.parametrize("seed", range(3))
 def test_ids_are_the_same_if_all_keys_collide(monkeypatch, tokeniser, seed):
     """With a factor of 0 all runs have the same slot, and all long runs the same key."""
-    monkeypatch.setattr(run_table, "_MULTIPLIER", np.uint64(0))
+    monkeypatch.setattr(token_reader, "_MULTIPLIER", np.uint64(0))
     chosen = np.random.default_rng(seed).choice(PARTS + [f"{part}{i}" for i in range(9) for part in PARTS], (4, 300))
     same_as_plain(tokeniser, [" ".join(piece) for piece in chosen.tolist()])
 
 
 @pytest.mark.parametrize("tokeniser", TOKENISERS, ids=lambda tokeniser: f"{tokeniser.name}-{tokeniser.lower}")
 def test_ids_are_the_same_if_the_table_is_full(monkeypatch, tokeniser):
-    monkeypatch.setattr(run_table, "FEWEST_SLOTS", 3)
-    monkeypatch.setattr(run_table, "MOST_SLOTS", 4)
+    monkeypatch.setattr(token_reader, "FEWEST_SLOTS", 3)
+    monkeypatch.setattr(token_reader, "MOST_SLOTS", 4)
     monkeypatch.setattr(token_reader, "MOST_LISTED", 3)
     reader = same_as_plain(tokeniser, [" ".join(PARTS), "".join(PARTS), " ".join(PARTS[::-1])])
     assert len(reader._lists.sizes) <= 3 + len(PARTS)

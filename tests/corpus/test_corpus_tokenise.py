@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import corpus
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.tokenise import make_tokeniser
-from evenhand.corpus.counting.vocabulary import ENGLISH, Vocabulary, load_stop_words
+from evenhand.corpus.counting.tokens import ENGLISH, Vocabulary, load_stop_words, make_tokeniser
+from evenhand.corpus.readers.stream import END
 from evenhand.errors import FormatError, InputMissingError, UsageError
 
 
@@ -127,3 +126,26 @@ def test_a_hugging_face_tokenizer_by_its_file_or_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"unknown tokenizer '.*empty'\n.*tokenizer\.json"):
         make_tokeniser(str(tmp_path / "empty"))
+
+
+class PanicException(BaseException):
+    """What a panic of Rust code is in Python, by its name."""
+
+
+@pytest.mark.parametrize("method", ["tokenize", "encode"])
+@pytest.mark.parametrize("error", [PanicException("called `Option::unwrap()`\nat line 1"), ValueError("no unk token")])
+def test_a_tokenizer_that_fails_or_panics_ends_in_a_sentence(method, error):
+    def fail(self, text, **options):
+        raise error
+
+    tokenizer = type("Broken", (), {method: fail})()
+    with pytest.raises(FormatError, match=r"the tokenizer fails \((called `Option::unwrap\(\)`|no unk token)\)"):
+        corpus.bias(corpus.Texts(["she he"]), {"f": ["she"], "m": ["he"]}, tokenizer=tokenizer)
+
+
+def test_an_interrupt_of_a_tokenizer_is_not_a_fault_of_its():
+    def stop(self, text):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_tokeniser(type("Slow", (), {"tokenize": stop})())("she")

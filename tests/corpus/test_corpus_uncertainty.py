@@ -86,7 +86,7 @@ def test_baseline_is_seeded(reach):
 
 def test_labellings_in_several_rounds(monkeypatch):
     whole = scored(texts(20), permutations=6).baseline
-    monkeypatch.setattr("evenhand.corpus.scores.shuffled_baseline.CELLS", 10)
+    monkeypatch.setattr("evenhand.corpus.shuffled_baseline.CELLS", 10)
     assert scored(texts(20), permutations=6).baseline == whole
 
 
@@ -111,7 +111,7 @@ def test_permutation_p_value_is_uniform_without_bias():
 
 def test_too_little_text_for_a_baseline(monkeypatch):
     # Some of 20 labellings give the label of "she" to one of the two b documents; then no word is near both groups.
-    monkeypatch.setattr("evenhand.corpus.scores.shuffled_baseline.TRIES", 1)
+    monkeypatch.setattr("evenhand.corpus.shuffled_baseline.TRIES", 1)
     text = corpus.Texts(["she a he a", "he b", "he b"])
     with pytest.raises(DegenerateError, match="too small for a baseline"):
         scored(text, permutations=20, stop_words=["b"])

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from evenhand.corpus import Cooccurrence, Texts, cooccurrence, genderedness
-from evenhand.corpus.cooccurrence.cspmi_fit import fit_constants
-from evenhand.corpus.cooccurrence.genderedness import by_chance
+from evenhand.corpus.genderedness import by_chance, fit_constants
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 
 PAIR = [("she", "he")]

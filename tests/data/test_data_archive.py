@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evenhand.data import File
-from evenhand.data.archive import Wanted, extract
+from evenhand.data.packages import Wanted, extract
 from evenhand.errors import FetchError
 
 TEXT = b"the cat sat\n" * 100
@@ -118,7 +118,7 @@ def test_a_member_far_larger_than_expected_is_cut_short(
     tmp_path: Path, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    monkeypatch.setattr("evenhand.data.archive.check", lambda path, expected: sizes.append(path.stat().st_size))
+    monkeypatch.setattr("evenhand.data.packages.check", lambda path, expected: sizes.append(path.stat().st_size))
     packed = make_zip(tmp_path / "p", {"a.txt": bytes(20 << 20)})
     extract(packed, {"a.txt": Wanted(tmp_path / "a.txt", make_file("a.txt", b"small"))})
     assert sizes == [1 << 20]

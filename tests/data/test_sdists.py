@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.data import CatalogEntry, File, sdists
+from evenhand.data import CatalogEntry, File, packages
 from evenhand.data.catalog import parse
 from evenhand.data.fetch import obtain
 from evenhand.errors import FetchError
@@ -76,7 +76,7 @@ def json_page(packed: bytes) -> bytes:
     return json.dumps({"meta": {"api-version": "1.0"}, "files": [file]}).encode()
 
 
-@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", sdists.JSON_PAGE])
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", packages.JSON_PAGE])
 def test_an_index_of_the_web(
     kind: str, web: Any, packed: bytes, mark: Path, entry: CatalogEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,12 +156,12 @@ def test_credentials_go_to_the_index_and_never_into_a_message(
     ],
 )
 def test_a_page_names_no_local_file_and_nothing_less_safe(page: str, link: str, allowed: bool) -> None:
-    assert [found.address for found in sdists._allowed(page, [sdists.Link("a-1.tar.gz", link)])] == [link] * allowed
+    assert [found.address for found in packages._allowed(page, [packages.Link("a-1.tar.gz", link)])] == [link] * allowed
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fsome_set-1.2.tar.gz", "..\\some_set-1.2.tar.gz", ".some_set-1.2.tar.gz"])
 def test_a_name_never_becomes_a_path_elsewhere(name: str) -> None:
-    (link,) = sdists.parse_page(f'<a href="{name}">x</a>'.encode(), "text/html", "https://index/simple/some-set/")
+    (link,) = packages.parse_page(f'<a href="{name}">x</a>'.encode(), "text/html", "https://index/simple/some-set/")
     assert "/" not in link.name
     assert link.name in ("", NAME)
 
@@ -169,7 +169,7 @@ def test_a_name_never_becomes_a_path_elsewhere(name: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"[", b"{}", b'{"files": 3}', b'{"files": [{}]}', b"[" * 100_000])
 def test_a_damaged_page_is_named(body: bytes) -> None:
     with pytest.raises(FetchError, match="not a page of a package index"):
-        sdists.parse_page(body, sdists.JSON_PAGE, "https://index/simple/some-set/")
+        packages.parse_page(body, packages.JSON_PAGE, "https://index/simple/some-set/")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_damaged_page_is_named(body: bytes) -> None:
     ],
 )
 def test_which_file_is_the_sdist(name: str, expected: bool) -> None:
-    assert sdists.is_sdist_of(parse(SOURCE), name) is expected
+    assert packages.is_sdist_of(parse(SOURCE), name) is expected
 
 
 def test_the_settings_of_the_environment_count_more_than_those_of_the_file(
@@ -195,13 +195,13 @@ def test_the_settings_of_the_environment_count_more_than_those_of_the_file(
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     extra = ("https://a.invalid/s", "https://b.invalid/s")
-    settings = sdists.pip_settings()
+    settings = packages.pip_settings()
     assert settings.indexes == ("https://two.invalid/s", *extra)
     assert settings.proxy == "http://p.invalid"
     monkeypatch.setenv("PIP_INDEX_URL", "https://four.invalid/s")
-    assert sdists.pip_settings().indexes == ("https://four.invalid/s", *extra)
+    assert packages.pip_settings().indexes == ("https://four.invalid/s", *extra)
 
 
 def test_without_a_setting_pip_says_which_index_it_uses() -> None:
-    (index,) = sdists.pip_settings().indexes
+    (index,) = packages.pip_settings().indexes
     assert index.startswith("https://")

@@ -14,8 +14,19 @@ pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 DEFINITIONS = BLOCKS[::2]  # each is followed by an example of its use
-MODULES = ("centroid_gap", "pronoun_lean", "first_pair", "words_found", "csv", "bag_of_words", "subtitles")
-ENTRY_POINTS = tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])["project"]["entry-points"]
+MODULES = (
+    "centroid_gap",
+    "pronoun_lean",
+    "first_pair",
+    "neutral_titles",
+    "words_found",
+    "csv",
+    "bag_of_words",
+    "subtitles",
+    "portuguese",
+)
+LANGUAGE, POINTS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+ENTRY_POINTS = tomllib.loads(POINTS)["project"]["entry-points"]
 CHECK = """
 from evenhand.measures.registry import MEASURES
 from evenhand.mitigations.registry import MITIGATIONS
@@ -29,7 +40,15 @@ names = {
     "measures": MEASURES, "mitigations": MITIGATIONS, "charts": CHARTS, "formats": FORMATS,
     "architectures": ARCHITECTURES, "nli_models": NLI_MODELS, "subjects": SUBJECTS,
 }
+from evenhand.language import codes, language
+from evenhand.words.grammar import agree
+
+assert "pt" in codes()
+assert language("pt").genders == ("feminine", "masculine")
+assert agree("o/a", "feminine", "portuguese") == "a"
 for group, points in ENTRY_POINTS.items():
+    if group == "evenhand.languages":
+        continue
     registry = names[group.removeprefix("evenhand.")]
     for id, target in points.items():
         assert id in registry.ids(), (group, registry.ids())
@@ -50,10 +69,14 @@ def run(script: str, folder: Path) -> str:
 
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert len(DEFINITIONS) == len(MODULES)
+    (tmp_path / "pt.toml").write_text(LANGUAGE, encoding="utf-8")
     output = run("\n".join(BLOCKS), tmp_path)
     assert "centroid-gap:weat-6" in output
+    assert "Mx. Hill said that Mx. Hill is a doctor" in output
+    assert "neutral-titles works on corpora only; glove-embedded is word vectors" in output
     assert "Measurement('pronoun-lean:words', -0.6931 [-0.6931, -0.6931], p = 0.25, n = 3)" in output
     assert "SubtitlesSubject('film.srt', offers text)" in output
+    assert "Portuguese A professora está cansada." in output
     assert "Words found" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -61,6 +84,7 @@ def test_another_distribution_brings_the_same_objects(tmp_path: Path) -> None:
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").write_text("")
+    (tmp_path / "pt.toml").write_text(LANGUAGE, encoding="utf-8")
     for module, definition in zip(MODULES, DEFINITIONS, strict=True):
         (package / f"{module}.py").write_text(definition, encoding="utf-8")
     information = tmp_path / "my_package-1.0.dist-info"
@@ -71,7 +95,7 @@ def test_another_distribution_brings_the_same_objects(tmp_path: Path) -> None:
         for group, points in ENTRY_POINTS.items()
     ]
     (information / "entry_points.txt").write_text("\n".join(sections))
-    assert run(f"ENTRY_POINTS = {ENTRY_POINTS!r}\n{CHECK}", tmp_path).strip() == "found 7"
+    assert run(f"ENTRY_POINTS = {ENTRY_POINTS!r}\n{CHECK}", tmp_path).strip() == "found 8"
 
 
 @pytest.mark.parametrize("module", ["torch", "sklearn", "scipy.stats", "polars"])

@@ -134,19 +134,11 @@ def _training_text(path: Path) -> object:
     return list(tokens_of(path))
 
 
-@target("texts-sentences", "t.txt", lambda: TEXTS, needs=("torch",))
-def _sentence_corpus(path: Path) -> object:
-    from evenhand.models.encoders.elmo.training_text import SentenceCorpus
-
-    return SentenceCorpus.read(path)
-
-
 @functools.cache
 def _elmo() -> tuple[object, bytes]:
     import h5py
 
-    from evenhand.models.encoders.elmo.options import ElmoOptions
-    from evenhand.models.encoders.elmo.weights import hdf5_datasets
+    from evenhand.models.encoders.elmo.files import ElmoOptions, hdf5_datasets
 
     options = ElmoOptions(character_dim=1, filters=((1, 1),), highways=1, projection=1, cells=1, layers=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +151,7 @@ def _elmo() -> tuple[object, bytes]:
 
 @target("elmo-weights", "x_weights.hdf5", lambda: [_elmo()[1]], needs=("h5py",))
 def _elmo_weights(path: Path) -> object:
-    from evenhand.models.encoders.elmo.weights import read_hdf5
+    from evenhand.models.encoders.elmo.files import read_hdf5
 
     return read_hdf5(path, _elmo()[0])  # type: ignore[arg-type]
 
@@ -174,7 +166,7 @@ def _site_maps() -> list[bytes]:
 
 @target("encoder-maps", "evenhand-sites.safetensors", _site_maps, wrap=framed, needs=("torch",))
 def _encoder_maps(path: Path) -> object:
-    from evenhand.models.encoders.stored_maps import stored_maps
+    from evenhand.models.encoders.hooks import stored_maps
 
     return stored_maps(path.parent)
 

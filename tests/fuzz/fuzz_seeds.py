@@ -166,7 +166,7 @@ def onnx() -> list[bytes]:
 
 def elmo_options() -> list[bytes]:
     """Return the published options, and small ones."""
-    from evenhand.models.encoders.elmo.options import ElmoOptions
+    from evenhand.models.encoders.elmo.files import ElmoOptions
 
     return [json.dumps(options.to_dict()).encode() for options in (ElmoOptions(), ElmoOptions(8, 4, filters=((1, 2),)))]
 
@@ -298,7 +298,7 @@ def maps() -> list[bytes]:
 def site_changes() -> list[bytes]:
     """Return a change at one site."""
     from evenhand.mitigations.maps import SoftProjection
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
 
     change = SiteChange(((Site.parse("layer:1"), SoftProjection(np.eye(3)[:1], [1.0])),), {"method": "linear"})
@@ -341,22 +341,18 @@ def nli_models() -> list[bytes]:
 
 def lm_configs() -> list[bytes]:
     """Return the configuration of a language model."""
-    from evenhand.models.lm.awd_lstm.settings import LMSettings
+    from evenhand.models.lm.awd_lstm.model_folder import LMSettings
 
     config = {"format": 1, "kind": "awd-lstm", "words": 3, "settings": LMSettings().to_dict(), "manifest": {}}
     return [json.dumps(config).encode()]
 
 
-def checkpoints(kind: str) -> list[bytes]:
-    """Return a checkpoint of a training: `nli` or `lm`."""
+def checkpoints() -> list[bytes]:
+    """Return a checkpoint of a training."""
     from safetensors.numpy import save
 
-    standing = {"epoch": 1, "best": [0.5], "best_epoch": [1], "done": [False], "history": [[{"epoch": 1}]]}
-    nli = {"format": 1, "fingerprint": {}, "standing": standing}
-    lm = {"format": 2, "identity": {}, "place": {"epoch": 1, "step": 0, "seconds": 0.1}, "history": []}
-    tensors = {"now.x": np.ones(2, np.float32)}
-    name, content = ("evenhand-nli-checkpoint", nli) if kind == "nli" else ("evenhand-lm-training", lm)
-    return [save(tensors, metadata={name: json.dumps(content)})]
+    content = {"format": 1, "fingerprint": {}, "state": {"done": 1, "history": [{"epoch": 1}]}}
+    return [save({"network.x": np.ones(2, np.float32)}, metadata={"evenhand-checkpoint": json.dumps(content)})]
 
 
 def crows_pairs() -> list[bytes]:
@@ -493,8 +489,8 @@ def tars() -> list[bytes]:
 
 def unpack(path: Path) -> object:
     """Extract one member, which must arrive inside the folder and nowhere else."""
-    from evenhand.data.archive import Wanted, extract
     from evenhand.data.catalog import File
+    from evenhand.data.packages import Wanted, extract
 
     target = path.parent / "out" / "b.txt"
     extract(path, {"a/b.txt": Wanted(target, File("b.txt", sha256="", size=6))})

@@ -176,10 +176,10 @@ target("corpus-text-gzip", "c.txt.gz", functools.partial(seeds.corpus, "text"), 
 
 @target("corpus-arrow-index", "c.arrow", functools.partial(seeds.corpus, "arrow"))
 def _arrow(path: Path) -> object:
-    from evenhand.corpus.readers.arrow_batches import ArrowBatches
+    from evenhand.columnar import ArrowBatches
 
-    with path.open("rb") as stream:  # the batches themselves are decoded in a child process, which takes too long here
-        return sum(len(batch) for batch in ArrowBatches(stream, path.name, 4096))
+    with path.open("rb") as stream:
+        return sum(len(batch) for batch in ArrowBatches(stream, path.name, 4096, 8 * 4096))
 
 
 @target("zstd", "x.zst", seeds.zstd_streams)
@@ -222,7 +222,7 @@ def _onnx(path: Path) -> object:
 
 @target("elmo-options", "options.json", seeds.elmo_options, tokens=JSON_TOKENS)
 def _elmo_options(path: Path) -> object:
-    from evenhand.models.encoders.elmo.options import ElmoOptions
+    from evenhand.models.encoders.elmo.files import ElmoOptions
 
     return ElmoOptions.load(path)
 
@@ -325,7 +325,7 @@ def _map(path: Path) -> object:
 
 @target("site-change", "c.safetensors", lambda: [unframed(s) for s in seeds.site_changes()], wrap=framed)
 def _site_change(path: Path) -> object:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
 
     return SiteChange.load(path)
 
@@ -346,7 +346,7 @@ def _decoding_change(path: Path) -> object:
 
 @target("cooccurrence", "c.safetensors", lambda: [unframed(s) for s in seeds.cooccurrences()], wrap=framed)
 def _cooccurrence(path: Path) -> object:
-    from evenhand.corpus.cooccurrence.counts import Cooccurrence
+    from evenhand.corpus.cooccurrence import Cooccurrence
 
     return Cooccurrence.load(path)
 
@@ -379,7 +379,7 @@ def _lm_config(path: Path) -> object:
 @target(
     "nli-checkpoint",
     "c.safetensors",
-    lambda: [unframed(s) for s in seeds.checkpoints("nli")],
+    lambda: [unframed(s) for s in seeds.checkpoints()],
     wrap=framed,
     needs=("torch",),
 )
@@ -387,19 +387,6 @@ def _nli_checkpoint(path: Path) -> object:
     from evenhand.models.training import read_checkpoint
 
     return read_checkpoint(path, {})
-
-
-@target(
-    "lm-checkpoint",
-    "c.safetensors",
-    lambda: [unframed(s) for s in seeds.checkpoints("lm")],
-    wrap=framed,
-    needs=("torch",),
-)
-def _lm_checkpoint(path: Path) -> object:
-    from evenhand.models.lm.awd_lstm.training_state import _read_checkpoint
-
-    return _read_checkpoint(path)
 
 
 @target("crows-pairs", "c.csv", seeds.crows_pairs, tokens=TABLE_TOKENS)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.corpus import Cooccurrence, Corpus, Texts, cooccurrence
-from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
-from evenhand.corpus.counting.tokenise import make_tokeniser
+from evenhand.corpus.counting.count import TokenFile, tokenise_to_file
+from evenhand.corpus.counting.tokens import make_tokeniser
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, MissingExtraError, UsageError
 from evenhand.models.vectors import Vectors
 
@@ -130,7 +130,7 @@ def test_stretches_are_documents_without_rare_words(documents: list[list[str]], 
 
 
 def test_a_document_longer_than_a_block_keeps_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.corpus.counting.token_file.BLOCK", 7)
+    monkeypatch.setattr("evenhand.corpus.counting.count.BLOCK", 7)
     text = [f"w{i % 11}" for i in range(100)]
     with tokenise_to_file(Texts([" ".join(text), "w1 w2"]), make_tokeniser()) as spool:
         parts = [[spool.words[n] for n in part] for part in spool.stretches(10)]

@@ -16,9 +16,10 @@ import evenhand as eh  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError, UsageError  # noqa: E402
 from evenhand.mitigations import SiteChange, get  # noqa: E402
 from evenhand.mitigations.erasure.leace import Statistics  # noqa: E402
-from evenhand.mitigations.erasure.linear_svm import train  # noqa: E402
+from evenhand.mitigations.labelled_words import train  # noqa: E402
 from evenhand.mitigations.site_examples import (  # noqa: E402
     SENTENCES,
+    concept_words,
     labelled_sentences,
     swapped_sentences,
     words_at,
@@ -85,7 +86,7 @@ def test_every_view_of_a_changed_causal_model_shows_the_change(gpt: Any) -> None
     assert np.abs(encoded(gpt) - encoded(changed)).max() > 1e-3
     assert np.array_equal(encoded(gpt, layer=1), encoded(changed, layer=1))  # below the site
     assert changed.view("vectors") == gpt.view("vectors")
-    assert changed.view("text").paths != gpt.view("text").paths
+    assert changed.view("text").source != gpt.view("text").source
 
 
 def test_an_nli_classifier_changes_with_all_its_views(nli: Any) -> None:
@@ -120,25 +121,27 @@ def _nothing() -> Any:
 
 def test_words_are_read_in_context_and_averaged(bert: Any) -> None:
     site, contexts = Site("layer", 2), ["this is {word}.", "a {word} said that"]
-    found = words_in_context(bert.transformer, site, ["nurse", "zebra"], contexts)
+    found = words_in_context(bert.network.transformer, site, ["nurse", "zebra"], contexts)
     assert found.split == ("zebra",)
     assert found.contexts == 2
     states = []
     for text, position in (("this is nurse.", 3), ("a nurse said that", 2)):
-        ids = bert.transformer.tokenizer(text, return_tensors="pt")
+        ids = bert.network.transformer.tokenizer(text, return_tensors="pt")
         with torch.inference_mode():
-            states.append(bert.transformer.model(**ids, output_hidden_states=True).hidden_states[2][0, position])
+            states.append(
+                bert.network.transformer.model(**ids, output_hidden_states=True).hidden_states[2][0, position]
+            )
     assert np.allclose(found.vectors["nurse"], torch.stack(states).mean(dim=0), atol=1e-5)
-    lost = words_in_context(bert.transformer, site, ["nurse", "日本"], contexts)
+    lost = words_in_context(bert.network.transformer, site, ["nurse", "日本"], contexts)
     assert lost.lost == ("日本",)
 
 
 def test_words_in_pieces_are_averaged_with_a_warning(bert: Any) -> None:
     concept = eh.Concept("size", groups={"big": ["nurse", "zebra"], "small": ["doctor", "日本"]})
     with pytest.warns(EvenhandWarning, match="1 words are split .* zebra"):
-        found = words_at(bert.transformer, bert.view("vectors"), Site("embeddings"), concept)
+        found = words_at(bert.network.transformer, bert.view("vectors"), Site("embeddings"), concept_words(concept))
     assert (found.split, found.lost) == (("zebra",), ("日本",))
-    table, tokenizer = bert.transformer.model.get_input_embeddings().weight, bert.transformer.tokenizer
+    table, tokenizer = bert.network.transformer.model.get_input_embeddings().weight, bert.network.transformer.tokenizer
     ids = tokenizer("zebra", add_special_tokens=False)["input_ids"]
     assert len(ids) > 1
     assert np.allclose(found.vectors["zebra"], table[ids].detach().mean(dim=0), atol=1e-6)
@@ -151,7 +154,7 @@ def test_leace_leaves_a_linear_classifier_at_chance_there(bert: Any, site: str) 
     words = [word for group in GENDER.groups.values() for word in group]
     y = np.repeat([0, 1], len(PAIRS))
     rows = [
-        words_at(each.transformer, each.view("vectors"), where, GENDER).vectors.take(words)[0]
+        words_at(each.network.transformer, each.view("vectors"), where, concept_words(GENDER)).vectors.take(words)[0]
         for each in (bert, changed)
     ]
     # Without any difference between the means, the best linear classifier is constant.
@@ -169,7 +172,9 @@ def test_a_control_of_equal_rank_keeps_the_concept(bert: Any) -> None:
     words = [word for group in GENDER.groups.values() for word in group]
     gaps = []
     for subject in (bert, change(bert)):
-        x = words_at(subject.transformer, bert.view("vectors"), Site("layer", 2), GENDER).vectors.take(words)[0]
+        x = words_at(
+            subject.network.transformer, bert.view("vectors"), Site("layer", 2), concept_words(GENDER)
+        ).vectors.take(words)[0]
         gaps.append(np.linalg.norm(x[: len(PAIRS)].mean(axis=0) - x[len(PAIRS) :].mean(axis=0)))
     assert gaps[1] > 0.3 * gaps[0]
 
@@ -240,13 +245,13 @@ def test_scrubbing_erases_what_every_part_reads(name: str, request: pytest.Fixtu
     change = get("scrubbing")(per_class=40).fit(subject, GENDER)
     assert change.sites == ("attention:1", "mlp:1", "attention:2", "mlp:2", "attention:3", "mlp:3")
     assert change.report["rank_removed"] == [2] * 6
-    scrubbed = change(subject).transformer
+    scrubbed = change(subject).network.transformer
     chosen = labelled_sentences(GENDER, None, most=40, seed=0)
     texts = [text for group in chosen.classes.values() for text in group]
     y = np.repeat([0, 1, 2], 40)
     for site in change.sites:
         left = {}
-        for label, transformer in (("before", subject.transformer), ("after", scrubbed)):
+        for label, transformer in (("before", subject.network.transformer), ("after", scrubbed)):
             statistics = Statistics(16, 3)
             read_tokens(transformer, site, texts, lambda rows, x, s=statistics: s.update(x.astype(np.float64), y[rows]))
             left[label] = float(np.abs(statistics.cross()).max())
@@ -302,8 +307,8 @@ def test_a_model_can_be_trained_with_a_change_in_place(bert: Any) -> None:
     change = get("linear")().fit(bert, GENDER).for_training()
     assert change.when == "train+test"
     assert change.describe()["when"] == "train+test"
-    model = bert.transformer.share_weights().model
-    ids = bert.transformer.tokenizer(TEXTS[0], return_tensors="pt")
+    model = bert.network.transformer.share_weights().model
+    ids = bert.network.transformer.tokenizer(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         before = model(**ids).logits
         (installed,) = change.install(model)
@@ -332,15 +337,16 @@ def test_what_does_not_fit_is_refused(bert: Any) -> None:
     table = bert.view("vectors")
     for method, view, says in (
         (get("linear")(site="layer:1"), table, "a place inside a transformer"),
-        (get("sentence-debias")(), table, "are word vectors"),
-        (get("scrubbing")(), table, "are word vectors"),
-        (get("scrubbing")(site="layer:1"), bert, "acts at every layer"),
+        (get("sentence-debias")(), table, "works on transformers only; .* is word vectors"),
+        (get("scrubbing")(), table, "works on transformers only; .* is word vectors"),
         (get("linear")(site="layer:9"), bert, "has 3 layers"),
         (get("linear")(site="layers"), bert, "is not a site"),
         (get("hsr")(site="layer:1"), bert, "there are no words"),
     ):
         with pytest.raises(UsageError, match=says):
             method.fit(view, eh.concept("gender") if method.id == "hsr" else GENDER)
+    with pytest.raises(UsageError, match="scrubbing does not act at one site"):
+        get("scrubbing").with_params({"site": "layer:1"})
     with pytest.raises(UsageError, match="changes a transformer"):
         SiteChange.at("layer:1", get("linear")().fit(table, GENDER))(table)  # type: ignore[type-var]
 
@@ -351,10 +357,10 @@ def test_a_map_of_vectors_changes_the_table_of_a_model(bert: Any) -> None:
 
 
 def test_pooled_vectors_of_sentences(nli: Any) -> None:
-    rows = sentences_at(nli.transformer, "pooled", TEXTS)
-    ids = nli.transformer.tokenizer(TEXTS[1], return_tensors="pt")
+    rows = sentences_at(nli.network.transformer, "pooled", TEXTS)
+    ids = nli.network.transformer.tokenizer(TEXTS[1], return_tensors="pt")
     with torch.inference_mode():
-        expected = nli.transformer.model.bert(**ids).pooler_output[0]
+        expected = nli.network.transformer.model.bert(**ids).pooler_output[0]
     assert np.allclose(rows[1], expected, atol=1e-5)
 
 
@@ -397,5 +403,5 @@ def test_ordinary_models_have_no_limit(bert: Any) -> None:
 
 def states_at(subject: Any, site: str) -> np.ndarray:
     found: list[np.ndarray] = []
-    read_tokens(subject.transformer, site, TEXTS, lambda texts, vectors: found.append(vectors))
+    read_tokens(subject.network.transformer, site, TEXTS, lambda texts, vectors: found.append(vectors))
     return np.concatenate(found)

@@ -18,8 +18,8 @@ hub = pytest.importorskip("huggingface_hub")
 import evenhand as eh  # noqa: E402
 from evenhand.errors import EvenhandWarning, FormatError  # noqa: E402
 from evenhand.models import tokenizing  # noqa: E402
-from evenhand.models.huggingface import load_model, load_tokenizer, offline  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer, load_model  # noqa: E402
+from evenhand.models.huggingface import load_tokenizer, offline  # noqa: E402
 
 Folder = Callable[..., Path]
 

@@ -11,7 +11,8 @@ from safetensors.numpy import load_file, save_file
 
 from evenhand.errors import FormatError, InputMissingError
 from evenhand.models import model_files
-from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.huggingface_folder import model_kind, read_config, read_weight_headers, resolve_folder
 from evenhand.models.model_files import read_header, read_tensor
 

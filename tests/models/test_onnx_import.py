@@ -177,7 +177,7 @@ def llama_file(path: Path, weights: dict[str, np.ndarray]) -> Path:
 def test_a_llama_model_predicts_what_the_original_does(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     numpy_files = pytest.importorskip("safetensors.numpy")
-    from evenhand.models.huggingface import load_model
+    from evenhand.models.encoders.transformer import load_model
 
     folder = tiny_folder("LlamaForCausalLM")
     weights = numpy_files.load_file(folder / "model.safetensors")

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError, UsageError  # noqa: E402
-from evenhand.mitigations.maps.linear import SoftProjection  # noqa: E402
+from evenhand.mitigations.maps.coordinates import SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
-from evenhand.models.encoders.protocol import SentenceEncoder  # noqa: E402
+from evenhand.models.encoders.sentences import SentenceEncoder  # noqa: E402
 from evenhand.subjects import Subject  # noqa: E402
 from tiny_elmo import save_tiny_elmo  # noqa: E402
 

@@ -17,8 +17,8 @@ from evenhand.cli import app
 from evenhand.engines import LocalEngine, RayEngine
 from evenhand.errors import EvenhandWarning, UsageError
 from evenhand.measures.likelihood.honest import TextContinuation
-from evenhand.models.classifier import Classifier
-from evenhand.models.encoders.protocol import ReportsUnknownWords, SentenceEncoder
+from evenhand.models.encoders.classifier import Classifier
+from evenhand.models.encoders.sentences import ReportsUnknownWords, SentenceEncoder
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood
 from evenhand.subjects import sharded_views
 from evenhand.subjects.sharded_views import shard_view

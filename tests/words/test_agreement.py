@@ -10,8 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.models.nli.protocol import Probabilities
-from evenhand.words.agreement import agree, starts_with_vowel
-from evenhand.words.articles import article
+from evenhand.words.grammar import agree, article, starts_with_vowel
 from evenhand.words.probes import Filler, Probe, Surface, probe
 from evenhand.words.template import Template
 

@@ -5,9 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.errors import UsageError
 from evenhand.words import probes
 from evenhand.words.probes import Filler, Probe, dataset, probe

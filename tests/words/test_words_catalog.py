@@ -26,7 +26,7 @@ def test_the_headers_name_exactly_the_records_of_the_files():
     parsed = {
         (kind, name)
         for path in catalog.FOLDER.glob("*.toml")
-        for kind, name in Library(read_document(path), catalog._shipped).all()
+        for kind, name in Library(read_document(path), catalog.shipped_library).all()
     }
     assert parsed == set(catalog._index())
 

@@ -26,7 +26,7 @@ from evenhand.measures import Measurement
 from evenhand.models.vectors.cache import content_hash, identity_of
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
-from evenhand.words.source import digest_of
+from evenhand.words.wordset import digest_of
 
 CELLS, STAGES = "cells", "stages"
 ROW_ONLY = ("subject", "stage", "label", "variant", "options", "only_query")  # what a result adds to its measurement

@@ -13,6 +13,7 @@ from evenhand.audit.schema import option_problem, type_problem
 from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
+from evenhand.mitigations.method import check_methods
 from evenhand.subjects import Subject
 from evenhand.words import Concept, Intersection
 from evenhand.words.catalog import SEPARATOR
@@ -201,7 +202,7 @@ def default_methods(subjects: Sequence[Subject], concept: Concept) -> tuple[str,
 
     Measuring a model takes minutes for each method, so its methods must be named.
     """
-    if not all(subject.can_change and subject.changed_by_default for subject in subjects):
+    if not all(subject.changed_by_default for subject in subjects):
         return ()
     fitting = tuple(chain for chain in DEFAULT_METHODS if _can_remove(chain, concept))
     return fitting or tuple(chain for chain in FALLBACK_METHODS if _can_remove(chain, concept))
@@ -215,10 +216,13 @@ def _can_remove(chain: str, concept: Concept) -> bool:
     return True
 
 
-def check_chain(chain: str, concept: Concept) -> None:
-    """Raise if a method of a chain is unknown or cannot work with the concept, before anything is fitted."""
-    for step in split_chain(chain):
-        method_of(step).check_concept(concept)
+def check_chain(chain: str, concept: Concept, subject: Subject | None = None) -> None:
+    """Raise if a method of a chain is unknown or cannot work with concept or subject, before anything is fitted."""
+    methods = [method_of(step) for step in split_chain(chain)]
+    for method in methods:
+        method.check_concept(concept)
+    if subject is not None:
+        check_methods(methods, subject, concept)
 
 
 def split_chain(chain: str) -> tuple[str, ...]:
@@ -229,7 +233,7 @@ def split_chain(chain: str) -> tuple[str, ...]:
 def method_of(step: str) -> mitigations.Mitigation:
     """Return the method of a step: "leace", or "leace@layer:4" at a site of a transformer."""
     id, at, site = step.partition("@")
-    return mitigations.get(id)(site=site) if at else mitigations.get(id)()
+    return mitigations.get(id).with_params({"site": site} if at else {})
 
 
 def at_site(chain: str, site: str) -> str:

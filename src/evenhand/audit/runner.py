@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import Invocation, manifest, with_command
-from evenhand.audit.plan import Plan, Question, method_of, split_chain
+from evenhand.audit.plan import Plan, Question, check_chain, method_of, split_chain
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
@@ -30,7 +30,8 @@ from evenhand.errors import (
 from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
-from evenhand.models.lm.kept_texts import keeping_texts
+from evenhand.mitigations.method import apply_methods, chain_report
+from evenhand.models.lm.causal import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress, followed
 from evenhand.subjects import Subject
@@ -111,6 +112,10 @@ def run(
     started = time.perf_counter()
     about = concept or words.concept(plan.concept)
     store, outcome = CellStore(folder), Outcome()
+    if not plan.skip_failing:
+        for subject in subjects:
+            for chain in plan.methods:
+                check_chain(chain, about, subject)  # before the original is measured, which may take an hour
     tasks = [task for subject in subjects for task in _stage_tasks(subject, plan, about)]
     for task in tasks:
         store.stage(task.key)  # so that damage is noticed also where the stage is fitted again for other reasons
@@ -266,14 +271,9 @@ def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0
 
     A method is fitted to the vectors of a subject, or at its site in a transformer.
     """
-    if not chain:
-        return subject, {}
-    reports: list[dict[str, Any]] = []
-    for step in split_chain(chain):
-        fitted = method_of(step).fit(subject, concept, seed=seed)
-        subject = subject.changed(fitted)
-        reports.append(dict(fitted.report))
-    return subject, reports[0] if len(reports) == 1 else {"method": chain, "chain": reports}
+    methods = [method_of(step) for step in split_chain(chain)] if chain else []
+    changed, changes = apply_methods(methods, subject, concept, seed=seed)
+    return changed, chain_report(changes) | ({"method": chain} if len(changes) > 1 else {})
 
 
 def _view(subject: Subject, name: ViewName, concept: Concept) -> Any:

@@ -3,17 +3,14 @@
 Everything streams: memory grows with the number of distinct words, not with the length of the text.
 """
 
-from evenhand.corpus.bias import bias, score_corpus
-from evenhand.corpus.comparison import Comparison, compare, compare_corpora
-from evenhand.corpus.cooccurrence.counts import Cooccurrence, cooccurrence
-from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
-from evenhand.corpus.cooccurrence.genderedness import Genderedness, by_chance, genderedness
-from evenhand.corpus.counting.vocabulary import ENGLISH
-from evenhand.corpus.generated import against_training
-from evenhand.corpus.options import CorpusOptions
+from evenhand.corpus.beta import Beta
+from evenhand.corpus.bias import CorpusOptions, bias, score_corpus
+from evenhand.corpus.comparison import Comparison, against_training, compare, compare_corpora
+from evenhand.corpus.cooccurrence import Cooccurrence, cooccurrence
+from evenhand.corpus.counting.tokens import ENGLISH
+from evenhand.corpus.genderedness import Constants, Genderedness, by_chance, fit_constants, genderedness
 from evenhand.corpus.readers import Corpus, Texts
 from evenhand.corpus.result import Baseline, CorpusBias
-from evenhand.corpus.scores.beta import Beta
 
 __all__ = [
     "ENGLISH",

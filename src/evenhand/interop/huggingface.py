@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, VocabularyError, require
-from evenhand.models.huggingface import load_model
-from evenhand.models.input_table import input_table, select_words
+from evenhand.models.encoders.input_table import input_table
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.lm.awd_lstm.model_folder import is_saved, word_table
+from evenhand.models.tokenizing import select_words
 from evenhand.models.vectors import Case, Vectors
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ def input_embeddings(
     """
     if isinstance(model_or_path, str | os.PathLike):
         if tokenizer is None:
+            if is_saved(os.fspath(model_or_path)):
+                return word_table(Path(os.fspath(model_or_path)), name=name, case=case)
             return input_table(model_or_path, whole_words=whole_words, name=name, case=case)
         model = load_model(model_or_path, "encoder").model
     else:

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from evenhand import mitigations
 from evenhand.errors import UsageError
-from evenhand.mitigations import Mitigation
+from evenhand.mitigations import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 
@@ -37,7 +37,7 @@ class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str | Mitigation | type[Mitigation] = "linear",
+        method: str | VectorMethod | type[VectorMethod] = "linear",
         concept: str | Concept | None = "gender",
         vectors: Vectors | None = None,
     ) -> None:
@@ -75,8 +75,8 @@ class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise UsageError(f"{self.vectors.name} has {self.vectors.dim} coordinates, the rows have shape {shape}")
         return self.vectors
 
-    def _method(self) -> Mitigation:
-        method = mitigations.get(self.method) if isinstance(self.method, str) else self.method
+    def _method(self) -> VectorMethod:
+        method = mitigations.get_vector_method(self.method) if isinstance(self.method, str) else self.method
         return method() if isinstance(method, type) else method
 
     def __sklearn_clone__(self) -> Self:

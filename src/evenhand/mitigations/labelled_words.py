@@ -1,4 +1,4 @@
-"""Labelled words for erasure methods: the most biased words of each side, or a concept's own lists."""
+"""Labelled words for erasure methods, and the linear classifier that tells how well their classes can be separated."""
 
 from __future__ import annotations
 
@@ -8,22 +8,113 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.arrays import Matrix, Matrix64, Rows, as_float64, row_norms
+from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64, row_norms
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.erasure.linear_svm import train
 from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation, require_direction, require_groups, require_names
+from evenhand.mitigations.method import require_direction, require_groups, require_names
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces import learn
 from evenhand.subspaces.differences import listed, word_rows
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.words import Concept, Recipe
+
+
+TOLERANCE = 1e-8  # of the gradient at zero; liblinear stops at 1e-4 of the same problem
+STEPS = 100
+ARMIJO = 1e-4  # the share of the predicted decrease that a step must achieve
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """One row of weights for each class (a single row for two classes), the intercept last where there is one."""
+
+    weights: Matrix64
+    classes: Rows
+    intercept: bool = False
+
+    @property
+    def directions(self) -> Matrix64:
+        """Return the weights without the intercept."""
+        return self.weights[:, :-1] if self.intercept else self.weights
+
+    def scores(self, x: Matrix64) -> Matrix64:
+        """Return decision values, one column per row of weights; the margin is at 1."""
+        shift = self.weights[:, -1] if self.intercept else 0.0
+        return np.asarray(x @ self.directions.T + shift, dtype=np.float64)
+
+    def predict(self, x: Matrix64) -> Rows:
+        """Return the class of each row."""
+        scores = self.scores(x)
+        best = (scores[:, 0] > 0).astype(np.int64) if len(self.weights) == 1 else np.argmax(scores, axis=1)
+        return np.asarray(self.classes[best], dtype=np.int64)
+
+    def accuracy(self, x: Matrix64, y: Rows) -> float:
+        """Return the share of rows whose class is predicted correctly."""
+        return float(np.mean(self.predict(x) == y))
+
+
+def train(x: Matrix64, y: Rows, *, C: float = 1.0, intercept: bool = False) -> LinearClassifier:
+    """Minimise |w|^2 / 2 + C sum_i max(0, 1 - t_i <w, x_i>)^2, t = +1 for the class and -1 for the rest.
+
+    The intercept is an additional coordinate of value 1 and is regularised like the others, as in liblinear.
+    """
+    rows = np.hstack([x, np.ones((len(x), 1))]) if intercept else x
+    classes = np.unique(y)
+    gram = rows.T @ rows
+    positive = classes[1:] if len(classes) == 2 else classes
+    weights = [_newton(rows, np.where(y == one, 1.0, -1.0), gram, C) for one in positive]
+    return LinearClassifier(np.array(weights), classes, intercept)
+
+
+def _newton(x: Matrix64, t: Vector64, gram: Matrix64, C: float) -> Vector64:
+    """Minimise by Newton's method; the Hessian is piecewise constant, so a few steps suffice."""
+    w, scores, eye = np.zeros(x.shape[1]), np.zeros(len(x)), np.eye(x.shape[1])
+    tolerance = TOLERANCE * float(np.linalg.norm(2 * C * x.T @ t))
+    for _ in range(STEPS):
+        inside = t * scores < 1
+        gradient = w - 2 * C * x.T @ np.where(inside, t - scores, 0.0)
+        if np.linalg.norm(gradient) <= tolerance:
+            break
+        step = as_float64(-np.linalg.solve(eye + 2 * C * _gram_of(x, inside, gram), gradient))
+        along = x @ step
+        length = _line_search(w, scores, step, along, t, C, float(gradient @ step))
+        if length == 0:
+            break  # no further decrease in double precision: this is the minimum
+        w, scores = w + length * step, scores + length * along
+    return w
+
+
+def _gram_of(x: Matrix64, inside: NDArray[np.bool_], gram: Matrix64) -> Matrix64:
+    """Return X_A'X_A, computed from the smaller of A and its complement."""
+    if 2 * np.count_nonzero(inside) <= len(x):
+        rows = x[inside]
+        return np.asarray(rows.T @ rows, dtype=np.float64)
+    rows = x[~inside]
+    return np.asarray(gram - rows.T @ rows, dtype=np.float64)
+
+
+def _line_search(
+    w: Vector64, scores: Vector64, step: Vector64, along: Vector64, t: Vector64, C: float, slope: float
+) -> float:
+    loss, length = _loss(w, scores, t, C), 1.0
+    while length > 1e-8:
+        if _loss(w + length * step, scores + length * along, t, C) <= loss + ARMIJO * length * slope:
+            return length
+        length /= 2
+    return 0.0
+
+
+def _loss(w: Vector64, scores: Vector64, t: Vector64, C: float) -> float:
+    hinge = np.maximum(0.0, 1 - t * scores)
+    return float(w @ w / 2 + C * hinge @ hinge)
+
 
 NEUTRAL = "neutral"
 SHARES = (0.49, 0.21, 0.30)  # training, development, test, as in Ravfogel et al. 2020
@@ -76,7 +167,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class FromLabels(Mitigation):
+class FromLabels(VectorMethod):
     """Base of INLP, LEACE and R-LACE: the parameters that choose the labelled words.
 
     Args:
@@ -106,12 +197,8 @@ class FromLabels(Mitigation):
     sentences: str | None = None
 
     def _check(self, concept: Concept) -> None:
-        if self.examples not in ("words", "sentences"):
-            raise UsageError(f"unknown examples {self.examples!r}", hint="use words or sentences")
         if self.sentences is not None and self.examples == "words":
             raise UsageError(f"{self.id}: sentences={self.sentences!r} needs examples='sentences'")
-        if self.labels not in ("biased", "groups", "names"):
-            raise UsageError(f"unknown labels {self.labels!r}", hint="use biased, groups or names")
         if self.labels == "names":
             require_names(concept, f"{self.id} with labels='names'")
             return
@@ -124,27 +211,29 @@ class FromLabels(Mitigation):
                 hint="leave direction out",
             )
 
-    def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
-        if self.examples == "sentences":
+    def check_subject(self, subject: Vectors | Subject) -> None:
+        """Raise `UsageError` if the method does not work on this kind of subject."""
+        super().check_subject(subject)
+        if self.examples == "sentences" and getattr(subject, "network", None) is None:
             raise UsageError(
-                f"{self.id} with examples='sentences' learns from a transformer, and {v.name} are word vectors",
+                f"{self.id} with examples='sentences' learns from a transformer; {subject.name} is "
+                f"{getattr(subject, 'title', 'word vectors')}",
                 hint="leave examples out, or open a model: eh.open('hf:FOLDER')",
             )
-        return super()._fit_vectors(v, concept)
 
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
-        if self.examples == "words" or concept is None or not isinstance(subject, TransformerSubject):
+    def _fit_subject(self, subject: Subject, concept: Concept) -> VectorMap | SiteChange:
+        if self.examples == "words" or subject.network is None:
             return super()._fit_subject(subject, concept)
         from evenhand.mitigations.site_examples import labelled_sentences
-        from evenhand.models.encoders.sites import resolve
         from evenhand.words import Concept
 
-        site = resolve(subject.transformer.model, self.site or self.default_site)
+        network = subject.network
+        site = self._site_in(network)
         chosen = labelled_sentences(concept, self.sentences, most=self.per_class, seed=self.seed)
         method = replace(self, labels="groups", examples="words", sentences=None, site=None)
-        vm = method._fit(chosen.vectors(subject.transformer, site), Concept(concept.name, groups=chosen.classes))
+        vm = method._fit(chosen.vectors(network.transformer, site), Concept(concept.name, groups=chosen.classes))
         report = {"params": self.params(), "examples": chosen.report()}
-        return self._at_site(subject, str(site), vm, report)
+        return self._at_site(network, site, vm, report)
 
     def _labelled(self, v: Vectors, concept: Concept) -> Labelled:
         if self.labels != "biased":

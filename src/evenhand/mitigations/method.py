@@ -1,42 +1,57 @@
-"""`Mitigation`: the base class of every method, and what it reports about the map that it fitted."""
+"""`Mitigation`: the base class of every method. A method is fitted to a subject and returns a change of it."""
 
 from __future__ import annotations
 
-import warnings
+import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
-import numpy as np
-
-from evenhand.arrays import Matrix64, Vector64
 from evenhand.data.citations import bibtex, short_citation
-from evenhand.errors import EvenhandWarning, UsageError, counted, unknown_name
-from evenhand.mitigations.maps import Chain, RowNormalise, VectorMap
-from evenhand.mitigations.maps.application import BLOCK_VALUES, check_dim
-from evenhand.mitigations.maps.vectormap import NUMPY
-from evenhand.mitigations.parameters import Parameter, parameters_of, parse_parameters
+from evenhand.errors import UsageError, counted, unknown_name
+from evenhand.mitigations.parameters import Parameter, check_choices, parameters_of, parse_parameters
 from evenhand.mitigations.selection import Selector
-from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.models.vectors import Vectors
+from evenhand.subjects import Change, Subject, open_subject
 from evenhand.subspaces import Subspace
 from evenhand.subspaces.learning import ESTIMATORS
 from evenhand.words import as_concept
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.site_change import SiteChange
     from evenhand.words import Concept, Recipe
 
-
-M = TypeVar("M", bound=VectorMap)
+Variant: TypeAlias = Literal["paper", "released"]
+"""Which definition of a method: that of the paper, or that of the released code where it differs."""
 ANY_NUMBER = "use inlp, leace, hard or linear, which take any number of groups, or make a concept of two of the groups"
-SAMPLE = 50_000  # words; measuring a larger table in full would take as long as applying the map
-UNCHANGED = 1e-6  # of a row's length: the error of rounding to float32
-# Share of the variance below which little of the original vectors is left. With default parameters the methods of this
-# package keep between .31 (half-sibling regression) and 1 of the variance of the embedded vectors.
-MIN_VARIANCE_KEPT = 0.1
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a method works on.
+
+    Attributes:
+        title: in words, for messages: "word vectors".
+        part: the part of a subject that the change acts on, see `Subject.changeable`.
+        view: a view that the subject must offer too.
+    """
+
+    title: str
+    part: str
+    view: str = ""
+
+    def accepts(self, subject: Subject) -> bool:
+        """Return whether a subject is one of these."""
+        return self.part in subject.changeable and (not self.view or self.view in subject.offers)
+
+
+VECTORS = Target("word vectors", "vectors")
+TRANSFORMER = Target("transformers", "transformer")
+LANGUAGE_MODEL = Target("masked and causal language models of transformers", "transformer", "likelihood")
+CORPUS = Target("corpora", "text")
 
 
 class _Citation:
@@ -48,14 +63,11 @@ class _Citation:
 
 @dataclass(frozen=True)
 class Mitigation(ABC):
-    """A method with its parameters, not yet fitted. `fit` learns from vectors and returns a frozen map.
+    """A method with its parameters, not yet fitted. `fit` learns from a subject and returns a frozen change.
 
-    A method is a frozen dataclass: its fields are its parameters, and fitting changes nothing in it. A subclass
-    implements `_fit`, and `_check` where it cannot work with every concept. A method with random steps has a
-    field `seed`.
-
-    Args:
-        site: Where in a transformer the map acts: embeddings, layer:N, attention:N, mlp:N or pooled; None: embeddings.
+    A method is a frozen dataclass: its fields are its parameters, and fitting changes nothing in it. A subclass names
+    what it `works_on` and implements `_fit_subject`, and `_check` where it cannot work with every concept. A method
+    with random steps has a field `seed`. One that fits a map of vectors derives from `VectorMethod` instead.
     """
 
     id: ClassVar[str]
@@ -68,87 +80,52 @@ class Mitigation(ABC):
     """What the method cannot do, in a sentence or two."""
     citation = _Citation()
     definition: ClassVar[int] = 1
-    """Number of the definition; increased when the same parameters give another map."""
-    view: ClassVar[str] = "vectors"
-    """The view of a subject that `fit` takes."""
-    default_site: ClassVar[str] = "embeddings"
-    """Where the map acts in a transformer unless `site` says otherwise."""
+    """Number of the definition; increased when the same parameters give another change."""
+    works_on: ClassVar[tuple[Target, ...]]
+    """The kinds of subject that it can be fitted to and changes."""
+    elsewhere: ClassVar[str] = "`evenhand list methods` shows what each method works on"
+    """What to do with a subject that it does not work on, for messages."""
+    takes: ClassVar[Literal["seconds", "a minute", "minutes"]] = "seconds"
+    """About how long a fit to word vectors takes: a page fits methods of seconds, a sweep none that takes minutes."""
+    not_written: ClassVar[str] = ""
+    """Why a subject cannot be written after the change; empty if it can."""
+    trains_stored_weights: ClassVar[bool] = False
+    """Whether it can only be the first method of a chain: a changed model is in memory."""
 
-    site: str | None = field(default=None, kw_only=True)
-
-    @overload
-    def fit(self, view: Vectors, concept: Concept | str, *, seed: int | None = None) -> VectorMap: ...
-    @overload
-    def fit(self, view: TransformerSubject, concept: Concept | str, *, seed: int | None = None) -> SiteChange: ...
-    @overload
-    def fit(self, view: Subject, concept: Concept | str, *, seed: int | None = None) -> VectorMap | SiteChange: ...
-    def fit(
-        self, view: Vectors | Subject, concept: Concept | str, *, seed: int | None = None
-    ) -> VectorMap | SiteChange:
-        """Fit the method and return the map; neither the vectors nor the concept are changed.
+    def fit(self, subject: Subject | Vectors, concept: Concept | str, *, seed: int | None = None) -> Change:
+        """Fit the method and return the change; neither the subject nor the concept are changed.
 
         Args:
-            view: the vectors to learn from; or a subject. In a transformer the method learns at its `site`, and a
-                `SiteChange` is returned.
+            subject: what to learn from, and what the change is for.
             concept: the concept to remove, or its id or file.
             seed: the seed of the random steps, instead of the field `seed`; ignored by methods without random steps.
+
+        Raises:
+            UsageError: If the method cannot work with the concept or on the subject, before anything is fitted.
         """
-        about = as_concept(concept)
-        method = self.with_seed(seed)
+        about, method = as_concept(concept), self.with_seed(seed)
         method.check_concept(about)
-        return method._fit_subject(view, about) if isinstance(view, Subject) else method._fit_vectors(view, about)
-
-    def _fit_vectors(self, v: Vectors, concept: Concept | None) -> VectorMap:
-        if self.site is not None:
-            raise UsageError(
-                f"site={self.site!r} is a place inside a transformer, and {v.name} is a table of word vectors",
-                hint="leave site out, or open a model: eh.open('hf:FOLDER')",
-            )
-        v = v if concept is None else v.in_language(concept.language)
-        return self._fit(v, concept)  # type: ignore[arg-type]  # only methods that accept None are called with it
-
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
-        """Fit the method to a subject: at a site of a transformer, else to its vectors."""
-        from evenhand.mitigations.site_examples import words_at
-        from evenhand.models.encoders.sites import resolve
-
-        if not (isinstance(subject, TransformerSubject) and subject.can_change):
-            return self._fit_vectors(subject.view(self.view), concept)
-        site = resolve(subject.transformer.model, self.site or self.default_site)
-        examples = words_at(subject.transformer, subject.view("vectors"), site, concept)
-        vm = self._fit(examples.vectors, concept)  # type: ignore[arg-type]
-        return self._at_site(subject, str(site), vm, {"examples": examples.report()})
-
-    def _at_site(
-        self, subject: TransformerSubject, site: str, vm: VectorMap, details: Mapping[str, object]
-    ) -> SiteChange:
-        """Return the change of a map at a site, with its report; raise if the map does not fit the site.
-
-        Tokens with massive activations keep their vectors: see `ExceptLongVectors`.
-        """
-        from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
-        from evenhand.mitigations.site_change import SiteChange
-        from evenhand.mitigations.site_examples import massive_activations
-        from evenhand.models.encoders.hooks import check_fits
-        from evenhand.models.encoders.sites import Site, locate
-
-        check_fits(vm, site, locate(subject.transformer.model, Site.parse(site)))
-        limit, found = massive_activations(subject.transformer, Site.parse(site))
-        if limit is not None:
-            vm = ExceptLongVectors(vm, limit, report=vm.report)
-        return SiteChange.at(site, vm.with_report(**details, **found))
+        method.check_subject(subject)
+        return method._fit_subject(open_subject(subject), about)
 
     @abstractmethod
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        """Fit the method to a concept that `check_concept` accepted."""
+    def _fit_subject(self, subject: Subject, concept: Concept) -> Change:
+        """Fit the method to a subject and a concept that were checked."""
+
+    def check_subject(self, subject: Subject | Vectors) -> None:
+        """Raise `UsageError` if the method does not work on this kind of subject; fits nothing."""
+        if isinstance(subject, Vectors):
+            title, accepted = VECTORS.title, VECTORS in self.works_on
+        else:
+            title, accepted = subject.title, any(target.accepts(subject) for target in self.works_on)
+        if not accepted:
+            kinds = " and ".join(target.title for target in self.works_on)
+            raise UsageError(f"{self.id} works on {kinds} only; {subject.name} is {title}", hint=self.elsewhere)
 
     def check_concept(self, concept: Concept | str) -> None:
         """Raise `UsageError` if the method cannot work with this concept or has invalid parameters; fits nothing."""
         about = as_concept(concept)
-        if self.site is not None:
-            from evenhand.models.encoders.sites import Site
-
-            Site.parse(self.site)
+        check_choices(self)
         self._check(about)
         selector = getattr(self, "words", None)
         if isinstance(selector, Selector):
@@ -156,6 +133,11 @@ class Mitigation(ABC):
 
     def _check(self, concept: Concept) -> None:  # noqa: B027 (most concepts suit most methods)
         """Check the parameters, and that the concept has the words the method needs."""
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites of a transformer that need a foldable map there; empty for methods that act elsewhere."""
+        return ()
 
     @classmethod
     def is_seeded(cls) -> bool:
@@ -197,21 +179,78 @@ class Mitigation(ABC):
                 del values[name]  # recorded only when words are exempt, or a site was named
         return {name: _plain(value) for name, value in values.items()}
 
-    def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, object] | None = None) -> M:
-        """Return the map with a report: what was fitted, which words were missing, how the map changes the vectors."""
-        seed = {"seed": getattr(self, "seed")} if self.is_seeded() else {}  # noqa: B009 (a field of subclasses)
-        return vm.with_report(
-            method=self.id,
-            definition=self.definition,
-            params=self.params(),
-            **seed,
-            vectors=v.name,
-            rank_removed=vm.rank_removed,
-            words_missing=list(coverage.missing),
-            coverage=coverage.to_dict(),
-            **map_report(vm, v),
-            **(details or {}),
-        )
+
+def check_methods(methods: Sequence[Mitigation], subject: Subject | Vectors, concept: Concept | str) -> None:
+    """Raise `UsageError` if a chain of methods cannot work with a concept or on a subject; fits nothing."""
+    for number, method in enumerate(methods):
+        method.check_concept(concept)
+        method.check_subject(subject)
+        if number and method.trains_stored_weights:
+            raise UsageError(
+                f"{method.id} trains the stored weights, so it must be the first method of a chain",
+                hint=f"write {method.id} first, or save the model that {methods[number - 1].id} changed and open it",
+            )
+
+
+def apply_methods(
+    methods: Sequence[Mitigation], subject: Subject, concept: Concept | str, *, seed: int | None = None
+) -> tuple[Subject, tuple[Change, ...]]:
+    """Fit and apply methods in order, each on the result of the one before; all are checked before the first is fitted.
+
+    Returns:
+        The changed subject, and the changes.
+    """
+    check_methods(methods, subject, concept)
+    changes: list[Change] = []
+    for method in methods:
+        change = method.fit(subject, concept, seed=seed)
+        subject = change(subject)
+        changes.append(change)
+    return subject, tuple(changes)
+
+
+def chain_report(changes: Sequence[Change]) -> dict[str, Any]:
+    """Return the report of one change, or that of a chain with the reports of its steps; empty without changes."""
+    reports = [dict(change.report) for change in changes]
+    if len(reports) < 2:
+        return reports[0] if reports else {}
+    return {"method": ".".join(str(report.get("method", "change")) for report in reports), "chain": reports}
+
+
+def composed(changes: Sequence[Change]) -> Change:
+    """Return changes that follow each other as one; raise `UsageError` if their kinds cannot be combined."""
+    whole = changes[0]
+    for change in changes[1:]:
+        combine: Callable[[Change], Change] | None = getattr(change, "__matmul__", None)
+        after = combine(whole) if combine else NotImplemented
+        if after is NotImplemented:
+            raise UsageError(
+                f"{change!r} cannot be combined with {whole!r} in one file", hint="apply the methods one by one"
+            )
+        whole = after
+    return whole
+
+
+_state_folder: ContextVar[Path | None] = ContextVar("state_folder", default=None)
+
+
+@contextmanager
+def keeping_state(folder: Path) -> Iterator[None]:
+    """Let methods that train keep their state in a folder meanwhile, where the same call finds it after a stop.
+
+    The folder is removed at the end, unless an error or a stop ended the work.
+    """
+    token = _state_folder.set(folder)
+    try:
+        yield
+    finally:
+        _state_folder.reset(token)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def state_folder() -> Path | None:
+    """Return where a method may keep the state of a long fit; None where nobody would look for it."""
+    return _state_folder.get()
 
 
 def _plain(value: object) -> object:
@@ -278,75 +317,3 @@ def require_single_direction(concept: Concept, method: str, recipe: Recipe | str
     require_direction(concept, method, recipe)
     if recipe is None and concept.direction is None and not len(concept.pairs):
         require_two_groups(concept, method)
-
-
-def map_report(vm: VectorMap, v: Vectors) -> dict[str, object]:
-    """Return the number of words that the map changes and the share of the vocabulary's variance it keeps.
-
-    A table larger than `SAMPLE` words is measured on blocks spread evenly over it, and `measured_on` is the number of
-    words measured. The variance is around the mean of each side, so a shift keeps all of it; a map that makes vectors
-    longer may give more than 1. A map that begins by scaling to unit length is compared with the vectors at unit
-    length: lengths carry no information about the concept. Warns if less than `MIN_VARIANCE_KEPT` is kept.
-    """
-    check_dim(vm, v.dim)
-    first, rest = _split_scaling(vm)
-    before, after, changed = _Moments(v.dim), _Moments(vm.out_dim_of(v.dim) or 0), 0
-    size = max(1, BLOCK_VALUES // v.dim)
-    for start in range(0, len(v), size * max(1, len(v) // SAMPLE)):
-        words = v.words[start : start + size]
-        original = v.matrix[start : start + size].astype(np.float64)
-        original = original if first is None else first.transform(original, NUMPY, words)
-        mapped = rest.transform(original, NUMPY, words)
-        changed += _count_changed(original, mapped, before.add(original), after.add(mapped))
-    total = before.variance()
-    kept = after.variance() / total if total else 1.0
-    if kept < MIN_VARIANCE_KEPT:
-        _warn_variance(kept, vm, v)
-    report: dict[str, object] = {
-        "words_changed": round(changed / max(before.n, 1) * len(v)),
-        "variance_kept": kept,
-    }
-    return report if before.n == len(v) else {**report, "measured_on": before.n}
-
-
-def _warn_variance(kept: float, vm: VectorMap, v: Vectors) -> None:
-    warnings.warn(
-        f"the map keeps only {100 * kept:.1f} % of the variance of {v.name} ({vm.rank_removed} of {v.dim} dimensions "
-        f"removed; below {100 * MIN_VARIANCE_KEPT:.0f} % the vectors have lost most of their content, and measures on "
-        "them say little): use a weaker setting or another method",
-        EvenhandWarning,
-        stacklevel=5,
-    )
-
-
-def _split_scaling(vm: VectorMap) -> tuple[VectorMap | None, VectorMap]:
-    """Return the scaling to unit length that a map begins with, or None, and the rest of the map."""
-    if isinstance(vm, Chain) and len(vm.parts) > 1 and isinstance(vm.parts[0], RowNormalise):
-        return vm.parts[0], Chain(vm.parts[1:])
-    return None, vm
-
-
-def _count_changed(before: Matrix64, after: Matrix64, before_squares: Vector64, after_squares: Vector64) -> int:
-    if before.shape != after.shape:
-        return len(before)
-    # |a - b|^2 without forming a - b; in double precision this resolves 1e-8 of a length, well below UNCHANGED.
-    squares = before_squares + after_squares - 2 * np.einsum("ij,ij->i", before, after)
-    return int(np.count_nonzero(squares > UNCHANGED**2 * before_squares))
-
-
-class _Moments:
-    """Sums over rows that arrive in blocks."""
-
-    def __init__(self, dim: int) -> None:
-        self.n, self.total, self.squares = 0, np.zeros(dim), 0.0
-
-    def add(self, block: Matrix64) -> Vector64:
-        """Add the rows and return their squared lengths."""
-        squares = np.einsum("ij,ij->i", block, block)
-        self.n += len(block)
-        self.total += np.ones(len(block)) @ block
-        self.squares += float(squares.sum())
-        return np.asarray(squares, dtype=np.float64)
-
-    def variance(self) -> float:
-        return max(0.0, self.squares - float(self.total @ self.total) / max(self.n, 1))

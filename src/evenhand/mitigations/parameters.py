@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from evenhand.errors import UsageError, shown, unknown_name
@@ -52,15 +53,28 @@ def parse_parameters(method: type[Mitigation], values: Mapping[str, object]) -> 
         UnknownNameError: the method has no such parameter.
         UsageError: the text is not a value of the parameter's type.
     """
-    hints, names = _hints(method), [field.name for field in fields(method)]
+    hints, names = _hints(method) if values else {}, [field.name for field in fields(method)]
     parsed = {}
     for name, value in values.items():
+        if name == "site" and name not in names:
+            raise UsageError(f"{method.id} does not act at one site of a transformer, so site={value!r} does not apply")
         if name not in names:
             raise unknown_name(f"parameter of {method.id}", name, names)
         parsed[name] = _parse(value, hints[name], f"{method.id}: {name}") if isinstance(value, str) else value
     return parsed
 
 
+def check_choices(method: Mitigation) -> None:
+    """Raise `UsageError` if a parameter that takes one of several names has another value."""
+    for name, hint in _hints(type(method)).items():
+        named = all(get_origin(one) is Literal or one is types.NoneType for one in _members(hint))
+        value, choices = getattr(method, name), _choices(hint)
+        if named and choices and value is not None and value not in choices:
+            *most, last = choices
+            raise UsageError(f"unknown {name} {value!r}", hint=f"use {', '.join(most)} or {last}")
+
+
+@cache
 def _hints(method: type[Mitigation]) -> dict[str, Any]:
     from evenhand.words import Concept, Recipe, WordSet
 

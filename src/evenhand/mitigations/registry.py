@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
 from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.registry import Registry
 
 FAMILIES = ("projection", "erasure", "alignment", "training", "text", "decoding")
@@ -37,13 +38,21 @@ def get(id: str) -> type[Mitigation]:
     return method
 
 
-def ids(view: str | None = None) -> list[str]:
-    """Return every method id, or those of the methods that change a view: `ids("vectors")`."""
-    return [id for id in MITIGATIONS.ids() if view is None or get(id).view == view]
+def get_vector_method(id: str) -> type[VectorMethod]:
+    """Return the method with this id, which must be one that fits a map of vectors."""
+    method = get(id)
+    if not issubclass(method, VectorMethod):
+        raise UsageError(f"{id} does not fit a map of word vectors", hint=f"use one of {', '.join(ids('vectors'))}")
+    return method
 
 
-def listing(view: str | None = None) -> tuple[MethodSummary, ...]:
-    """Return all methods, or those that change a view, sorted by id; warn of one of another package that fails."""
+def ids(part: str | None = None) -> list[str]:
+    """Return every method id, or those of the methods that change a part of a subject: `ids("vectors")`."""
+    return [id for id in MITIGATIONS.ids() if part is None or _changes(get(id), part)]
+
+
+def listing(part: str | None = None) -> tuple[MethodSummary, ...]:
+    """Return all methods, or those that change a part, sorted by id; warn of one of another package that fails."""
     summaries = []
     for id in sorted(ids()):
         try:
@@ -51,7 +60,11 @@ def listing(view: str | None = None) -> tuple[MethodSummary, ...]:
         except EvenhandError as error:
             warnings.warn(error.message, EvenhandWarning, stacklevel=2)
             continue
-        if view not in (None, method.view):
+        if part is not None and not _changes(method, part):
             continue
         summaries.append(MethodSummary(method.id, method.title, method.citation, method.limits))
     return tuple(summaries)
+
+
+def _changes(method: type[Mitigation], part: str) -> bool:
+    return any(target.part == part for target in method.works_on)

@@ -25,7 +25,7 @@ from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
 
 if TYPE_CHECKING:
-    from evenhand.models.transformer import Transformer
+    from evenhand.models.encoders.transformer import Transformer
 
 VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
 MASSIVE = 10.0  # times the median length of a token's vector; the massive ones are 50 to 500 times as long
@@ -55,13 +55,12 @@ def concept_words(concept: Concept) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*groups, *pairs, *direction, *names, *concept.neutral]))
 
 
-def words_at(transformer: Transformer, table: Vectors, site: Site, concept: Concept | None) -> ContextVectors:
-    """Return vectors of the concept's words at a site.
+def words_at(transformer: Transformer, table: Vectors, site: Site, words: Sequence[str]) -> ContextVectors:
+    """Return vectors of the words of a concept at a site.
 
     At `embeddings` these are the word table and the concept's words that the tokenizer splits. Elsewhere they are the
     concept's words and the first plain words of the table, in sentences that say nothing about them.
     """
-    words = concept_words(concept) if concept else ()
     if site.kind == "embeddings":
         return words_of_table(transformer, table, words)
     plain = [table.words[row] for row in plain_rows(table, len(table)) if len(table.words[row]) > 1][:VOCABULARY]

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,7 +79,7 @@ class GGUF:
         """
         if name not in self.arrays:
             raise FormatError(f"{self.path}: no array {name!r}", hint="the file holds another kind of model")
-        gguf: Any = require("gguf", extra="models")
+        gguf = require("gguf", extra="models")
         shape, number, offset, length = self.arrays[name]
         kind = gguf.GGMLQuantizationType(number)
         raw = np.ascontiguousarray(self.data[offset : offset + length]).reshape(*shape[:-1], -1)
@@ -213,7 +214,7 @@ def _read_index(path: Path, mapped: NDArray[np.uint8], reader: _Reader) -> GGUF:
 
 def _bytes_of(path: Path, name: str, shape: tuple[int, ...], number: int) -> int:
     """Return how many bytes an array takes."""
-    gguf: Any = require("gguf", extra="models")
+    gguf = require("gguf", extra="models")
     try:
         kind = gguf.GGMLQuantizationType(number)
         numbers, size = gguf.GGML_QUANT_SIZES[kind]
@@ -255,7 +256,7 @@ def read_gguf(path: Path, dtype: torch.dtype) -> PackedModel:
     Raises:
         FormatError: If the file is damaged or incomplete, or holds a model or tokenizer that is not supported.
     """
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     file = open_gguf(path)
     architecture = file.text(ARCHITECTURE)
     _check_metadata(file, architecture)
@@ -285,7 +286,7 @@ def convert_gguf(path: str | Path, out: str | Path) -> Path:
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OutputError(f"{target} exists and is not empty", hint="name another folder")
-    torch: Any = require("torch", extra="models")
+    torch = require("torch", extra="models")
     model, tokenizer, _ = read_gguf(Path(path), torch.float32)
     with quiet(require("transformers", extra="models")), replacing_folder(target) as partial:
         model.save_pretrained(partial)
@@ -338,7 +339,7 @@ def _check_tokenizer(file: GGUF) -> None:
 def _splits_of_transformers() -> Collection[str]:
     """Return the names of the splits that transformers sets; a version that sets none has no such table."""
     try:
-        table: Any = import_module("transformers.integrations.gguf.gguf_tokenizer_mapping")
+        table = import_module("transformers.integrations.gguf.gguf_tokenizer_mapping")
     except ImportError:
         return ()
     names: Collection[str] = getattr(table, "GGUF_PRE_TOKENIZER_SPLITS", ())
@@ -346,10 +347,10 @@ def _splits_of_transformers() -> Collection[str]:
 
 
 def _load_model(
-    file: GGUF, transformers: Any, dtype: torch.dtype
+    file: GGUF, transformers: ModuleType, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, Mapping[str, list[object]]]:
     """Return the model and what transformers says of its weights; nothing that is not stored is allocated."""
-    torch: Any = require("torch", extra="models")
+    torch = require("torch", extra="models")
     place = str(file.path.resolve())
     config: PretrainedConfig = transformers.AutoConfig.from_pretrained(place, gguf_file=place, local_files_only=True)
     with torch.device("meta"):
@@ -384,7 +385,7 @@ def _settle_tokenizer(file: GGUF, tokenizer: PreTrainedTokenizerBase) -> None:
     """Finish what transformers leaves out of a tokenizer, and check that it reads texts as the file says."""
     backend: Any = tokenizer.backend_tokenizer
     if file.metadata.get("tokenizer.ggml.pre") in DIGIT_SPLITS and file.text("tokenizer.ggml.model") == "gpt2":
-        splits: Any = require("tokenizers.pre_tokenizers", extra="models")
+        splits = require("tokenizers.pre_tokenizers", extra="models")
         backend.pre_tokenizer = splits.Sequence([splits.Digits(individual_digits=True), backend.pre_tokenizer])
     unknown = file.token_id("tokenizer.ggml.unknown_token_id")
     if unknown is not None and getattr(backend.model, "unk_token", unknown) is None:

@@ -14,12 +14,13 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
 from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
-    Kind,
+    ModelKind,
     config_sections,
     model_kind,
     no_weights_error,
@@ -31,16 +32,16 @@ from evenhand.models.model_files import TensorInfo, read_json
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-AUTO_CLASSES: dict[Kind, str] = {
+AUTO_CLASSES: dict[ModelKind, str] = {
     "nli-classifier": "AutoModelForSequenceClassification",
     "text-classifier": "AutoModelForSequenceClassification",
     "masked-lm": "AutoModelForMaskedLM",
     "causal-lm": "AutoModelForCausalLM",
     "encoder": "AutoModel",
 }
-TITLES: dict[Kind, str] = {
+TITLES: dict[ModelKind, str] = {
     "nli-classifier": "a trained classifier of sentence pairs",
     "text-classifier": "a trained text classifier",
     "masked-lm": "a masked language model",
@@ -70,13 +71,13 @@ class LoadedModel(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
-def load_model(
-    source: str | os.PathLike[str], kind: Kind | None = None, *, precision: str = "float32", device: str = "cpu"
+def read_model(
+    source: str | os.PathLike[str], kind: ModelKind | None = None, *, precision: str = "float32", device: str = "cpu"
 ) -> LoadedModel:
-    """Load the model of a folder.
+    """Read the model of a folder, without the maps that `evenhand debias --hook` saved beside its weights.
 
     A pooler without stored weights, as in an encoder that was saved as a language model, is removed rather than filled
-    with random numbers. Maps that were saved beside the weights are applied by hooks.
+    with random numbers. `encoders.transformer.load_model` applies the maps as well.
 
     Args:
         source: a folder, or a Hub id in the local cache.
@@ -89,7 +90,6 @@ def load_model(
         FormatError: If the files are damaged or unsafe, or do not hold every weight of the model.
     """
     from evenhand.models.device import torch_dtype
-    from evenhand.models.encoders.stored_maps import restore_maps  # imports this module
 
     folder = resolve_folder(source)
     stored = model_kind(folder)
@@ -101,8 +101,8 @@ def load_model(
         raise no_weights_error(folder)
     tensors = read_weight_headers(folder)
     _check_sizes(folder, tensors)
-    transformers: Any = require("transformers", extra="models")
-    auto: Any = getattr(transformers, AUTO_CLASSES[kind])
+    transformers = require("transformers", extra="models")
+    auto = getattr(transformers, AUTO_CLASSES[kind])
     with quiet(transformers), offline(), _named_errors(folder, TITLES[kind]):
         config = _load_config(transformers, folder)
         _check_shapes(folder, auto, config, tensors)
@@ -118,7 +118,7 @@ def load_model(
         )
     notes = _check_loaded(folder, kind, model, info)
     model.to(device).eval()
-    return LoadedModel(model, (*notes, *restore_maps(model, folder)), _unused(tensors, model, info))
+    return LoadedModel(model, notes, _unused(tensors, model, info))
 
 
 def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
@@ -134,7 +134,7 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
             f"{folder}: no tokenizer (none of {', '.join(TOKENIZER_FILES[:4])})",
             hint="fetch the whole folder, or write it with tokenizer.save_pretrained(folder)",
         )
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     tokenizing.check_files(folder)
     with quiet(transformers), offline(), _named_errors(folder, "a tokenizer"):
         tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
@@ -175,7 +175,7 @@ _OFFLINE = _Offline()
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
     """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch."""
-    constants: Any = require("huggingface_hub.constants", extra="models")
+    constants = require("huggingface_hub.constants", extra="models")
     _OFFLINE.enter(constants)
     try:
         yield
@@ -183,7 +183,7 @@ def offline() -> Iterator[None]:
         _OFFLINE.leave(constants)
 
 
-def _load_config(transformers: Any, folder: Path) -> Any:
+def _load_config(transformers: ModuleType, folder: Path) -> PretrainedConfig:
     """Return the configuration; how attention is computed is not its choice, since it can name code on the Hub."""
     config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     for section in (config, *vars(config).values()):
@@ -192,9 +192,11 @@ def _load_config(transformers: Any, folder: Path) -> Any:
     return config
 
 
-def _check_shapes(folder: Path, auto: Any, config: Any, tensors: Mapping[str, TensorInfo]) -> None:
+def _check_shapes(
+    folder: Path, auto: type[PreTrainedModel], config: PretrainedConfig, tensors: Mapping[str, TensorInfo]
+) -> None:
     """Raise an error for sizes that the stored tensors do not have, before anything of them is allocated."""
-    torch: Any = require("torch", extra="models")
+    torch = require("torch", extra="models")
     with torch.device("meta"):
         model = auto.from_config(config)
     prefix, stored = f"{model.base_model_prefix}.", sum(math.prod(info.shape) for info in tensors.values())
@@ -213,7 +215,7 @@ def _check_shapes(folder: Path, auto: Any, config: Any, tensors: Mapping[str, Te
         )
 
 
-def dtype_option(transformers: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def dtype_option(transformers: ModuleType, dtype: torch.dtype) -> dict[str, torch.dtype]:
     """Return the argument of `from_pretrained` for the number format, whose name changed in version 4.56."""
     recent = tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 56)
     return {"dtype" if recent else "torch_dtype": dtype}
@@ -248,7 +250,7 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
             raise FormatError(f"{folder / 'config.json'}: {key} is {value:,}, and {reason}", hint="fetch it again")
 
 
-def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_loaded(folder: Path, kind: ModelKind, model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Raise an error for weights that `transformers` made up; return notes on what was left out."""
     name = type(model).__name__
     if info["mismatched_keys"]:
@@ -278,7 +280,7 @@ def _check_loaded(folder: Path, kind: Kind, model: Any, info: Mapping[str, Any])
     return tuple(notes)
 
 
-def _unused(stored: Iterable[str], model: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _unused(stored: Iterable[str], model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the stored tensors that belong to no part of the model, also those that `transformers` does not report."""
     ignored = [*(model._keys_to_ignore_on_load_unexpected or ()), *STALE_BUFFERS]
     prefix, own = f"{model.base_model_prefix}.", model.state_dict().keys()
@@ -339,7 +341,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: ModuleType) -> Iterator[None]:
     """Silence progress bars and loading reports of `transformers`."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
 from evenhand.models.model_files import TensorInfo, read_header, read_json, read_json_value, read_unchanged_json
 
-Kind = Literal["nli-classifier", "text-classifier", "masked-lm", "causal-lm", "encoder"]
+ModelKind = Literal["nli-classifier", "text-classifier", "masked-lm", "causal-lm", "encoder"]
 Config = Mapping[str, object]
 # Model types whose folders hold a causal language model where the configuration does not name an architecture.
 CAUSAL_TYPES = re.compile(
@@ -62,7 +62,7 @@ def _cached_folder(name: str) -> Path:
             f"there is no folder {name!r}",
             hint='name a folder; Hub ids need huggingface_hub: pip install "evenhand[models]"',
         )
-    hub: Any = require("huggingface_hub", extra="models")
+    hub = require("huggingface_hub", extra="models")
     config: object = None
     with contextlib.suppress(ValueError):  # not the form of an id
         config = hub.try_to_load_from_cache(name, "config.json")
@@ -109,7 +109,7 @@ def adapter_config(folder: Path) -> Config:
     return read_unchanged_json(folder / ADAPTER)
 
 
-def model_kind(source: str | os.PathLike[str]) -> Kind:
+def model_kind(source: str | os.PathLike[str]) -> ModelKind:
     """Return the kind of model that a folder holds, from its configuration alone; torch is not imported.
 
     A classifier with the three labels of natural language inference is an `nli-classifier`, any other a
@@ -136,7 +136,7 @@ def model_kind(source: str | os.PathLike[str]) -> Kind:
     return _kind_of(names[0] if names else "", str(model_type or ""), config)
 
 
-def _kind_of(architecture: str, model_type: str, config: Config) -> Kind:
+def _kind_of(architecture: str, model_type: str, config: Config) -> ModelKind:
     if architecture.endswith("ForSequenceClassification"):
         return "nli-classifier" if _has_nli_labels(config) else "text-classifier"
     if architecture.endswith("ForMaskedLM") or (

@@ -23,7 +23,7 @@ from evenhand.models.huggingface_folder import is_own_file
 from evenhand.models.model_files import read_json
 from evenhand.outputs import replacing_folder
 
-Array = NDArray[np.generic]
+GraphArray = NDArray[np.generic]
 # Data types of TensorProto, and the field of a value that is not stored as raw bytes.
 TYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
 FLOATS, INTEGERS, LONGS = 4, 5, 7
@@ -39,7 +39,7 @@ LLAMA_PARTS = (
 MOST_LAYERS = 1_000
 
 
-class Field(NamedTuple):
+class ProtoField(NamedTuple):
     """A field of a protobuf message: number, and bytes or an integer."""
 
     number: int
@@ -55,7 +55,7 @@ class Node:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     integers: dict[str, int] = field(default_factory=dict)
-    constant: Array | None = None
+    constant: GraphArray | None = None
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Graph:
     """The operations and the weights."""
 
     nodes: list[Node]
-    weights: dict[str, Array]
+    weights: dict[str, GraphArray]
 
 
 def import_onnx(source: str | Path, out: str | Path, *, labels: Sequence[str] = ()) -> Path:
@@ -183,7 +183,7 @@ def _module(node: str) -> str:
     return ".".join(node.strip("/").split("/")[:-1])
 
 
-def _dequantised(graph: Graph, name: str, array: Array) -> NDArray[np.float32]:
+def _dequantised(graph: Graph, name: str, array: GraphArray) -> NDArray[np.float32]:
     if not name.endswith("_quantized"):
         return np.ascontiguousarray(array, dtype=np.float32)
     stem = name.removesuffix("_quantized")
@@ -286,7 +286,7 @@ def read_graph(path: Path) -> Graph:
     return Graph(nodes, dict(tensors))
 
 
-def _fields(data: memoryview) -> Iterator[Field]:
+def _fields(data: memoryview) -> Iterator[ProtoField]:
     """Yield the fields of a message."""
     place = 0
     while place < len(data):
@@ -294,14 +294,14 @@ def _fields(data: memoryview) -> Iterator[Field]:
         number, kind = key >> 3, key & 7
         if kind == 0:
             value, place = _varint(data, place)
-            yield Field(number, value)
+            yield ProtoField(number, value)
             continue
         length = {1: 8, 5: 4}.get(kind, -1)
         if kind == 2:
             length, place = _varint(data, place)
         if length < 0 or place + length > len(data):
             raise ValueError("a field is longer than its message")
-        yield Field(number, data[place : place + length])
+        yield ProtoField(number, data[place : place + length])
         place += length
 
 
@@ -318,17 +318,17 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
             raise ValueError("a number is too long")
 
 
-def _bytes(part: Field) -> memoryview:
+def _bytes(part: ProtoField) -> memoryview:
     if isinstance(part.value, int):
         raise TypeError("a number where a message is expected")
     return part.value
 
 
-def _text(part: Field) -> str:
+def _text(part: ProtoField) -> str:
     return bytes(_bytes(part)).decode()
 
 
-def _integers(part: Field) -> list[int]:
+def _integers(part: ProtoField) -> list[int]:
     """Return one integer, or a packed list of them; negative numbers are stored as 64-bit two's complements."""
     if isinstance(part.value, int):
         values = [part.value]
@@ -367,7 +367,7 @@ def _attribute(node: Node, data: memoryview) -> None:
             node.constant = _tensor(_bytes(part))[1]
 
 
-def _tensor(data: memoryview) -> tuple[str, Array]:
+def _tensor(data: memoryview) -> tuple[str, GraphArray]:
     name, shape, kind = "", [], 1
     raw: memoryview | None = None
     values: list[float] = []

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, EvenhandError, FormatError, UsageError, shown, unknown_name
 from evenhand.files import existing, writing
-from evenhand.models.batching import free_cache, is_out_of_memory
-from evenhand.models.device import canonical_precision, resolve_device, resolve_precision
+from evenhand.models.device import canonical_precision, free_cache, is_out_of_memory, resolve_device, resolve_precision
 from evenhand.models.model_files import parse_metadata
 from evenhand.progress import Progress
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from evenhand import words
 from evenhand.audit.schema import DIGEST, UNREADABLE, content_digest
 from evenhand.corpus import Corpus
-from evenhand.corpus.generated import against_training
+from evenhand.corpus.comparison import against_training
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name
 from evenhand.files import open_bytes, write_text
 from evenhand.models import lm

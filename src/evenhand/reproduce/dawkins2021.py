@@ -132,7 +132,9 @@ def table_6(
     """
     if base not in BASES:
         raise UsageError(f"the paper has no base {base!r}", hint=f"use one of {', '.join(BASES)}")
-    instances = {method: mitigations.get(method).with_params(PARAMS.get(method, {})) for method in methods}
+    instances = {
+        method: mitigations.get_vector_method(method).with_params(PARAMS.get(method, {})) for method in methods
+    }
     debiased = {
         f"{name}.{id}": method.fit(vectors, "gender", seed=seed)(vectors)
         for name, vectors in embeddings.items()

@@ -12,8 +12,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.corpus import Cooccurrence, cooccurrence, genderedness
-from evenhand.corpus.cooccurrence.cspmi_fit import Constants, fit_constants
-from evenhand.corpus.cooccurrence.genderedness import by_chance
+from evenhand.corpus.genderedness import Constants, by_chance, fit_constants
 from evenhand.data import catalog, fetch
 from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors

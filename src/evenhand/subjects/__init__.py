@@ -4,6 +4,6 @@ One file per kind of subject; `opening` finds the kind of an address.
 """
 
 from evenhand.subjects.opening import open_subject
-from evenhand.subjects.subject import SUBJECTS, VIEWS, Address, Subject, TextView, ViewName
+from evenhand.subjects.subject import SUBJECTS, VIEWS, Address, Change, Subject, TextView, ViewName
 
-__all__ = ["SUBJECTS", "VIEWS", "Address", "Subject", "TextView", "ViewName", "open_subject"]
+__all__ = ["SUBJECTS", "VIEWS", "Address", "Change", "Subject", "TextView", "ViewName", "open_subject"]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, cast
 
-from evenhand.corpus.readers.changed import DocumentChange
+from evenhand.corpus.readers.changed import ChangedSource, DocumentChange
 from evenhand.corpus.readers.paths import expand
+from evenhand.corpus.readers.source import Corpus, ReadArguments
 from evenhand.corpus.readers.text import TextOptions
 from evenhand.errors import UsageError
 from evenhand.models.vectors.cache import content_hash
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName, files_digest
+from evenhand.subjects.subject import SUBJECTS, Address, Change, Subject, TextView, ViewName, Written, files_digest
 
 SMALL = 256 << 20  # bytes: a corpus up to this size is hashed whole, a larger one by names, sizes and times
 SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".arrow", ".wet", ".warc", ".xml")
+
+
+class CorpusChange(Change, DocumentChange, Protocol):
+    """A fitted change of documents."""
+
+    def write(self, paths: tuple[str, ...], out: Path, *, fields: Sequence[str], **reading: Any) -> Written:
+        """Write the corpus of some paths after the change."""
 
 
 @SUBJECTS.register("corpus")
@@ -26,6 +35,8 @@ class CorpusSubject(Subject):
 
     kind = "corpus"
     title = "a corpus"
+    opens = "corpus:PATH"
+    changeable = ("text",)
     options: ClassVar[tuple[str, ...]] = (
         "documents", "field", "format", "encoding_errors", "skip_bad", "tokenizer", "lower", "window", "decay",
     )  # fmt: skip
@@ -34,9 +45,8 @@ class CorpusSubject(Subject):
         super().__init__(Path(paths[0]).name if len(paths) == 1 else f"{Path(paths[0]).name} and others", address)
         self.files = tuple(str(path) for path in expand(paths))
         self.paths = paths
-        self.changes: tuple[DocumentChange, ...] = ()
         self._reading = {name: value for name, value in options.items() if value is not None}
-        self.view("text").source()  # refuses unknown options
+        self.view("text")  # refuses unknown options
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
@@ -44,32 +54,38 @@ class CorpusSubject(Subject):
         return ("text",)
 
     def _open_view(self, name: ViewName) -> TextView:
-        change = reduce(lambda first, second: second @ first, self.changes) if self.changes else None
-        return TextView(self.name, self.paths, self._reading, change=change)
+        reading = {name: value for name, value in self._reading.items() if name in ReadArguments.__annotations__}
+        counting = {name: value for name, value in self._reading.items() if name not in reading}
+        corpus, change = Corpus(list(self.paths), **reading), self._change
+        return TextView(self.name, corpus if change is None else ChangedSource(corpus, change), counting)
 
-    def changed(self, change: DocumentChange) -> CorpusSubject:
-        """Return the corpus after a change of its documents, which is applied while the text is read."""
-        if not hasattr(change, "versions"):
-            raise UsageError(
-                f"{self.name} is a corpus, and {type(change).__name__} does not change text",
-                hint="use a method that does, such as cda",
-            )
-        after = copy.copy(self)
-        vars(after).pop("digest", None)
-        after._views, after.changes = {}, (*self.changes, change)
-        return after
+    @property
+    def _change(self) -> CorpusChange | None:
+        """All changes as one, which is applied while the text is read."""
+        changes = cast("tuple[CorpusChange, ...]", self.changes)
+        return reduce(lambda first, second: cast(CorpusChange, second @ first), changes) if changes else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same address; a changed corpus has none."""
-        if self.changes:
-            raise UsageError(f"{self.name} was changed and is only in memory", hint="write it: `evenhand debias`")
-        return super().__reduce__()
+    def _apply(self, change: Change) -> None:
+        pass  # the documents are changed while they are read
+
+    def check_output(self, out: Path, **options: Any) -> None:
+        """Accept any name: what can be written there depends on the files, which are looked at first."""
+
+    def save(self, out: str | os.PathLike[str], **options: Any) -> Written:
+        """Write the changed corpus: the same files in the same formats, in constant memory.
+
+        A folder of a stopped run is completed: finished files are kept.
+        """
+        change, reading = self._change, dict(self._reading)
+        if change is None:
+            raise UsageError(f"{self.name} was not changed: there is nothing to write", hint="apply a method first")
+        fields = tuple(part.strip() for part in str(reading.pop("field", "text")).split(","))
+        return change.write(self.paths, Path(out), fields=fields, **reading)
 
     def _content_digest(self) -> str:
         files = [Path(file) for file in self.files]
         tokenizer = Path(str(self._reading.get("tokenizer", "")))
         reading = repr(sorted(self._reading.items())) + (content_hash(tokenizer) if tokenizer.is_file() else "")
-        reading += "".join(f" {change.digest}" for change in self.changes)
         if all(file.is_file() for file in files) and sum(file.stat().st_size for file in files) <= SMALL:
             return hashlib.sha256(f"{files_digest(iter(files))} {reading}".encode()).hexdigest()
         marks = [(file, *_mark(Path(file))) for file in self.files]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError
 from evenhand.files import existing
 from evenhand.models.device import device_kind
-from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, RowMap
-from evenhand.models.encoders.elmo.sentences import ElmoSentences, word_vectors
-from evenhand.models.encoders.elmo.weights import PUBLISHED, ElmoFiles, locate_files
+from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo, ElmoSentences, RowMap, word_vectors
+from evenhand.models.encoders.elmo.files import PUBLISHED, ElmoFiles, locate_files
 from evenhand.models.model_files import read_json
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import MODEL_NUMERICS, SUBJECTS, Address, Subject, ViewName, files_digest
-from evenhand.subjects.transformer_subject import resolve
+from evenhand.models.vectors.formats import format_for_writing
+from evenhand.subjects.subject import MODEL_NUMERICS, SUBJECTS, Address, Change, Subject, ViewName, files_digest
+from evenhand.subjects.transformer_subjects import resolve
+from evenhand.subjects.vectors import WrittenVectors
 
 
 @SUBJECTS.register("elmo")
@@ -34,6 +36,8 @@ class ElmoSubject(Subject):
 
     kind = "elmo"
     title = "an ELMo model"
+    opens = "elmo:FOLDER"
+    changeable = ("vectors",)
     options: ClassVar[tuple[str, ...]] = ("device", "precision", "vocabulary")
     on_engine: ClassVar[tuple[ViewName, ...]] = ("sentences",)
     libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
@@ -77,7 +81,7 @@ class ElmoSubject(Subject):
             raise FormatError(f"{self._vocabulary}: no words", hint="write one word per line")
         return words
 
-    def changed(self, change: RowMap | Mapping[str, RowMap]) -> ElmoSubject:
+    def changed(self, change: Change | RowMap | Mapping[str, RowMap]) -> Self:
         """Return the model with a further map, or with maps by site; this one stays as it is.
 
         A map alone acts on the token vectors before the biLSTM, those that the view `vectors` shows: all layers feel
@@ -88,17 +92,20 @@ class ElmoSubject(Subject):
         for site, new in added.items():
             if site in self.maps:
                 added[site] = _chain(new, self.maps[site], site)
-        after = ElmoSubject(
-            self.files,
-            self.address,
-            device=self._device,
-            precision=self._precision,
-            vocabulary=self._vocabulary,
-            maps=self.maps | added,
-        )
-        after.opened_with, after.engine = self.opened_with, self.engine
+        after = self._copy()
+        after.maps = self.maps | added
         vars(after)["elmo"] = self.elmo.with_maps(after.maps)  # refuses unknown sites; the weights are shared
         return after
+
+    def check_output(self, out: Path, **options: Any) -> None:
+        """Raise if the suffix names no format of word vectors."""
+        format_for_writing(out)
+
+    def save(self, out: str | os.PathLike[str], **options: Any) -> WrittenVectors:
+        """Write the token vectors of the vocabulary, after the maps, as word vectors."""
+        vectors: Vectors = self.view("vectors")
+        vectors.save(Path(out))
+        return WrittenVectors(len(vectors), vectors.dim)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same address, and puts the maps in again."""
@@ -148,7 +155,7 @@ class ElmoSubject(Subject):
 def _change_again(arguments: tuple[Any, ...], maps: Mapping[str, RowMap]) -> Subject:
     from evenhand.subjects.opening import reopen
 
-    return reopen(*arguments).changed(maps)
+    return cast(ElmoSubject, reopen(*arguments)).changed(maps)
 
 
 def _digest(change: RowMap, site: str) -> str:

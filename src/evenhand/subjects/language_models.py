@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sys
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from evenhand.corpus.readers.source import Texts
 from evenhand.errors import UsageError
 from evenhand.files import existing, writing
-from evenhand.models.device import PRECISIONS
-from evenhand.models.lm.kept_texts import written_once
-from evenhand.models.vectors import Vectors
+from evenhand.models.device import PRECISIONS, device_kind
+from evenhand.models.lm.causal import written_once
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
     AWD_LSTM,
+    MODEL_NUMERICS,
+    ON_ENGINE,
     SUBJECTS,
     Address,
+    Subject,
     TextView,
     ViewName,
     files_digest,
     folder_kind,
 )
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject, resolve
+from evenhand.subjects.transformer_subjects import TransformerPart, resolve
 
 if TYPE_CHECKING:
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.models.lm.likelihood import Likelihood
-    from evenhand.models.transformer import Transformer
 
 SAMPLES, TOKENS = 2_000, 500  # texts and tokens of Bordia & Bowman 2019
 
@@ -82,7 +82,7 @@ class WordLevelModel:
     @property
     def texts_at_once(self) -> int:
         """By device."""
-        from evenhand.models.lm.awd_lstm.generation import samples_at_once
+        from evenhand.models.lm.awd_lstm.inference import samples_at_once
 
         return samples_at_once(self.model)
 
@@ -106,7 +106,7 @@ class WordLevelModel:
     @property
     def likelihood(self) -> Likelihood:
         """Log-probabilities of whitespace-separated text."""
-        from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood
+        from evenhand.models.lm.awd_lstm.inference import WordLikelihood
 
         return WordLikelihood(self.model, self.vocabulary)
 
@@ -172,7 +172,7 @@ class SubwordModel:
 
 
 @SUBJECTS.register("lm")
-class LanguageModelSubject(TransformerSubject):
+class LanguageModelSubject(Subject):
     """A causal language model.
 
     It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`
@@ -181,7 +181,11 @@ class LanguageModelSubject(TransformerSubject):
 
     kind = "lm"
     title = "a causal language model"
+    opens = "a GGUF file, a folder of `evenhand lm train`"
+    schemes = ("gguf",)
     likelihood_of = "causal-lm"
+    on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
     options: ClassVar[tuple[str, ...]] = (
         "device", "precision", "samples", "tokens", "temperature", "seed", "batch", "allow_pickle",
     )  # fmt: skip
@@ -207,58 +211,51 @@ class LanguageModelSubject(TransformerSubject):
         self.sampling: dict[str, Any] = {"samples": samples or SAMPLES, "tokens": tokens, "seed": seed or 0}
         self.sampling |= {"temperature": temperature} if temperature else {}
         self._own_seed, self._batch = seed, batch
+        if model_kind == AWD_LSTM:
+            self.title = "an AWD-LSTM language model"
+            self.instead_of_changes = "train it with a regulariser: `evenhand lm train --lambda`"
+        else:
+            self.network = TransformerPart(path, self._load, device=self._device, precision=self._precision)
 
     @cached_property
     def model(self) -> LanguageModel:
         """The model itself, loaded on first use."""
-        if self.model_kind == AWD_LSTM:
+        if self.network is None:
             return WordLevelModel(self.path, self._device)
-        return SubwordModel(self.transformer)
+        return SubwordModel(self.network.transformer)
 
     def _load(self) -> Transformer:
-        from evenhand.models.transformer import Transformer
+        from evenhand.models.encoders.transformer import Transformer
 
         return Transformer.load(self.path, "causal-lm", device=self._device, precision=self._precision)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """Vectors, likelihood and text; a transformer also sentences, and continuations of prompts."""
-        if self.model_kind == AWD_LSTM:
+        if self.network is None:
             return ("vectors", "likelihood", "text")
         return ("vectors", "sentences", "likelihood", "text", "generation")
 
     @property
-    def can_change(self) -> bool:
-        """Whether the model is a transformer."""
-        return self.model_kind != AWD_LSTM
-
-    def changed(self, change: ModelChange) -> Self:
-        """Return the changed model."""
-        if not self.can_change:
-            raise UsageError(
-                f"{self.name} is an AWD-LSTM, and changes at a site apply to transformers",
-                hint="train it with a regulariser: `evenhand lm train --lambda`",
-            )
-        after = super().changed(change)
-        vars(after).pop("model", None)
-        return after
+    def opening(self) -> dict[str, Any]:
+        """Where the model runs and how precisely."""
+        return {"device": device_kind(self._device), "precision": self._precision}
 
     def _open_view(self, name: ViewName) -> Any:
         if name in ("likelihood", "generation"):  # the causal model of transformers does both
             return self.model.likelihood
-        if name == "sentences":
-            return self._sentences()
-        return self.text() if name == "text" else self._input_table()
+        if name == "text":
+            return self.text()
+        if self.network is None:
+            from evenhand.models.lm.awd_lstm.model_folder import word_table
 
-    def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
-
-        return input_table(self.path)
+            return word_table(self.path)
+        return self.network.sentences() if name == "sentences" else self.network.table
 
     def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
         """Return texts that the model writes, by default as many as it was opened with; each set is written once.
 
-        Text i depends on the model, the settings and i alone, so that more of them go on where fewer ended.
+        Text i depends on the model, the settings and i alone, so more of them go on where fewer ended.
         """
         sampling = self.sampling | {"samples": samples or self.sampling["samples"]}
         sampling["seed"] = seed if self._own_seed is None else self._own_seed
@@ -279,12 +276,8 @@ class LanguageModelSubject(TransformerSubject):
             write = partial(self.model.texts, count, first_text=len(texts), **options)
             texts += written_once([*settings, count], len(texts) // batch, write)
             tell(len(texts), sampling["samples"], "texts")
-        folder = Path(tempfile.mkdtemp(prefix="evenhand-text-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # removed with the subject
-        file = folder / "samples.jsonl"
-        write_texts(file, texts)
         tokenizer = "whitespace" if self.model.whitespace else "words"
-        return TextView(f"text by {self.name}", (str(file),), {"tokenizer": tokenizer}, sampling)
+        return TextView(f"text by {self.name}", Texts(texts), {"tokenizer": tokenizer}, sampling)
 
     def _content_digest(self) -> str:
         files = [self.path] if self.path.is_file() else [file for file in self.path.iterdir() if file.is_file()]
@@ -305,7 +298,7 @@ class LanguageModelSubject(TransformerSubject):
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> LanguageModelSubject:
         """Open the model; weights are read when a view needs them."""
-        from evenhand.models.prepared_folder import prepared
+        from evenhand.models.encoders.prepared_folder import prepared
 
         path = address.path if address.path.is_dir() else existing(address.path, what="language model")
         if path.is_file() and not address.named(".gguf"):

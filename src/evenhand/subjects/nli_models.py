@@ -3,35 +3,177 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
+from evenhand import data
 from evenhand.engines import Engine
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.files import MAX_RECORD
 from evenhand.models.device import device_kind, resolve_device
-from evenhand.models.encoders.protocol import SentenceEncoder
+from evenhand.models.encoders.elmo.files import locate_files
+from evenhand.models.encoders.sentences import SentenceEncoder
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.elmo import KIND as ELMO_KIND
-from evenhand.models.nli.over_vectors import is_model_file
+from evenhand.models.nli.over_vectors import ModelFile, is_model_file
 from evenhand.models.nli.protocol import RecordedModel
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, VectorChange, ViewName, files_digest, folder_kind
-from evenhand.subjects.transformer_subject import ModelChange, TransformerSubject
-from evenhand.subjects.vectors_for_models import DEFAULT_VECTORS, VectorsForModels
+from evenhand.subjects.subject import (
+    MODEL_NUMERICS,
+    ON_ENGINE,
+    SUBJECTS,
+    Address,
+    Change,
+    Subject,
+    ViewName,
+    files_digest,
+    folder_kind,
+)
+from evenhand.subjects.transformer_subjects import TransformerPart
 
 if TYPE_CHECKING:
-    pass
+    from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
+    from evenhand.models.nli.elmo import ElmoNLI
+    from evenhand.models.nli.transformer import TransformerNLI
+
+
+VectorsFunction: TypeAlias = Callable[[Vectors], Vectors]
+"""A map of vectors."""
+DEFAULT_VECTORS = "glove-embedded"
+AT_TEST_TIME = "the vectors are mapped at test time only: the models were not trained on vectors mapped this way"
+PERHAPS_AT_TEST_TIME = "the vectors are mapped at test time only, unless the models were trained so: no file says"
+TRAINED_SO = "the models were trained on vectors mapped by the same map"
+OTHER_VECTORS = "the embedded models read vectors that they were not trained on"
+
+
+class VectorsForModels:
+    """The vectors or the ELMo model that models read, loaded when the first needs them, with notes on how they fit."""
+
+    def __init__(self, source: str, change: VectorsFunction | None) -> None:
+        self.source, self.change = source, change
+        self.notes: list[str] = []
+        self._vectors: Vectors | None = None
+        self._elmo: Elmo | None = None
+
+    @property
+    def digest(self) -> str:
+        """Hash of what was read; empty when no model reads any vectors."""
+        if self._elmo is not None:
+            return self._elmo.digest
+        if self._vectors is None:
+            return ""
+        from evenhand.subjects.vectors import VectorsSubject
+
+        read = VectorsSubject(self._vectors)
+        return f"{read.digest} {read.opening}"
+
+    def load(self) -> Vectors:
+        """Return the vectors, mapped where a map was given."""
+        if self._vectors is None:
+            loaded = Vectors.load(self.source)
+            self._vectors = self.change(loaded) if self.change else loaded
+        return self._vectors
+
+    def for_embedded(self) -> Vectors:
+        """Return the vectors for the embedded models, which were trained on the embedded vectors."""
+        self.notes += [AT_TEST_TIME] if self.change else []
+        self.notes += [OTHER_VECTORS] if self.source != DEFAULT_VECTORS else []
+        return self.load()
+
+    def for_model(self, config: dict[str, Any]) -> Vectors:
+        """Return the vectors for a model whose file may name the methods its training vectors had gone through."""
+        vectors, trained = self.load(), config.get("words")
+        if not isinstance(trained, dict) or "history" not in trained:
+            self.notes += [PERHAPS_AT_TEST_TIME] if self.change else []
+            return vectors
+        steps = _plain(vectors.history)
+        if _plain(trained["history"]) == steps:
+            self.notes += [TRAINED_SO] if self.change else []
+            if trained.get("name", vectors.name) != vectors.name:
+                self.notes.append(f"a model was trained on the vectors {trained['name']} and reads {vectors.name}")
+        elif steps:
+            self.notes.append(AT_TEST_TIME)
+        else:
+            methods = ", ".join(str(step.get("method", "a map")) for step in trained["history"])
+            self.notes.append(
+                f"a model was trained on vectors after {methods} and reads others: give the same `change=`"
+            )
+        return vectors
+
+    def model_over_elmo(self, file: ModelFile, path: Path, device: str) -> ElmoNLI:
+        """Build a model over the ELMo model that is named, or that lies beside the file or one folder above.
+
+        A map acts on the token vectors, before the language model.
+        """
+        from evenhand.models.encoders.elmo.encoder import EMBEDDINGS, Elmo
+        from evenhand.models.nli.elmo import ElmoNLI
+
+        if self._elmo is None:
+            where = "cpu" if device in ("numpy", "torch") else device.removeprefix("torch:")
+            self._elmo = Elmo.load(self._elmo_folder(file, path), device=where)
+            if self.change is not None:
+                self._elmo = self._elmo.with_maps({EMBEDDINGS: cast("RowMap", self.change)})
+        elmo, trained = self._elmo, file.config.get("elmo_maps")
+        if file.config.get("elmo_sha256", elmo.weights_digest) != elmo.weights_digest:
+            self.notes.append(f"a model was trained over another ELMo model than {elmo.name}")
+        if trained == elmo.map_digests:
+            self.notes += [TRAINED_SO] if self.change else []
+        elif self.change:
+            self.notes.append(AT_TEST_TIME if isinstance(trained, dict) else PERHAPS_AT_TEST_TIME)
+        elif trained:
+            sites = ", ".join(trained) if isinstance(trained, dict) else "a site"
+            self.notes.append(
+                f"a model was trained over ELMo with maps at {sites} and reads it without: give `change=`"
+            )
+        return ElmoNLI.build(file, elmo, path=path)
+
+    def _elmo_folder(self, file: ModelFile, path: Path) -> Path:
+        from evenhand.subjects.opening import parse_address
+
+        if self.source != DEFAULT_VECTORS:
+            return parse_address(self.source).path
+        name = str(file.config.get("elmo") or "elmo")
+        candidates = [folder / name for folder in (path.absolute().parent, path.absolute().parent.parent)]
+        found = next((folder for folder in candidates if locate_files(folder) is not None), None)
+        if found is None and name in data.catalog():
+            found = data.locate(name)
+        if found is None:
+            raise InputMissingError(
+                f"{path} reads the ELMo model {name!r}, and neither {candidates[0]} nor {candidates[1]} holds one",
+                hint="name its folder: `vectors=FOLDER`",
+            )
+        return found
+
+    def require_used(self) -> None:
+        """Raise if vectors or a map were given that no model reads."""
+        given = [
+            name
+            for name, present in (("`change=`", self.change), ("`vectors=`", self.source != DEFAULT_VECTORS))
+            if present
+        ]
+        if given and self._vectors is None and self._elmo is None:
+            raise UsageError(
+                f"{' and '.join(given)} has no effect: none of the models reads word vectors",
+                hint="leave it out; .safetensors models and the embedded models read vectors",
+            )
+
+
+def _plain(history: Any) -> Any:
+    """Return a history as JSON gives it back, where tuples and numpy numbers have become plain data."""
+    from evenhand.models.vectors.formats.format import as_json
+
+    return json.loads(as_json(list(history)))
+
 
 EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
 LETTERS = {"e": "entailment", "n": "neutral", "c": "contradiction"}
 
 
 @SUBJECTS.register("nli")
-class NLISubject(TransformerSubject):
+class NLISubject(Subject):
     """One NLI model, or several training seeds of one.
 
     It offers `inference`, and `vectors` where it reads some. One Hugging Face folder also offers `sentences` and can be
@@ -40,6 +182,10 @@ class NLISubject(TransformerSubject):
 
     kind = "nli"
     title = "an NLI model"
+    opens = "an evenhand NLI model, predictions"
+    instead_of_changes = "for models over word vectors give the map: `evenhand probe MODEL --map MAP`"
+    on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
+    libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
     options: ClassVar[tuple[str, ...]] = ("vectors", "change", "device", "labels", "allow_pickle")
 
     def __init__(
@@ -55,12 +201,28 @@ class NLISubject(TransformerSubject):
         self.ensemble = NLIEnsemble(tuple(models), note)
         super().__init__(name or self.ensemble.name, address)
         self._given_digest = digest
-        self._folder = folder
+        model = self._member.transformer if folder is not None else None
+        if folder is not None and model is not None:
+            self.network = TransformerPart(folder, lambda: model, device=model.device, precision=model.precision)
+
+    @classmethod
+    def from_object(cls, source: object, **options: Any) -> NLISubject | None:
+        """Wrap an NLI model, or several as an ensemble; `digest` names the content."""
+        digest = str(options.get("digest", ""))
+        if isinstance(source, NLIEnsemble):
+            return cls(source.members, note=source.note, digest=digest)
+        return cls((source,), digest=digest) if isinstance(source, NLIModel) else None
+
+    @property
+    def _member(self) -> TransformerNLI:
+        """The only model, which is a transformer."""
+        (member,) = self.ensemble.members
+        return cast("TransformerNLI", member)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """Inference; vectors where every member reads the same ones."""
-        if self._folder is not None:
+        if self.network is not None:
             return ("inference", "vectors", "sentences")
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
 
@@ -69,51 +231,24 @@ class NLISubject(TransformerSubject):
         """What computes the answers; labels, vectors and maps are part of the digest."""
         return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
-    @property
-    def can_change(self) -> bool:
-        """Whether it is one Hugging Face folder."""
-        return self._folder is not None
-
-    def changed(self, change: ModelChange) -> Self:
-        """Return the changed classifier."""
-        if self._folder is None:
-            raise UsageError(
-                f"{self.name} is not a single Hugging Face classifier, and changes at a site apply to those",
-                hint="for models over word vectors give the map: `evenhand probe MODEL --map MAP`",
-            )
+    def _apply(self, change: Change) -> None:
         from evenhand.models.nli.transformer import TransformerNLI
 
-        after = super().changed(change)
-        (member,) = self.ensemble.members
-        labels = member.labels if isinstance(member, TransformerNLI) else None
-        after.ensemble = NLIEnsemble((TransformerNLI(after.transformer, labels=labels),), self.ensemble.note)
-        return after
-
-    def _load(self) -> Transformer:
-        from evenhand.models.nli.transformer import TransformerNLI
-
-        (member,) = self.ensemble.members
-        if isinstance(member, TransformerNLI) and member.transformer is not None:
-            return member.transformer
-        raise UsageError(f"{self.name} is not a transformer", hint="open it as hf:FOLDER")
-
-    def _stored_table(self) -> Vectors:
-        from evenhand.models.input_table import input_table
-
-        if self._folder is None:
-            raise UsageError(f"{self.name} is not a Hugging Face folder")
-        return input_table(self._folder)
+        super()._apply(change)
+        if self.network is not None:
+            changed = TransformerNLI(self.network.transformer, labels=self._member.labels)
+            self.ensemble = NLIEnsemble((changed,), self.ensemble.note)
 
     def _vectors(self) -> Vectors | None:
-        if self._folder is not None:
-            return self._input_table()
+        if self.network is not None:
+            return self.network.table
         tables = {id(table): table for model in self.ensemble.members if (table := getattr(model, "vectors", None))}
         only = next(iter(tables.values())) if len(tables) == 1 else None
         return only if isinstance(only, Vectors) else None
 
     def _open_view(self, name: ViewName) -> NLIEnsemble | Vectors | SentenceEncoder:
-        if name == "sentences":
-            return self._sentences()
+        if name == "sentences" and self.network is not None:
+            return self.network.sentences()
         vectors = self._vectors() if name == "vectors" else None
         return self.ensemble if vectors is None else vectors
 
@@ -156,7 +291,7 @@ def open_models(
     addresses: Sequence[str],
     *,
     vectors: str | None = None,
-    change: VectorChange | None = None,
+    change: VectorsFunction | None = None,
     device: str = "auto",
     labels: str | None = None,
     max_record: int = MAX_RECORD,
@@ -203,7 +338,7 @@ def _place(model: NLIModel | RecordedModel) -> str:
 
 def _prepared(text: str, allow_pickle: bool) -> str:
     """Return the address of a Hugging Face folder with its adapter merged or its weights converted, or the address."""
-    from evenhand.models.prepared_folder import prepared
+    from evenhand.models.encoders.prepared_folder import prepared
 
     path = Path(_without_scheme(text))
     ready = path if text in EMBEDDED else prepared(path, allow_pickle=allow_pickle)

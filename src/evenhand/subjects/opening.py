@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
-from evenhand.models.nli import NLIEnsemble, NLIModel
-from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, folder_kind
+from evenhand.subjects.subject import SUBJECTS, Address, AnySubject, Subject, folder_kind
 
-SCHEMES = ("hf", "gguf")  # beside the ids of the kinds of subject
+HUGGING_FACE = "hf"  # a scheme that several kinds share; the config of the folder says which it is
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")  # name, or organisation/name
 REMOTE = ("http", "https", "s3", "gs", "file", "memory")
-ACCEPTED = (
-    "a vector file or catalog id, hf:FOLDER, elmo:FOLDER, a GGUF file, an evenhand NLI or LM folder, predictions, "
-    "corpus:PATH"
-)
 
 
+@overload
+def open_subject(source: AnySubject, **options: Any) -> AnySubject: ...
+@overload
+def open_subject(source: object, **options: Any) -> Subject: ...
 def open_subject(source: object, **options: Any) -> Subject:
     """Open anything that can be audited.
 
@@ -37,18 +35,12 @@ def open_subject(source: object, **options: Any) -> Subject:
     """
     if isinstance(source, Subject):
         return source
-    if isinstance(source, Vectors):
-        from evenhand.subjects.vectors import VectorsSubject
-
-        return VectorsSubject(source)
-    if isinstance(source, NLIEnsemble | NLIModel):
-        from evenhand.subjects.nli_models import NLISubject
-
-        members = source.members if isinstance(source, NLIEnsemble) else (source,)
-        note = source.note if isinstance(source, NLIEnsemble) else ""
-        return NLISubject(members, note=note, digest=str(options.get("digest", "")))
     if not isinstance(source, str | Path):
-        raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {ACCEPTED}")
+        wrapped = (kind.from_object(source, **options) for kind in SUBJECTS.values())
+        subject = next((each for each in wrapped if each is not None), None)
+        if subject is None:
+            raise UsageError(f"{type(source).__name__} cannot be audited", hint=f"open {accepted()}")
+        return subject
     address = parse_address(str(source))
     kind = kind_of_address(address, labels=options.get("labels") is not None)
     unknown = sorted(name for name, value in options.items() if value is not None and name not in kind.options)
@@ -98,9 +90,9 @@ def absolute_address(text: str) -> str:
 def parse_address(text: str) -> Address:
     """Split an address into scheme and rest, and find the local copy of a catalog entry."""
     if not text.strip():
-        raise UsageError("the address is empty", hint=f"name {ACCEPTED}")
+        raise UsageError("the address is empty", hint=f"name {accepted()}")
     head, colon, tail = text.partition(":")
-    scheme, rest = (head, tail) if colon and (head in SCHEMES or head in SUBJECTS) else ("", text)
+    scheme, rest = (head, tail) if colon and (head == HUGGING_FACE or _kind_of_scheme(head)) else ("", text)
     entry = data.catalog().get(rest) if not Path(rest).exists() else None
     if entry is None or entry.kind == "vectors":  # vectors are fetched by the loader, which names what is missing
         return Address(text, scheme, rest, Path(rest).expanduser(), entry.kind if entry else "")
@@ -110,13 +102,25 @@ def parse_address(text: str) -> Address:
     return Address(text, scheme, rest, location, entry.kind)
 
 
+def _kind_of_scheme(scheme: str) -> str:
+    """Return the id of the kind that a scheme names, or an empty string."""
+    if scheme in SUBJECTS:
+        return scheme
+    return next((id for id in SUBJECTS.ids() if scheme in SUBJECTS.get(id).schemes), "")
+
+
+def accepted() -> str:
+    """Return what can be opened, in words."""
+    return ", ".join(dict.fromkeys(kind.opens for kind in SUBJECTS.values() if kind.opens))
+
+
 def kind_of_address(address: Address, *, labels: bool = False) -> type[Subject]:
     """Return the kind of subject that an address names in front of its colon, or is recognised as.
 
     With `labels`, a text classifier is an NLI model: its caller names the order of the three labels.
     """
-    if address.scheme and address.scheme != "hf":
-        return SUBJECTS.get({"gguf": "lm"}.get(address.scheme, address.scheme))
+    if address.scheme and address.scheme != HUGGING_FACE:
+        return SUBJECTS.get(_kind_of_scheme(address.scheme))
     if labels and folder_kind(address) == "text-classifier":
         return SUBJECTS.get("nli")
     reasons = {id: reason for id in SUBJECTS.ids() if (reason := SUBJECTS.get(id).recognise(address))}
@@ -136,5 +140,5 @@ def kind_of_address(address: Address, *, labels: bool = False) -> type[Subject]:
             f"{address.text!r} is an ONNX model, which must be converted first",
             hint=f"evenhand convert {address.rest} FOLDER, then open hf:FOLDER",
         )
-    looked_for = "a folder needs config.json; text files need corpus: in front" if address.path.is_dir() else ACCEPTED
+    looked_for = "a folder needs config.json; text files need corpus: in front" if address.path.is_dir() else accepted()
     raise UsageError(f"{address.text!r} is not something evenhand can open", hint=f"expected {looked_for}")

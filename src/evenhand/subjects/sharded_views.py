@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Matrix64, Vector64
 from evenhand.engines import Engine, ResidentFunction
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError
-from evenhand.models.classifier import Unit
-from evenhand.models.encoders.protocol import Pooling
-from evenhand.models.encoders.protocol import unknown_words as find_unknown_words
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts
+from evenhand.models.encoders.classifier import AnswerUnit
+from evenhand.models.encoders.sentences import Pooling
+from evenhand.models.encoders.sentences import unknown_words as find_unknown_words
+from evenhand.models.lm.likelihood import TextScores, TokenScores
+from evenhand.models.tokenizing import check_texts
 from evenhand.subjects.subject import Subject, ViewName
 
 TEXTS_IN_PART = 256
@@ -30,7 +31,7 @@ ATTRIBUTES: dict[ViewName, tuple[str, ...]] = {
     "sentences": ("name", "layers", "pooling"),
     "labels": ("name", "labels", "exclusive", "unit"),
 }
-Item = TypeVar("Item")
+Column = TypeVar("Column")
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ class ShardedClassifier:
         self.name: str = attributes["name"]
         self.labels: tuple[str, ...] = attributes["labels"]
         self.exclusive: bool = attributes["exclusive"]
-        self.unit: Unit = attributes["unit"]
+        self.unit: AnswerUnit = attributes["unit"]
 
     def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
         """Return the probability of each label for each text; see `Classifier`."""
@@ -279,5 +280,5 @@ def shard_view(subject: Subject, view: ViewName, engine: Engine) -> ShardedView:
     return ShardedCausalLM(parts, attributes) if writes else ShardedLikelihood(parts, attributes)
 
 
-def _joined(parts: Iterable[Sequence[Item]]) -> list[Item]:
+def _joined(parts: Iterable[Sequence[Column]]) -> list[Column]:
     return [item for part in parts for item in part]

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from evenhand.corpus.readers.changed import ChangedSource, DocumentChange
-from evenhand.corpus.readers.source import Corpus, ReadArguments, TextSource
+from evenhand.corpus.readers.source import TextSource
 from evenhand.engines import Engine
 from evenhand.errors import UsageError, unknown_name
-from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
+
+if TYPE_CHECKING:
+    from evenhand.subjects.transformer_subjects import TransformerPart
 
 ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation"]
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+ON_ENGINE: tuple[ViewName, ...] = ("sentences", "likelihood", "labels", "inference")  # of models that workers load
+PARTS = {"vectors": "word vectors", "transformer": "a transformer", "text": "the text of a corpus"}  # in words
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
 # scikit-learn the solvers that classifiers and tests use. Readers of files (polars, safetensors, gensim) give the same
 # content or fail, and the content is hashed.
@@ -31,37 +35,54 @@ NUMERICS = ("numpy", "scipy", "scikit-learn")
 MODEL_NUMERICS = (*NUMERICS, "torch", "transformers", "tokenizers")
 
 
-class VectorChange(Protocol):
-    """A fitted change of vectors, such as a `VectorMap`."""
+class Change(Protocol):
+    """A fitted method: a frozen function from a subject to the changed subject, of the same kind.
 
-    def __call__(self, vectors: Vectors, /) -> Vectors:
-        """Return the changed vectors."""
+    A change acts on one part of a subject: a table of vectors, a transformer, the documents of a text. It can be called
+    on every subject that has the part.
+    """
+
+    acts_on: ClassVar[str]
+    """The part of a subject that it changes, one of `Subject.changeable`: vectors, transformer, text."""
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What the method says about the fit: method, params, concept, what was removed."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that decides what the change does; the report is not included."""
+
+    def __call__(self, subject: AnySubject, /) -> AnySubject:
+        """Return the changed subject; the given one stays as it is."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the change; raise `UsageError` where it cannot be stored."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Change:
+        """Read what `save` wrote; raise `FormatError` if the file is damaged or something else."""
+
+
+class Written(Protocol):
+    """What `Subject.save` wrote."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
 
 
 @dataclass(frozen=True)
 class TextView:
-    """A stream of documents: files, folders, globs or addresses, and how they are read.
+    """A stream of documents, from files, from memory or from a model.
 
-    `options` are reader options of `corpus.bias` (documents, field, format, tokenizer); `about` describes where the
-    text comes from, such as the settings of the model that wrote it; `change` is applied while the text is read.
+    `counting` are options of `corpus.bias` about words (tokenizer, window), and `about` describes where the text comes
+    from, such as the settings of the model that wrote it.
     """
 
     name: str
-    paths: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    source: TextSource
+    counting: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    change: DocumentChange | None = None
-
-    def source(self) -> TextSource:
-        """Return the documents, changed where the view has a change."""
-        reading = {name: value for name, value in self.options.items() if name in ReadArguments.__annotations__}
-        corpus = Corpus(list(self.paths), **reading)
-        return corpus if self.change is None else ChangedSource(corpus, self.change)
-
-    @property
-    def counting(self) -> dict[str, Any]:
-        """The options that are about words, not about reading."""
-        return {name: value for name, value in self.options.items() if name not in ReadArguments.__annotations__}
 
 
 @runtime_checkable
@@ -95,12 +116,23 @@ class Subject(ABC):
     """Names of the keyword options that `from_address` accepts."""
     likelihood_of: str = ""
     """The kind of model behind the view `likelihood`: masked-lm, causal-lm, or empty where there is none."""
+    schemes: ClassVar[tuple[str, ...]] = ()
+    """What else than the id of the kind may stand in front of the colon of an address."""
+    opens: ClassVar[str] = ""
+    """The addresses of this kind in words, for messages: "a vector file or catalog id"."""
+    instead_of_changes: str = "audit it without methods: `evenhand audit --no-methods`"
+    """What to do with a subject that no change applies to, for messages."""
     changed_by_default: ClassVar[bool] = False
     """Whether an audit that names no method applies the default ones."""
     on_engine: ClassVar[tuple[ViewName, ...]] = ()
     """The views that an engine can compute; the others are computed by this process."""
     libraries: ClassVar[tuple[str, ...]] = NUMERICS
     """The packages whose releases change what is measured."""
+    network: TransformerPart | None = None
+    """The transformer that the views are built from, where there is one."""
+    changes: tuple[Change, ...] = ()
+    """The changes applied so far, first to last."""
+    _before: Self | None = None
 
     def __init__(self, name: str, address: str = "") -> None:
         self.name = name
@@ -112,9 +144,11 @@ class Subject(ABC):
         self._views: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same address instead of receiving the content."""
+        """Another process opens the same address instead of receiving the content, and applies the changes again."""
         from evenhand.subjects.opening import absolute_address, reopen
 
+        if self._before is not None:
+            return _change_again, (self.unchanged, self.changes)
         if not self.address:
             raise UsageError(f"{self.name} is only in memory", hint="save it and open the file")
         return reopen, (absolute_address(self.address), tuple(sorted(self.opened_with.items())), self.name)
@@ -196,17 +230,21 @@ class Subject(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the content: the same for the same content, wherever it lies."""
-        return self._content_digest()
+        """Hash of the content and of every change: the same for the same content, wherever it lies."""
+        content = self._content_digest()
+        if not self.changes:
+            return content
+        return hashlib.sha256(repr([content, *(change.digest for change in self.changes)]).encode()).hexdigest()
 
     @property
     def opening(self) -> dict[str, Any]:
         """The options in effect that decide what the views say, beside the content that `digest` hashes.
 
         A kind whose content shows some of its options leaves those out, and resolves names (`auto` is cpu or cuda), so
-        that two ways of saying the same are equal. By default these are all options that were given.
+        two ways of saying the same are equal. By default these are all options that were given; of a transformer,
+        where it runs and how precisely.
         """
-        return self._given()
+        return self._given() if self.network is None else self.network.opening
 
     def _given(self) -> dict[str, Any]:
         """The options that were given, as a record holds them; maps and other objects are part of the content."""
@@ -229,7 +267,7 @@ class Subject(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return what a record keeps of the subject."""
-        return {
+        plain = {
             "name": self.name,
             "kind": self.kind,
             "address": without_secrets(self.address),
@@ -237,23 +275,84 @@ class Subject(ABC):
             "sha256": self.digest,
             "opening": self._given() | self.opening,
         }
-
-    def changed(self, change: Any) -> Subject:
-        """Return the subject after a fitted change: a `VectorChange`, a `ModelChange` or a `DocumentChange`."""
-        raise UsageError(
-            f"{self.name} ({self.title}) cannot be changed by a map of word vectors",
-            hint="audit it without methods: `evenhand audit --no-methods`",
-        )
+        return plain | {"changes": [describe_change(change) for change in self.changes]} if self.changes else plain
 
     @property
-    def can_change(self) -> bool:
-        """Whether `changed` works."""
-        return type(self).changed is not Subject.changed
+    def changeable(self) -> tuple[str, ...]:
+        """The parts that a change can act on: `transformer`, `vectors`, `text`, or one of another package."""
+        return () if self.network is None else ("transformer",)
+
+    def changed(self, change: Change) -> Self:
+        """Return the subject after a fitted change; this one stays as it is."""
+        if change.acts_on not in self.changeable:
+            part = PARTS.get(change.acts_on, change.acts_on)
+            raise UsageError(
+                f"{type(change).__name__} changes {part}; {self.name} is {self.title}", hint=self.instead_of_changes
+            )
+        after = self._copy()
+        after._before, after.changes = self, (*self.changes, change)
+        after._apply(change)
+        return after
+
+    def _copy(self) -> Self:
+        """Return the subject without what was computed from its content."""
+        after = object.__new__(type(self))  # copy.copy would open the address again, see __reduce__
+        computed = {name for kind in type(self).__mro__ for name, value in vars(kind).items() if _is_cached(value)}
+        vars(after).update({name: value for name, value in vars(self).items() if name not in computed})
+        after._views = {}
+        return after
+
+    def _apply(self, change: Change) -> None:
+        """Apply a change that acts on a part of this subject, which is a copy already."""
+        if self.network is not None:
+            self.network = self.network.changed(change)  # type: ignore[arg-type]  # it acts on a transformer
+
+    def require_network(self) -> TransformerPart:
+        """Return the transformer; raise `UsageError` if the subject has none."""
+        if self.network is None:
+            raise UsageError(f"{self.name} is {self.title}, not a transformer", hint="open a model: hf:FOLDER")
+        return self.network
+
+    @property
+    def unchanged(self) -> Self:
+        """The subject before the first change."""
+        first = self
+        while first._before is not None:
+            first = first._before
+        return first
+
+    def check_output(self, out: Path, *, sites: Sequence[str] = (), **options: Any) -> None:
+        """Raise if `save` could not write there, before a method is fitted for minutes.
+
+        Args:
+            out: where the subject will be written.
+            sites: where in a transformer the methods will act.
+            **options: the options of `save`.
+        """
+        if self.network is None:
+            raise UsageError(f"{self.name} is {self.title}, which cannot be written", hint=self.instead_of_changes)
+        self.network.check_output(out, sites=sites, **options)
+
+    def save(self, out: str | os.PathLike[str], **options: Any) -> Written:
+        """Write the subject with its changes, in a form that others read; the output is complete or absent.
+
+        Word vectors are written in the format of the suffix, a corpus as the files it has, a transformer as a folder
+        that plain `transformers` loads (options `decoder` and `hook`, see `TransformerPart.save`).
+        """
+        self.check_output(Path(out), **options)
+        if self.network is None:
+            raise NotImplementedError(f"{type(self).__name__} says that it can be written and does not define save")
+        return self.network.save(Path(out), **options)
 
     @classmethod
     def recognise(cls, address: Address) -> str:
         """Return why an address is of this kind ("its name ends in .gguf"), or an empty string if it is not."""
         return ""
+
+    @classmethod
+    def from_object(cls, source: object, **options: Any) -> Subject | None:
+        """Wrap an object in memory, or return None if it is not of this kind."""
+        return None
 
     @classmethod
     def from_address(cls, address: Address, **options: Any) -> Subject:
@@ -281,7 +380,24 @@ class Address:
         return next((suffix for suffix in suffixes if name.endswith(suffix)), "")
 
 
+AnySubject = TypeVar("AnySubject", bound=Subject)
 SUBJECTS: Registry[type[Subject]] = Registry("kind of subject", ("evenhand.subjects",), group="evenhand.subjects")
+
+
+def describe_change(change: Change) -> dict[str, Any]:
+    """Return what a record keeps of a change."""
+    describe: Callable[[], dict[str, Any]] | None = getattr(change, "describe", None)
+    return describe() if describe else {**change.report, "sha256": change.digest}
+
+
+def _change_again(subject: Subject, changes: tuple[Change, ...]) -> Subject:
+    for change in changes:
+        subject = subject.changed(change)
+    return subject
+
+
+def _is_cached(attribute: object) -> bool:
+    return isinstance(attribute, cached_property)
 
 
 @cache
@@ -331,7 +447,7 @@ def folder_kind(address: Address) -> str:
     from evenhand.models.huggingface_folder import ADAPTER, model_kind
 
     if (address.path / ADAPTER).is_file():
-        from evenhand.models.prepared_folder import adapter_kind
+        from evenhand.models.encoders.prepared_folder import adapter_kind
 
         return adapter_kind(address.path)
     if address.scheme == "hf":

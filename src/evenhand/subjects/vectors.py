@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, cast, overload
 
 import numpy as np
 
 from evenhand.errors import FormatError
-from evenhand.models.encoders.averaged import AveragedVectors
+from evenhand.models.encoders.sentences import AveragedVectors
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
-from evenhand.models.vectors.formats import FORMATS
+from evenhand.models.vectors.formats import FORMATS, format_for_writing
 from evenhand.subjects.embedded_nli import EmbeddedModels, find_models
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, VectorChange, ViewName
+from evenhand.subjects.subject import SUBJECTS, Address, AnySubject, Change, Subject, ViewName
 
 DEFAULT = "glove-embedded"
 BLOCK = 50_000  # rows hashed at a time
+
+
+class VectorChange(Change, Protocol):
+    """A fitted change of vectors: a `VectorMap`."""
+
+    @overload
+    def __call__(self, x: Vectors, /) -> Vectors: ...
+    @overload
+    def __call__(self, x: AnySubject, /) -> AnySubject: ...
+
+    @property
+    def in_dim(self) -> int | None:
+        """The number of coordinates it takes; None for any number."""
+
+    def out_dim_of(self, dim: int) -> int | None:
+        """Return the number of coordinates of the result for an input of `dim`."""
+
+    def write(self, vectors: Vectors, path: Path) -> Path:
+        """Write the changed vectors block by block; the result is never held in memory."""
+
+
+@dataclass(frozen=True)
+class WrittenVectors:
+    """The vectors that were written."""
+
+    words: int
+    dimensions: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"words": self.words, "dimensions": self.dimensions}
 
 
 @SUBJECTS.register("vectors")
@@ -29,12 +63,28 @@ class VectorsSubject(Subject):
 
     kind = "vectors"
     title = "word vectors"
+    opens = "a vector file or catalog id"
     changed_by_default = True
+    changeable = ("vectors",)
     options: ClassVar[tuple[str, ...]] = ("case", "format", "encoding_errors", "vocabulary", "allow_pickle")
 
     def __init__(self, vectors: Vectors, address: str = "") -> None:
         super().__init__(vectors.name, address)
-        self.vectors = vectors
+        self._stored = vectors
+
+    @classmethod
+    def from_object(cls, source: object, **options: Any) -> VectorsSubject | None:
+        """Wrap `Vectors`."""
+        return cls(source) if isinstance(source, Vectors) else None
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The vectors after all changes."""
+        return self._last_change(self._before.vectors) if self._before else self._stored
+
+    @property
+    def _last_change(self) -> VectorChange:
+        return cast(VectorChange, self.changes[-1])
 
     @cached_property
     def _models(self) -> EmbeddedModels | None:
@@ -63,6 +113,11 @@ class VectorsSubject(Subject):
         """How words are looked up. Format, encoding and vocabulary show in the words and the matrix."""
         return {"case": self.vectors.case, "language": self.vectors.language}
 
+    @cached_property
+    def digest(self) -> str:
+        """Hash of words and numbers, after all changes."""
+        return self._content_digest()
+
     def _content_digest(self) -> str:
         hasher = hashlib.sha256("\n".join(self.vectors.words).encode(errors="surrogatepass"))
         for start in range(0, len(self.vectors), BLOCK):
@@ -82,9 +137,25 @@ class VectorsSubject(Subject):
             "history": [dict(step) for step in self.vectors.history],
         }
 
-    def changed(self, change: VectorChange) -> VectorsSubject:
-        """Return the subject whose vectors the change was applied to."""
-        return VectorsSubject(change(self.vectors))  # without the address, which opens the original
+    def _apply(self, change: Change) -> None:
+        self.address = ""  # it opens the original
+        before, fitted = (self._before or self).vectors, self._last_change
+        if fitted.in_dim not in (None, before.dim):
+            fitted(before)  # raises an error that says what it takes
+
+    def check_output(self, out: Path, **options: Any) -> None:
+        """Raise if the suffix names no format that can be written."""
+        format_for_writing(out)
+
+    def save(self, out: str | os.PathLike[str], **options: Any) -> WrittenVectors:
+        """Write the vectors in the format of the suffix, with their history; into .safetensors block by block."""
+        path = Path(out)
+        if self._before and "vectors" not in vars(self) and format_for_writing(path).id == "safetensors":
+            before = self._before.vectors
+            self._last_change.write(before, path)  # the result need not fit into memory
+            return WrittenVectors(len(before), self._last_change.out_dim_of(before.dim) or 0)
+        self.vectors.save(path)
+        return WrittenVectors(len(self.vectors), self.vectors.dim)
 
     @classmethod
     def recognise(cls, address: Address) -> str:

@@ -9,11 +9,10 @@ import numpy as np
 
 from evenhand import corpus, words
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.counting.tokenise import WORD
-from evenhand.corpus.options import WINDOW
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.bias import WINDOW
+from evenhand.corpus.counting.tokens import WORD
 from evenhand.corpus.readers.source import Texts, TextSource
+from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.corpus.result import CorpusBias
 from evenhand.errors import UsageError
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood, TokenLikelihood, filler_tokens, score_fillers
@@ -23,7 +22,7 @@ from evenhand.web.explore_vectors import vector_example
 from evenhand.web.forms import FormFields
 from evenhand.web.subjects import NO_METHOD, ServedSubjects, concept_choices, method_choices
 from evenhand.web.worker import BoundedCache
-from evenhand.words.articles import with_articles
+from evenhand.words.grammar import with_articles
 
 BLANK = "{}"
 MOST_HYPOTHESES = 4
@@ -225,7 +224,7 @@ def _scored_text(
             raise UsageError("there is no text", hint="paste some, or choose a corpus")
         source: TextSource = Texts(documents)
         return source, corpus.bias(source, groups, bootstrap=200 if len(documents) > 1 else 0)
-    source = served.subject(chosen).view("text").source()
+    source = served.subject(chosen).view("text").source
     size = source.size
     if size is None or size > fields.limits.corpus_bytes:
         raise UsageError(

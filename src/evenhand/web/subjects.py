@@ -20,7 +20,6 @@ from evenhand.web.forms import PageLimits
 from evenhand.web.worker import BoundedCache
 from evenhand.words import Concept
 
-TRAINING = "evenhand.mitigations.training."  # methods that train for minutes, which no reader waits for
 NO_METHOD = "none"
 AT_EACH_END = 10  # words at an end of the axis
 FREQUENT = 20_000  # rows among which they are chosen: rare words are at the ends by noise
@@ -102,7 +101,7 @@ class ServedSubjects:
 
         def fit() -> Vectors:
             before = self.vectors(id)
-            return mitigations.get(method)().fit(before, concept, seed=0)(before)
+            return mitigations.get_vector_method(method)().fit(before, concept, seed=0)(before)
 
         return self._changed.get((id, concept, method), fit, size=_bytes)
 
@@ -142,7 +141,7 @@ def _bytes(vectors: Vectors) -> int:
 @cache
 def method_choices() -> dict[str, str]:
     """Return id and title of the methods that the page fits while a reader waits, after `none`."""
-    quick = [id for id in mitigations.ids("vectors") if not mitigations.get(id).__module__.startswith(TRAINING)]
+    quick = [id for id in mitigations.ids("vectors") if mitigations.get(id).takes == "seconds"]
     return {NO_METHOD: "no method", **{id: mitigations.get(id).title for id in sorted(quick)}}
 
 

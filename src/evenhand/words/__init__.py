@@ -3,7 +3,6 @@
 The lists are in `data/*.toml`, one cited file per paper or list.
 """
 
-from evenhand.words.articles import article
 from evenhand.words.catalog import (
     Listed,
     as_concept,
@@ -21,13 +20,12 @@ from evenhand.words.catalog import (
 )
 from evenhand.words.concept import Concept, Recipe
 from evenhand.words.concept_check import Flaw, check_concept
+from evenhand.words.grammar import article
 from evenhand.words.intersection import Intersection, intersect
 from evenhand.words.library import KINDS, load_file
 from evenhand.words.query import Query, SentenceQuery
-from evenhand.words.source import Source
-from evenhand.words.table import Table
 from evenhand.words.template import Template
-from evenhand.words.wordset import Pairs, WordSet
+from evenhand.words.wordset import Pairs, Source, Table, WordSet
 
 __all__ = [
     "KINDS",

@@ -18,10 +18,8 @@ from evenhand.words.document import SUFFIXES, read_document
 from evenhand.words.intersection import intersect, parse_intersection
 from evenhand.words.library import KINDS, Library, load_file
 from evenhand.words.query import Query
-from evenhand.words.source import Source
-from evenhand.words.table import Table
 from evenhand.words.template import Template
-from evenhand.words.wordset import Pairs, WordSet
+from evenhand.words.wordset import Pairs, Source, Table, WordSet
 
 FOLDER = Path(__file__).with_name("data")
 HEADER = re.compile(rf"^\[(source|{'|'.join(KINDS)})\.([\w-]+)\]", re.MULTILINE)
@@ -109,7 +107,7 @@ def ids(kind: str) -> tuple[str, ...]:
 def listing(kind: str | None = None) -> tuple[Listed, ...]:
     """Every shipped record, or those of one kind, with size, note and source: what `evenhand list` shows."""
     kinds = KINDS if kind is None else (kind,)
-    return tuple(_listed(of, name, _shipped(of, name)) for of in kinds for name in ids(of))
+    return tuple(_listed(of, name, _find(of, name)) for of in kinds for name in ids(of))
 
 
 def _listed(kind: str, name: str, record: Any) -> Listed:
@@ -124,11 +122,13 @@ def _find(kind: str, reference: str | Path) -> Any:
     if not isinstance(reference, (str, Path)):
         raise UsageError(f"a {kind} is asked for by its id or file, got {shown(reference)}")
     path, _, inside = str(reference).partition("#")
-    return _from_file(kind, Path(path), inside) if path.lower().endswith(SUFFIXES) else _shipped(kind, str(reference))
+    if path.lower().endswith(SUFFIXES):
+        return _from_file(kind, Path(path), inside)
+    return shipped_library(kind, str(reference)).get(kind, str(reference))
 
 
 def _from_file(kind: str, path: Path, name: str) -> Any:
-    library = load_file(path.expanduser(), _shipped)
+    library = load_file(path.expanduser(), shipped_library)
     known = library.ids(kind)
     if not name and len(known) != 1:
         raise UsageError(f"{path} holds {len(known)} records of the kind {kind}", hint=_choices(path, kind, known))
@@ -147,15 +147,16 @@ def _choices(path: Path, kind: str, known: tuple[str, ...]) -> str:
     return f"say which: {path}#{known[0]}" if known else f"add a table [{kind}.my-id]"
 
 
-def _shipped(kind: str, name: str) -> Any:
+def shipped_library(kind: str, name: str) -> Library:
+    """The shipped file that holds a record."""
     if (kind, name) not in _index():
         raise unknown_name(kind, name, ids(kind))
-    return _library(_index()[kind, name]).get(kind, name)
+    return _library(_index()[kind, name])
 
 
 @cache
 def _library(path: Path) -> Library:
-    return Library(read_document(path), _shipped)
+    return Library(read_document(path), shipped_library)
 
 
 @cache
@@ -176,16 +177,17 @@ ATTRIBUTES = {"pleasant-unpleasant": "weat-1", "career-family": "weat-6"}
 
 
 def generic_ids(concept: Concept) -> tuple[str, ...]:
-    """Return the ids of the queries that can be built; the attribute sets are English, so other languages have none.
+    """Return the ids of the queries that can be built; the shipped attribute sets are English.
 
     `religion/pleasant-unpleasant` compares all groups, `religion/islam/pleasant-unpleasant` one group with the others;
     the second form exists for more than two groups.
     """
-    if concept.language != "en" or len(concept.groups) < 2:
+    if len(concept.groups) < 2:
         return ()
+    own = [attributes for attributes, id in ATTRIBUTES.items() if query(id).language == concept.language]
     prefixes = [concept.name]
     prefixes += [f"{concept.name}{SEPARATOR}{group}" for group in concept.groups] if len(concept.groups) > 2 else []
-    return tuple(f"{prefix}{SEPARATOR}{attributes}" for prefix in prefixes for attributes in ATTRIBUTES)
+    return tuple(f"{prefix}{SEPARATOR}{attributes}" for prefix in prefixes for attributes in own)
 
 
 def generic_query(id: str, concept: Concept) -> Query:

@@ -29,7 +29,7 @@ def scripts(word: str) -> frozenset[str]:
     >>> sorted(scripts("p\u0430ul"))
     ['CYRILLIC', 'LATIN']
     """
-    return frozenset(_script(letter) for letter in word if letter.isalpha())
+    return frozenset(map(_script, filter(str.isalpha, word)))
 
 
 def character_problem(word: str) -> str:

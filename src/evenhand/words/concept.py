@@ -11,8 +11,18 @@ from evenhand.errors import UsageError, few, shown, unknown_name
 from evenhand.language import language as rules_of
 from evenhand.words.characters import require_plain_characters
 from evenhand.words.query import Query
-from evenhand.words.source import Cited, Source, digest_of, source_dict
-from evenhand.words.wordset import FrozenMap, PairList, Pairs, Words, WordSet, checked_words
+from evenhand.words.wordset import (
+    Cited,
+    FrozenMap,
+    PairList,
+    Pairs,
+    Source,
+    Words,
+    WordSet,
+    checked_words,
+    digest_of,
+    source_dict,
+)
 
 How = Literal["pair", "pairs", "two-means", "group-means", "words", "span"]
 

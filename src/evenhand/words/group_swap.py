@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import zip_longest
 
 from evenhand.errors import UsageError
-from evenhand.words.articles import article
 from evenhand.words.catalog import pairs, wordset
 from evenhand.words.concept import Concept
+from evenhand.words.grammar import article
 from evenhand.words.pronouns import CONTEXT, GROUP, SPLIT, counterpart
 from evenhand.words.proper_names import ADDRESS, TITLES, Role, is_kept
 

@@ -10,11 +10,9 @@ from typing import Literal, NamedTuple, get_args
 
 from evenhand.errors import UsageError
 from evenhand.words.concept import Concept
-from evenhand.words.source import Source
-from evenhand.words.table import Table
-from evenhand.words.wordset import FrozenMap
+from evenhand.words.wordset import FrozenMap, Source, Table
 
-By = Literal["names", "phrases"]
+CellsBy = Literal["names", "phrases"]
 SIGN = " x "
 FEWEST = 4  # words of a cell; fewer leave no spread to test an interaction against
 PEOPLE = "people"
@@ -38,14 +36,14 @@ class Intersection(Concept):
 
     factors: tuple[Concept, Concept]
     cells: Mapping[str, tuple[str, str]]
-    by: By
+    by: CellsBy
 
     def __init__(
         self,
         first: Concept,
         second: Concept,
         groups: Mapping[str, tuple[str, ...]],
-        by: By,
+        by: CellsBy,
         *,
         source: Source | None = None,
         note: str = "",
@@ -100,7 +98,7 @@ def cell_name(first: str, second: str) -> str:
     return first + SIGN + second
 
 
-def parse_intersection(reference: str) -> tuple[str, str, By | None] | None:
+def parse_intersection(reference: str) -> tuple[str, str, CellsBy | None] | None:
     """Return the two concepts of "gender x race" or "gender x race by phrases"; None for any other reference."""
     match = REFERENCE.fullmatch(reference.strip())
     if match is None:
@@ -108,13 +106,13 @@ def parse_intersection(reference: str) -> tuple[str, str, By | None] | None:
     first, second, by = match["first"], match["second"], match["by"]
     if REFERENCE.fullmatch(second):
         raise UsageError(f"{reference!r}: an intersection has two concepts", hint='write "gender x race"')
-    if by is not None and by not in get_args(By):
+    if by is not None and by not in get_args(CellsBy):
         raise UsageError(f"{reference!r}: unknown words {by!r}", hint="write by names, or by phrases")
     return first, second, by  # type: ignore[return-value]
 
 
 def intersect(
-    first: Concept, second: Concept, by: By | None = None, *, find: Callable[[str], Table | None] = lambda id: None
+    first: Concept, second: Concept, by: CellsBy | None = None, *, find: Callable[[str], Table | None] = lambda id: None
 ) -> Intersection:
     """Build the cells of two concepts.
 
@@ -197,7 +195,7 @@ def _joined(
     return {cell_name(a, b): tuple(" ".join(words) for words in product(*parts(a, b))) for a, b in cells}  # type: ignore[call-overload]
 
 
-def _limits(first: Concept, second: Concept, by: By, note: str) -> str:
+def _limits(first: Concept, second: Concept, by: CellsBy, note: str) -> str:
     words = (
         "First names stand for people: a name is a proxy for two groups at once, and carries age, class and fame."
         if by == "names"

@@ -1,35 +1,245 @@
-"""One word file as a shelf of records, each built when it is asked for."""
+"""One word file as records, each built from its table when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from evenhand.errors import UnknownNameError, UsageError, unknown_name
-from evenhand.words.builders import BUILDERS, build_source
+from evenhand.errors import UnknownNameError, UsageError, shown, unknown_name
+from evenhand.words.characters import require_plain_characters
+from evenhand.words.concept import Concept, Recipe
+from evenhand.words.concept_check import warn_of_groups
 from evenhand.words.document import Document, TomlTable, read_document
-from evenhand.words.source import Source
-from evenhand.words.wordset import Pairs, WordSet
+from evenhand.words.query import Query
+from evenhand.words.template import Template
+from evenhand.words.wordset import Pairs, Source, Table, Words, WordSet, checked_pairs, checked_words
+
+
+def build_source(entry: TomlTable, library: Library) -> Source:
+    """A source; the only record that refers to nothing else on the library."""
+    texts = ("title", "authors", "where", "url", "licence", "note")
+    entry.only(*texts, "year", "bibtex")
+    with entry.at("title"):
+        year, bibtex = entry.value("year", int, 0), entry.text("bibtex", "").strip()
+        return Source(**{key: entry.prose(key) for key in texts}, year=year, bibtex=bibtex)
+
+
+def build_wordset(entry: TomlTable, library: Library) -> WordSet:
+    """A word set: plain `words`, or `rows` of a word and its scores under `columns`."""
+    entry.only("name", "words", "columns", "rows", "verbatim", "note", "source")
+    about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
+    name = entry.text("name", entry.id)
+    if "rows" not in entry:
+        return WordSet(name, word_list(entry, "words", library), **about)
+    words, scores = _scored(entry)
+    with entry.at("rows"):
+        return WordSet(name, words, scores=scores, **about)
+
+
+def build_pairs(entry: TomlTable, library: Library) -> Pairs:
+    """A list of pairs, with the names of its two poles."""
+    entry.only("name", "pairs", "poles", "verbatim", "note", "source")
+    poles = entry.texts("poles") if "poles" in entry else ("first", "second")
+    pairs, note = pair_list(entry, "pairs", library), entry.prose("note")
+    with entry.at("poles"):
+        return Pairs(entry.text("name", entry.id), pairs, poles, library.source_of(entry), note=note)
+
+
+def build_table(entry: TomlTable, library: Library) -> Table:
+    """A table; a row is a list, or one text whose cells have blanks between them."""
+    entry.only("name", "columns", "rows", "note", "source")
+    columns, note = entry.texts("columns"), entry.prose("note")
+    rows = [row.split() if isinstance(row, str) else row for row in entry.items("rows")]
+    with entry.at("rows"):
+        return Table(entry.text("name", entry.id), columns, rows, library.source_of(entry), note=note)
+
+
+def build_query(entry: TomlTable, library: Library) -> Query:
+    """A query: targets and attributes, each a table of named sets or a list of sets."""
+    entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
+    sets: list[Any] = []
+    for key in ("targets", "attributes"):
+        if isinstance(entry.table.get(key), list):
+            sets.append(tuple(_groups(_numbered(entry, key), key, library).values()))
+        else:
+            sets.append(_groups(entry, key, library))
+    with entry.at(""):
+        about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
+        about |= {"concept": entry.text("concept", ""), "language": entry.text("language", "en")}
+        return Query(entry.text("name", entry.id), *sets, **about)
+
+
+def build_template(entry: TomlTable, library: Library) -> Template:
+    """A sentence template."""
+    entry.only("name", "text", "fillers", "articles", "note", "source")
+    fillers, articles = _groups(entry, "fillers", library), entry.text("articles", "phonetic")
+    with entry.at("text"):
+        about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
+        return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, **about)
+
+
+def build_concept(entry: TomlTable, library: Library) -> Concept:
+    """A concept with its groups, pairs, names and recipe."""
+    lists = ("groups", "pairs", "names", "equalize", "specific", "neutral", "adjectives", "nouns")
+    entry.only("name", *lists, "positive", "direction", "language", "limits", "source")
+    with entry.at("positive" if "positive" in entry else ""):
+        built = Concept(
+            entry.text("name", entry.id),
+            _groups(entry, "groups", library),
+            _pairs(entry, "pairs", library),
+            entry.text("positive", ""),
+            _recipe(entry.child("direction"), library) if "direction" in entry else None,
+            _groups(entry, "names", library),
+            _pairs(entry, "equalize", library),
+            _specific(entry, library),
+            library.source_of(entry),
+            entry.prose("limits"),
+            language=entry.text("language", "en"),
+            neutral=_group(entry, "neutral", library) if "neutral" in entry else (),
+            adjectives=_groups(entry, "adjectives", library),
+            nouns=_groups(entry, "nouns", library),
+        )
+    warn_of_groups(built, str(entry.document.path))
+    return built
+
+
+BUILDERS: dict[str, Callable[[TomlTable, Library], Any]] = {
+    "source": build_source,
+    "wordset": build_wordset,
+    "pairs": build_pairs,
+    "table": build_table,
+    "query": build_query,
+    "template": build_template,
+    "concept": build_concept,
+}
+
+
+def _scored(entry: TomlTable) -> tuple[tuple[str, ...], dict[str, tuple[float, ...]]]:
+    columns = entry.texts("columns")
+    for row in entry.items("rows"):
+        numbers = row[1:] if isinstance(row, list) else []
+        if len(numbers) != len(columns) or any(type(number) not in (int, float) for number in numbers):
+            raise entry.error("rows", f"a row is a word and {len(columns)} number(s), got {shown(row)}")
+    words, *scores = zip(*entry.items("rows"), strict=True)
+    return words, dict(zip(columns, scores, strict=True))
+
+
+def _recipe(entry: TomlTable, library: Library) -> Recipe:
+    entry.only("how", "words", "k", "centre", "normalise")
+    words = word_list(entry, "words", library) if entry.table.get("words") else ()
+    how: Any = entry.text("how")  # Recipe itself refuses an unknown name
+    with entry.at("how"):
+        return Recipe(how, words, entry.value("k", int, 1), entry.flag("centre"), entry.flag("normalise"))
+
+
+def _group(entry: TomlTable, key: str, library: Library) -> Words:
+    """A set inside a record: a table of its own, one included list (which brings its source), or a plain list."""
+    if isinstance(entry.table[key], dict):
+        return build_wordset(entry.child(key), library)
+    words = _collect(entry, key, library.words, checked_words)
+    if reference := only_reference(entry.table[key]):
+        included = library.words(reference)
+        return WordSet(key, words, included.source, note=included.note)
+    return words
+
+
+def _groups(entry: TomlTable, key: str, library: Library) -> dict[str, Words]:
+    table, groups = entry.child(key), {}
+    for name in table.table:
+        groups[name] = _group(table, name, library)
+    return groups
+
+
+def _numbered(entry: TomlTable, key: str) -> TomlTable:
+    """The entry with a list of sets as a table, in which they are called after their place."""
+    return replace(entry, table={key: {str(place): item for place, item in enumerate(entry.items(key), start=1)}})
+
+
+def _pairs(entry: TomlTable, key: str, library: Library) -> Pairs | tuple[tuple[str, str], ...]:
+    if key not in entry:
+        return ()
+    if isinstance(entry.table[key], dict):
+        return build_pairs(entry.child(key), library)
+    kept = pair_list(entry, key, library)
+    reference = only_reference(entry.table[key])
+    return library.pairs(reference) if reference else kept
+
+
+def _specific(entry: TomlTable, library: Library) -> Words:
+    return _group(entry, "specific", library) if "specific" in entry else ()
+
+
+VERBATIM = "or add verbatim = true to keep the list as published"
+ListItem = TypeVar("ListItem", str, tuple[str, str])
+
+
+def reference_in(item: object) -> str:
+    """Return the id of an item `@id`, or the empty string; `@@word` stands for the word `@word`."""
+    return item[1:] if isinstance(item, str) and item.startswith("@") and not item.startswith("@@") else ""
+
+
+def only_reference(value: object) -> str:
+    """Return the id if a list consists of a single included list, or the empty string."""
+    return reference_in(value[0]) if isinstance(value, list) and len(value) == 1 else ""
+
+
+def word_list(entry: TomlTable, key: str, library: Library) -> tuple[str, ...]:
+    """Return the words under a key, with included lists expanded.
+
+    A repeated word or surrounding white space is an error unless the list is marked `verbatim`; an included list adds
+    only new words. `@@word` stands for the word `@word`.
+    """
+    return _collect(entry, key, library.words, checked_words)
+
+
+def pair_list(entry: TomlTable, key: str, library: Library) -> tuple[tuple[str, str], ...]:
+    """Return the pairs under a key, with the same rules as `word_list`."""
+    return _collect(entry, key, library.pairs, checked_pairs)
+
+
+def _collect(
+    entry: TomlTable, key: str, include: Callable[[str], Iterable[ListItem]], check: Callable[..., tuple[ListItem, ...]]
+) -> tuple[ListItem, ...]:
+    verbatim = entry.flag("verbatim")
+    items: list[ListItem] = []
+    seen: set[ListItem] = set()
+    for raw in entry.items(key):
+        with entry.at(key):
+            if reference := reference_in(raw):
+                items += (new := [item for item in dict.fromkeys(include(reference)) if item not in seen])
+                seen.update(new)
+                continue
+            (item,) = check([raw[1:] if isinstance(raw, str) and raw.startswith("@") else raw], what="the list")
+            members = (item,) if isinstance(item, str) else item
+            if not verbatim and entry.keys[0] in ("concept", "query"):  # other lists may hold tokens of a vocabulary
+                require_plain_characters(members, what="the list")
+            if not verbatim and item in seen:
+                raise entry.error(key, f"{item!r} occurs twice", hint=f"remove one, {VERBATIM}")
+            if not verbatim and members != tuple(map(str.strip, members)):
+                raise entry.error(key, f"{item!r} has surrounding white space", hint=f"remove them, {VERBATIM}")
+            items.append(item)
+            seen.add(item)
+    return tuple(items)
+
 
 KINDS = tuple(kind for kind in BUILDERS if kind != "source")
-Elsewhere = Callable[[str, str], Any]
-
-# What is being built right now, so that a list that includes itself is an error and not an endless recursion. A context
-# variable, not an attribute: two threads may build the same record at the same time.
-_BUILDING: ContextVar[tuple[tuple[Path, str, str], ...]] = ContextVar("building", default=())
+OF_PAIRS = ("pairs", "equalize")  # the keys of lists of pairs; all other lists are of words
+WITHOUT_REFERENCES = ("rows", "columns", "poles")
+Key: TypeAlias = tuple["Library", str, str]  # the file, kind and id of a record
 
 
-def nowhere(kind: str, name: str) -> Any:
+def nowhere(kind: str, name: str) -> Library:
     """The answer for an id that is in no other file."""
     raise unknown_name(kind, name, ())
 
 
 class Library:
-    """The records of one word file; `elsewhere(kind, id)` finds the lists it includes from other files."""
+    """The records of one word file, each built when it is asked for; `elsewhere(kind, id)` finds the file of an id."""
 
-    def __init__(self, document: Document, elsewhere: Elsewhere = nowhere) -> None:
+    def __init__(self, document: Document, elsewhere: Callable[[str, str], Library] = nowhere) -> None:
         self.document = document
         self._elsewhere = elsewhere
         self._built: dict[tuple[str, str], Any] = {}
@@ -43,12 +253,41 @@ class Library:
         return tuple(self._tables[kind].table)
 
     def get(self, kind: str, name: str) -> Any:
-        """A record of this file."""
+        """A record of this file; the lists that it includes are built before it, one after the other."""
         if name not in self._tables[kind]:
             raise unknown_name(f"{kind} in {self.document.path}", name, self.ids(kind))
+        waiting: dict[Key, Iterator[Key]] = {}
         if (kind, name) not in self._built:
-            self._built[kind, name] = self._build(kind, name)
+            waiting[self, kind, name] = self._included(kind, name)
+        while waiting:
+            library, of, id = last = next(reversed(waiting))
+            following = next(waiting[last], None)
+            if following is None:
+                library._built[of, id] = BUILDERS[of](library._tables[of].child(id), library)
+                del waiting[last]
+            elif following in waiting:
+                entry = following[0]._tables[following[1]].child(following[2])
+                raise entry.error("", "the list includes itself", hint="break the circle of @ references")
+            else:
+                waiting[following] = following[0]._included(*following[1:])
         return self._built[kind, name]
+
+    def _included(self, kind: str, name: str) -> Iterator[Key]:
+        """Yield the lists that a record includes and that are not built yet; those that do not exist are left out."""
+        parts: list[tuple[str, Any]] = [("", self._tables[kind].table[name])]
+        while parts:
+            key, value = parts.pop()
+            if isinstance(value, dict):
+                parts += [(name, item) for name, item in value.items() if isinstance(item, dict | list)]
+            elif isinstance(value, list) and key not in WITHOUT_REFERENCES:
+                parts += [(key, item) for item in value if not isinstance(item, str) or reference_in(item)]
+            elif reference := reference_in(value):
+                id, _, side = reference.partition("/")
+                of = "pairs" if side or key in OF_PAIRS else "wordset"
+                with contextlib.suppress(UnknownNameError):
+                    library = self._holding(of, id)
+                    if (of, id) not in library._built:
+                        yield library, of, id
 
     def all(self) -> dict[tuple[str, str], Any]:
         """Every record of this file, so that every error in it comes to light."""
@@ -85,21 +324,14 @@ class Library:
         return found
 
     def _anywhere(self, kind: str, name: str) -> Any:
-        return self.get(kind, name) if name in self._tables[kind] else self._elsewhere(kind, name)
+        return self._holding(kind, name).get(kind, name)
 
-    def _build(self, kind: str, name: str) -> Any:
-        entry = self._tables[kind].child(name)
-        mark = (self.document.path, kind, name)
-        if mark in _BUILDING.get():
-            raise entry.error("", "the list includes itself", hint="break the circle of @ references")
-        token = _BUILDING.set((*_BUILDING.get(), mark))
-        try:
-            return BUILDERS[kind](entry, self)
-        finally:
-            _BUILDING.reset(token)
+    def _holding(self, kind: str, name: str) -> Library:
+        """The file that holds a record: this one, or another."""
+        return self if name in self._tables[kind] else self._elsewhere(kind, name)
 
 
-def load_file(path: str | Path, elsewhere: Elsewhere = nowhere) -> Library:
+def load_file(path: str | Path, elsewhere: Callable[[str, str], Library] = nowhere) -> Library:
     """Read a TOML or JSON word file and check every record in it."""
     library = Library(read_document(Path(path)), elsewhere)
     if not any(kind in KINDS for kind, _ in library.all()):

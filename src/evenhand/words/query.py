@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from evenhand.errors import UsageError, shown
 from evenhand.language import language as rules_of
-from evenhand.words.source import Cited, Source, digest_of, source_dict
-from evenhand.words.wordset import FrozenMap, Words, WordSet
+from evenhand.words.wordset import Cited, FrozenMap, Source, Words, WordSet, digest_of, source_dict
 
 Sets: TypeAlias = Mapping[str, Words] | Sequence[Words]
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from evenhand.errors import UsageError
-from evenhand.words.articles import require_rule, with_articles
-from evenhand.words.source import Cited, Source, source_dict
-from evenhand.words.wordset import FrozenMap, Words, WordSet, checked_words
+from evenhand.words.grammar import agrees, with_articles
+from evenhand.words.wordset import Cited, FrozenMap, Source, Words, WordSet, checked_words, source_dict
 
 SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -47,7 +46,7 @@ class Template(Cited):
         *,
         note: str = "",
     ) -> None:
-        require_rule(articles)
+        agrees(articles)  # raises an error for an unknown rule
         slots = set(SLOT.findall(text))
         if not slots or "{" in SLOT.sub("", text) or "}" in SLOT.sub("", text):
             raise UsageError(f"template {name!r}: {text!r} has no slot or a stray brace", hint="write slots as {word}")

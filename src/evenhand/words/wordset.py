@@ -1,15 +1,86 @@
-"""`WordSet` and `Pairs`: named lists of words and of word pairs."""
+"""Word sets, pair lists and tables of words, each with its source."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, TypeVar
 
-from evenhand.errors import UsageError, few, shown
-from evenhand.words.source import Cited, Source, source_dict
+from evenhand.errors import UsageError, few, shown, unknown_name
+
+
+@dataclass(frozen=True)
+class Source:
+    """The publication, data set or person that a word list comes from."""
+
+    title: str
+    authors: str = ""
+    year: int = 0
+    where: str = ""
+    url: str = ""
+    licence: str = ""
+    note: str = ""
+    bibtex: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.title.strip():
+            raise UsageError("a source needs a title", hint="name the publication or person")
+        if not 0 <= self.year <= 9999:
+            raise UsageError(f"source {self.title!r}: the year must have at most four digits, or be 0 if unknown")
+
+    @property
+    def reference(self) -> str:
+        """The reference as one line: authors (year), title, where."""
+        who = f"{self.authors} ({self.year})" if self.authors and self.year else self.authors or str(self.year or "")
+        return ". ".join(part.rstrip(".") for part in (who, self.title, self.where) if part) + "."
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON, without empty fields."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+class Cited:
+    """Mixin for records with a source, a citation and a digest of their content."""
+
+    source: Source | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for JSON."""
+        raise NotImplementedError
+
+    @property
+    def citation(self) -> str:
+        """BibTeX entry of the source; empty if there is none."""
+        return self.source.bibtex if self.source else ""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the content; sources and notes do not count."""
+        return digest_of(self.to_dict())
+
+
+def digest_of(content: object) -> str:
+    """Return the hash of plain data, leaving out sources and notes at every level."""
+    text = json.dumps(_without_notes(content), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_notes(content: object) -> object:
+    if isinstance(content, dict):
+        return {key: _without_notes(value) for key, value in content.items() if key not in ("source", "note", "limits")}
+    if isinstance(content, list | tuple):
+        return [_without_notes(value) for value in content]
+    return content
+
+
+def source_dict(source: Source | None) -> dict[str, object]:
+    """Return the source as an entry of a record's plain data."""
+    return {"source": source.to_dict()} if source else {}
+
 
 Words: TypeAlias = "WordSet | Iterable[str]"
 PairList: TypeAlias = "Pairs | Iterable[Sequence[str]]"
@@ -152,14 +223,27 @@ def checked_words(words: Words, *, what: str) -> tuple[str, ...]:
         )
     if not isinstance(words, Iterable):
         raise UsageError(f"{what} must be a list of words, got {shown(words)}")
-    return tuple(_checked_word(word, what) for word in words)
+    kept = tuple(words)
+    for word in kept:
+        _check_word(word, what)
+    return kept
 
 
 def checked_pairs(pairs: PairList, *, what: str) -> tuple[tuple[str, str], ...]:
     """Return the pairs as tuples; raise `UsageError` for an invalid pair."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise UsageError(f"{what} must be a list of (first, second), got {shown(pairs)}")
-    return tuple(_checked_pair(pair, what) for pair in pairs)
+    kept: list[tuple[str, str]] = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise UsageError(f"{what}: a pair is two words, got {shown(pair)}")
+        first, second = pair
+        _check_word(first, what)
+        _check_word(second, what)
+        if first == second:
+            raise UsageError(f"{what}: both members of a pair are {first!r}", hint="a pair needs two different words")
+        kept.append((first, second))
+    return tuple(kept)
 
 
 def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
@@ -173,23 +257,13 @@ def checked_scores(scores: Sequence[float], *, what: str) -> tuple[float, ...]:
     return numbers
 
 
-def _checked_pair(pair: Sequence[str], what: str) -> tuple[str, str]:
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise UsageError(f"{what}: a pair is two words, got {shown(pair)}")
-    first, second = (_checked_word(word, what) for word in pair)
-    if first == second:
-        raise UsageError(f"{what}: both members of a pair are {first!r}", hint="a pair needs two different words")
-    return first, second
-
-
-def _checked_word(word: object, what: str) -> str:
+def _check_word(word: object, what: str) -> None:
     if not isinstance(word, str):
         raise UsageError(f"{what}: {shown(word)} is not a word", hint="put quotes around words")
     if not word.strip():
         raise UsageError(f"{what}: contains an empty word")
     if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
         raise UsageError(f"{what}: {word!r} contains a lone surrogate", hint="save the list as UTF-8")
-    return word
 
 
 V = TypeVar("V")
@@ -218,3 +292,59 @@ class FrozenMap(Mapping[str, V]):
 
     def __repr__(self) -> str:
         return repr(self._entries)
+
+
+@dataclass(frozen=True, init=False)
+class Table(Cited):
+    """Named columns and rows of words; a cell may also be a pair written `first:second`."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    source: Source | None
+    note: str
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        source: Source | None = None,
+        *,
+        note: str = "",
+    ) -> None:
+        heads = checked_words(columns, what=f"columns of table {name!r}")
+        kept = tuple(checked_words(row, what=f"table {name!r}") for row in rows)
+        for number, row in enumerate(kept, start=1):
+            if len(row) != len(heads):
+                raise UsageError(f"table {name!r}: row {number} has {len(row)} cells for {len(heads)} columns: {row!r}")
+        if len(set(heads)) != len(heads):
+            raise UsageError(f"table {name!r}: two columns have the same name")
+        vars(self).update(name=name, columns=heads, rows=kept, source=source, note=note)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self)} rows of {few(self.columns, most=4)})"
+
+    def column(self, name: str) -> WordSet:
+        """One column as a word set, repeats included."""
+        if name not in self.columns:
+            raise unknown_name(f"column of table {self.name!r}", name, self.columns)
+        place = self.columns.index(name)
+        return WordSet(name, (row[place] for row in self.rows), self.source)
+
+    def pairs(self, name: str) -> Pairs:
+        """One column of `first:second` cells as pairs, in the order of the rows."""
+        split = [cell.partition(":") for cell in self.column(name)]
+        return Pairs(name, [(first, second) for first, _, second in split], source=self.source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, in the form that a word file has."""
+        plain: dict[str, Any] = {"name": self.name, "columns": list(self.columns)}
+        plain["rows"] = [list(row) for row in self.rows]
+        return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)

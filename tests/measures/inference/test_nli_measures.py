@@ -15,7 +15,7 @@ from evenhand.report.html import page
 from evenhand.subjects.embedded_nli import AT_TEST_TIME, RETRAINED
 from evenhand.words import Template
 from evenhand.words.probes import Probe
-from evenhand.words.probes.fillers import Filler
+from evenhand.words.probes.probe import Filler
 
 FEW = 2_000
 IDS = ("nli-neutrality", "nli-gap", "mab")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand import data
 from evenhand.measures.sentences.retrieval_skew import RetrievalCases, _cosines, topic_cases
-from evenhand.models.encoders.averaged import AveragedVectors
+from evenhand.models.encoders.sentences import AveragedVectors
 
 SIZES = eh.Concept("size", {"big": ["the giant", "the whale"], "small": ["the mouse", "the ant"]})
 THREE = eh.Concept("size", {"big": ["the giant"], "small": ["the mouse"], "middle": ["the dog"]})

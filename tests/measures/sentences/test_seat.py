@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import UsageError
 from evenhand.measures.sentences.encoded_query import SentenceSet, published_ids, read_test, sentence_effect
-from evenhand.models.encoders.averaged import AveragedVectors
+from evenhand.models.encoders.sentences import AveragedVectors
 from evenhand.words import Query, Template
 
 BARE = Template("bare", "{word}")

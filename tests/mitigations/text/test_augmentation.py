@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand.cli import app
 from evenhand.corpus import Corpus
 from evenhand.corpus.readers import changed
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import ReadLog
 from evenhand.errors import FormatError, OutputError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import augmentation
@@ -231,9 +231,9 @@ def test_the_audit_of_a_corpus_shows_before_and_after(tmp_path: Path) -> None:
     changed = corpus.changed(TWO)
     assert changed.digest != corpus.digest
     assert not corpus.changes
-    with pytest.raises(UsageError, match="does not change text"):
+    with pytest.raises(UsageError, match="changes word vectors; "):
         corpus.changed(eh.mitigations.LinearProjection().fit(eh.Vectors.default(), "gender"))
-    with pytest.raises(UsageError, match="cda changes the text of a corpus, and glove-embedded is word vectors"):
+    with pytest.raises(UsageError, match="cda works on corpora only; glove-embedded is word vectors"):
         eh.Audit.run(eh.Vectors.default(), methods=["cda"], measures=["weat"])
 
 
@@ -252,7 +252,7 @@ def test_the_command(tmp_path: Path) -> None:
     plain = CliRunner().invoke(app, arguments)
     assert "2 of 4 words swapped" in plain.stdout.replace("\n", " ")
     for extra, message in (
-        (["--method", "linear"], "linear changes vectors"),
+        (["--method", "linear"], "linear works on word vectors and transformers only; a.jsonl is a corpus"),
         (["--method", "cda", "--field", "x"], "no field 'x'"),
     ):
         failed = CliRunner().invoke(app, ["debias", f"corpus:{source}", "-o", str(tmp_path / "c.jsonl"), *extra])

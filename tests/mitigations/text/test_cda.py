@@ -14,10 +14,9 @@ from evenhand import words
 from evenhand.corpus import Texts
 from evenhand.errors import FormatError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
-from evenhand.mitigations.text import word_swap
-from evenhand.mitigations.text.cda import name_pairs, one_to_one, pair_names
+from evenhand.mitigations.text import cda
+from evenhand.mitigations.text.cda import SPLIT, WordSwap, name_pairs, one_to_one, pair_names
 from evenhand.mitigations.text.text_change import SwapCounts
-from evenhand.mitigations.text.word_swap import SPLIT, WordSwap
 from evenhand.words import Concept
 
 SWAP = CounterfactualAugmentation().fit(None, "gender")
@@ -123,7 +122,7 @@ def test_a_stream_gives_the_same_as_whole_documents(texts: list[str], piece: int
     pieces = [stream[start : start + 7] for start in range(0, len(stream), 7)]
     counts, whole = SwapCounts(), SwapCounts()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_swap, "PIECE", piece)
+        patch.setattr(cda, "PIECE", piece)
         streamed = "".join(SWAP.stream(pieces, counts))
     expected = "".join(SWAP.change(text, whole) + "\0" for text in stream.split("\0")[:-1])
     assert streamed == expected
@@ -196,7 +195,7 @@ def test_three_groups_draw_the_group_per_document() -> None:
 def test_concepts_that_cannot_be_swapped_are_refused() -> None:
     with pytest.raises(UsageError, match="differ in length"):
         CounterfactualAugmentation().fit(None, Concept("three", groups={"a": ["x"], "b": ["y", "z"], "c": ["w"]}))
-    with pytest.raises(UsageError, match="sides must be"):
+    with pytest.raises(UsageError, match="unknown sides 'both'"):
         CounterfactualAugmentation(sides="both").fit(None, "gender")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="several counterparts"):
         WordSwap(pairs=(("a", "b"), ("b", "c")))

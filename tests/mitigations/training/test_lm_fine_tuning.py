@@ -14,6 +14,7 @@ import evenhand as eh
 from evenhand.cli import app
 from evenhand.errors import EvenhandError, FormatError, MissingExtraError, OutputError, UsageError
 from evenhand.mitigations import CDATuning, DropoutTuning, FineTuning
+from evenhand.mitigations.training.fine_tuning import TrainedWeights
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -176,9 +177,9 @@ def test_what_cannot_be_trained_is_refused(folder: Path, tiny_folder: Callable[.
         FineTuning(**QUICK).train(tiny_folder("BertModel"), tmp_path / "out", texts=TEXTS)
     with pytest.raises(UsageError, match="is word vectors"):
         CDATuning().fit(eh.open("glove-embedded"), "gender")
-    with pytest.raises(UsageError, match="not word vectors"):
-        CDATuning()._fit(eh.Vectors.default(), eh.concept("gender"))
-    with pytest.raises(UsageError, match="steps, tokens and rank"):
+    with pytest.raises(UsageError, match="is word vectors"):
+        CDATuning().fit(eh.Vectors.default(), "gender")
+    with pytest.raises(UsageError, match="steps must be at least 1"):
         continue_training(folder, TEXTS, steps=0)
     with pytest.raises(UsageError, match="unexpected keyword"):
         continue_training(folder, TEXTS, stepps=3)
@@ -268,9 +269,14 @@ def test_the_command(tiny_folder: Callable[..., Path], tmp_path: Path) -> None:
     settings = [f"{name}={value}" for name, value in ({"text": text} | QUICK | {"steps": 4}).items()]
     arguments = ["debias", f"hf:{tiny_folder('GPT2LMHeadModel')}", "-o", str(tmp_path / "out")]
     options = [part for setting in settings for part in ("--set", setting)]
-    done = CliRunner().invoke(app, [*arguments, "--method", "cda-tuning", *options, "--seed", "2", "--json"])
+    saved = ["--save-map", str(tmp_path / "weights")]
+    done = CliRunner().invoke(app, [*arguments, "--method", "cda-tuning", *options, "--seed", "2", "--json", *saved])
     assert done.exit_code == 0, done.output
+    assert TrainedWeights.load(tmp_path / "weights").report["seed"] == 2
+    assert not list(tmp_path.glob(".*"))  # the state of the training
     assert json.loads(done.stdout)["report"]["training"]["seed"] == 2
     assert eh.open(f"hf:{tmp_path / 'out'}").view("likelihood").log_probabilities(["he was"]).tokens.sum() > 0
     refused = CliRunner().invoke(app, [*arguments, "--method", "self-debias"])
     assert "nothing to write" in refused.output
+    refused = CliRunner().invoke(app, [*arguments, "--method", "cda-tuning.linear", *saved])
+    assert "cda-tuning cannot be combined with other methods in one map" in refused.output

@@ -5,8 +5,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import UsageError, VocabularyError
-from evenhand.models.encoders.averaged import AveragedVectors
-from evenhand.models.encoders.protocol import SentenceEncoder, unknown_words
+from evenhand.models.encoders.sentences import AveragedVectors, SentenceEncoder, unknown_words
 
 VECTORS = eh.Vectors(["she", "he", "is", "here"], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]], name="four")
 

@@ -20,7 +20,7 @@ from evenhand.models.encoders.folding import Decoder  # noqa: E402
 from evenhand.models.encoders.hooks import SiteMap  # noqa: E402
 from evenhand.models.encoders.saving import SavedModel, save_changed  # noqa: E402
 from evenhand.models.encoders.sites import Site  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer  # noqa: E402
 
 Folder = Callable[..., Path]
 TABLE = Site("embeddings")

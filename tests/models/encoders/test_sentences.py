@@ -13,10 +13,13 @@ pytest.importorskip("transformers")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import UsageError  # noqa: E402
-from evenhand.models.batching import run_in_batches  # noqa: E402
-from evenhand.models.encoders.protocol import SentenceEncoder, unknown_words  # noqa: E402
-from evenhand.models.encoders.sentences import TransformerSentences  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.device import run_in_batches  # noqa: E402
+from evenhand.models.encoders.sentences import (  # noqa: E402
+    SentenceEncoder,
+    TransformerSentences,
+    unknown_words,
+)
+from evenhand.models.encoders.transformer import Transformer  # noqa: E402
 
 TEXTS = ["she is a nurse", "he", "the doctor said that the engineer was very good", "zzz qqq"]
 

@@ -22,12 +22,11 @@ from evenhand.models.encoders.folding import (  # noqa: E402
     fold,
     why_not_foldable,
 )
-from evenhand.models.encoders.hooks import SiteMap, hooked, install  # noqa: E402
+from evenhand.models.encoders.hooks import SiteMap, StoredMap, hooked, install, stored_maps  # noqa: E402  # noqa: E402
 from evenhand.models.encoders.saving import RECORD, save_changed  # noqa: E402
 from evenhand.models.encoders.sites import Site, locate, resolve, sites_of  # noqa: E402
-from evenhand.models.encoders.stored_maps import StoredMap, stored_maps  # noqa: E402
-from evenhand.models.huggingface import SITE_MAPS, load_model  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer, load_model  # noqa: E402
+from evenhand.models.huggingface import SITE_MAPS  # noqa: E402
 
 Folder = Callable[..., Path]
 HEADS = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.models.lm.awd_lstm.word_likelihood import batches_by_length
+from evenhand.models.lm.awd_lstm.inference import batches_by_length
 from evenhand.models.lm.likelihood import (
     Likelihood,
     TextScores,
@@ -155,7 +155,7 @@ def test_long_texts_are_scored_in_pieces_with_the_state_carried_along(
 ) -> None:
     texts = random_texts(5)
     expected = word_model.log_probabilities(texts).log_probabilities
-    monkeypatch.setattr("evenhand.models.lm.awd_lstm.word_likelihood.SCORES_AT_ONCE", 100)
+    monkeypatch.setattr("evenhand.models.lm.awd_lstm.inference.SCORES_AT_ONCE", 100)
     np.testing.assert_allclose(word_model.log_probabilities(texts).log_probabilities, expected, rtol=1e-5)
 
 

@@ -11,13 +11,13 @@ pytest.importorskip("transformers")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import DegenerateError, EvenhandWarning, FormatError, UsageError  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer  # noqa: E402
 from evenhand.models.lm.likelihood import (  # noqa: E402
     MaskedLikelihood,
     conditional_log_probabilities,
     filler_tokens,
 )
 from evenhand.models.lm.masked import MaskedLM  # noqa: E402
-from evenhand.models.transformer import Transformer  # noqa: E402
 
 TEXTS = [
     "She is a nurse.",

@@ -10,8 +10,13 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 
 torch = pytest.importorskip("torch")
 
-from evenhand.models.lm.regulariser import BiasRegulariser, distinct_weights, regularised, tied  # noqa: E402
-from evenhand.models.lm.spectrum import smallest_k  # noqa: E402
+from evenhand.models.lm.regulariser import (  # noqa: E402
+    BiasRegulariser,
+    distinct_weights,
+    regularised,
+    smallest_k,
+    tied,
+)
 
 PAIRS = [(0, 1), (2, 3), (4, 5)]
 

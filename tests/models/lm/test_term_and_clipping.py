@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenhand.models.lm import BiasRegulariser  # noqa: E402
-from evenhand.models.lm.awd_lstm.training_state import NTASGD  # noqa: E402
+from evenhand.models.lm.awd_lstm.training import NTASGD  # noqa: E402
 
 RATE, CLIP = 30.0, 0.25
 PAIRS = [(0, 1), (2, 3), (4, 5)]

@@ -16,7 +16,7 @@ import evenhand as eh  # noqa: E402
 from evenhand.cli import app  # noqa: E402
 from evenhand.errors import FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
-from evenhand.mitigations.maps.linear import Affine, SoftProjection  # noqa: E402
+from evenhand.mitigations.maps.coordinates import Affine, SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo  # noqa: E402
 from evenhand.models.nli import NLIModel  # noqa: E402
 from evenhand.models.nli.elmo import ElmoNLI  # noqa: E402

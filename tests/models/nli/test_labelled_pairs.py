@@ -1,4 +1,4 @@
-"""Files of labelled pairs: every published form is read, every bad one is named."""
+"""Files of labelled pairs: every published form is read, every bad one is named; accuracy counted by hand."""
 
 import gzip
 import json
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from evenhand.errors import FormatError, InputMissingError, UsageError
-from evenhand.models.nli import PredictionsFile
-from evenhand.models.nli.labelled_pairs import LabelledPairs, read_pairs
+from evenhand.models.nli import LABELS, CallableModel, PredictionsFile, Probabilities
+from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
+from evenhand.stats import wilson
 
 ROWS = [
     ("A man ate.", "A person ate.", "entailment"),
@@ -230,3 +231,52 @@ def test_a_long_field_within_the_limit_is_read(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text(f"premise,hypothesis,label\n{'a' * 200_000},B,neutral\nA,B,entailment\n")
     assert len(read_pairs(path).premises[0]) == 200_000
+
+
+SURE = {"e": [0.8, 0.1, 0.1], "n": [0.1, 0.8, 0.1], "c": [0.1, 0.1, 0.8]}
+
+
+def parrot():
+    """Answers with the label that the hypothesis names."""
+    return CallableModel(lambda premises, hypotheses: [SURE[text] for text in hypotheses], LABELS)
+
+
+def answered_pairs(answers, labels):
+    return LabelledPairs.of(["A"] * len(labels), answers, labels)
+
+
+def test_accuracy_by_hand():
+    found = evaluate(parrot(), answered_pairs("eenncc", "eennce"), batch=4)
+    assert found.accuracy == pytest.approx(5 / 6)
+    assert found.n == 6
+    assert found.by_label == {"entailment": pytest.approx(2 / 3), "neutral": 1.0, "contradiction": 1.0}
+    assert found.confusion.tolist() == [[2, 0, 1], [0, 2, 0], [0, 0, 1]]
+    assert found.interval == tuple(wilson(5 / 6, 6))
+    assert found.to_dict()["confusion"][0] == [2, 0, 1]
+
+
+def test_two_classes_take_neutral_and_contradiction_for_one():
+    found = evaluate(parrot(), answered_pairs("ence", ["entailment", *["non-entailment"] * 3]))
+    assert found.labels == ("entailment", "non-entailment")
+    assert found.confusion.tolist() == [[1, 0], [1, 2]]
+    assert found.accuracy == 0.75
+
+
+def test_a_label_without_pairs_has_no_share():
+    assert evaluate(parrot(), answered_pairs("ee", "ee")).by_label["neutral"] is None
+
+
+def test_progress_counts_pairs():
+    told = []
+    evaluate(parrot(), answered_pairs("eenn", "eenn"), batch=3, progress=lambda *step: told.append(step))
+    assert told == [(3, 4, "pairs"), (4, 4, "pairs")]
+
+
+def test_batch_of_nothing():
+    with pytest.raises(UsageError, match="at least 1"):
+        evaluate(parrot(), answered_pairs("e", "e"), batch=0)
+
+
+def test_ties_go_to_the_first_label():
+    flat = CallableModel(lambda p, h: Probabilities(np.full((len(p), 3), 1 / 3)), LABELS)
+    assert evaluate(flat, answered_pairs("ee", "en")).accuracy == 0.5

@@ -247,12 +247,11 @@ def _model(address: str) -> dict[str, Any]:
     from evenhand.models.encoders.sites import sites_of
     from evenhand.models.huggingface import TITLES
     from evenhand.subjects import open_subject
-    from evenhand.subjects.transformer_subject import TransformerSubject
 
     subject = open_subject(address, device="cpu")
-    if not isinstance(subject, TransformerSubject) or not subject.can_change:
+    if subject.network is None:
         raise UsageError(f"{address} is {subject.title}, which has no sites")
-    transformer = subject.transformer
+    transformer = subject.network.transformer
     sites = {}
     for site, place in sites_of(transformer.model):
         reason = why_not_foldable(transformer, site)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from evenhand.audit.manifest import Invocation
     from evenhand.corpus import Comparison, CorpusBias, CorpusOptions
-    from evenhand.corpus.readers.read_log import BadFile
+    from evenhand.corpus.readers.stream import BadFile
     from evenhand.corpus.result import Order
 
 

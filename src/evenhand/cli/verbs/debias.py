@@ -1,11 +1,12 @@
-"""`evenhand debias`: fit a method, apply it, write the vectors with their history, the model or the corpus."""
+"""`evenhand debias`: fit methods to a subject, apply them and write the result; or compare all methods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,21 +24,19 @@ from evenhand.cli.options import (
     invocation,
     open_subjects,
 )
-from evenhand.cli.screens.debias import show_changed_model
 from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json
-from evenhand.cli.verbs.debias_corpus import write_corpus
-from evenhand.cli.verbs.debias_tuning import train_model
 from evenhand.errors import EvenhandError, UsageError, counted
 from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
     from evenhand.audit import Tradeoff
     from evenhand.audit.manifest import Invocation
-    from evenhand.mitigations import Mitigation, SiteChange, VectorMap
-    from evenhand.models.vectors import Vectors
-    from evenhand.subjects import Subject
-    from evenhand.subjects.transformer_subject import TransformerSubject
+    from evenhand.mitigations import Mitigation
+    from evenhand.subjects import Change, Subject
     from evenhand.words import Concept
+
+MINUTES = "minutes of training: name it in an audit"
+SHOWN = 12  # most frequent swaps
 
 
 def debias(
@@ -114,51 +113,43 @@ def debias(
 ) -> None:
     """Remove a concept from vectors, a model or a corpus and write the result, or compare all methods."""
     from evenhand import words
-    from evenhand.subjects.transformer_subject import TransformerSubject
+    from evenhand.mitigations.method import apply_methods, chain_report, check_methods, composed
 
     _refuse_contradictions(method, sweep=sweep, given={"--set": option, "--save-map": save_map, "--site": site})
     about = words.concept(concept)
     methods = parse_methods(method, option or [], site) if method else []
     for one in methods:
         one.check_concept(about)
-    reading = {"field": field, "documents": documents, "skip_bad": skip_bad or None, "format": format}
-    opening: dict[str, Any] = {"device": device, "case": case, "format": format, "allow_pickle": allow_pickle}
     if sweep:
         require_run_folder(out)
     with output_file(out, sources=[subject], overwrite=overwrite), output_file(save_map, overwrite=overwrite):
-        if write_corpus(subject, methods, about, out, reading, save=save_map, seed=seed, as_json=as_json):
-            return
-        if train_model(subject, methods, about, out, device=device, save=save_map, seed=seed, as_json=as_json):
-            return
-        opened = _open(subject, None if sweep else out, **opening)
+        (opened,) = open_subjects(
+            [subject], device=device, case=case, format=format, allow_pickle=allow_pickle or None, field=field,
+            documents=documents, skip_bad=skip_bad or None,
+        )  # fmt: skip
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
-        elif isinstance(opened, TransformerSubject):
-            debias_model(opened, methods, about, out, ModelOptions(decoder or "untied", hook, save_map, seed, as_json))
-        else:
-            _refuse_model_options({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
-            _debias_vectors(opened.view("vectors"), methods, about, out, save_map, seed, as_json=as_json)
-
-
-def _debias_vectors(
-    vectors: Vectors,
-    methods: list[Mitigation],
-    concept: Concept,
-    out: Path,
-    save_map: Path | None,
-    seed: int,
-    *,
-    as_json: bool,
-) -> None:
-    """Fit each method on the vectors after the one before, write them, and show what was done."""
-    fitted = _written(vectors, methods, concept, out, seed)
-    if save_map:
-        fitted.save(save_map)
+            return
+        saving = _saving({"--site": site, "--decoder": decoder, "--hook": hook}, opened)
+        check_methods(methods, opened, about)
+        alone = next((one for one in methods if one.trains_stored_weights), None) if len(methods) > 1 else None
+        if save_map and alone:
+            raise UsageError(
+                f"{alone.id} cannot be combined with other methods in one map", hint="apply the methods one by one"
+            )
+        _check_output(opened, methods, out, saving)
+        with _at_work(out):
+            changed, changes = apply_methods(methods, opened, about, seed=seed)
+            written = changed.save(out, **saving)
+            if save_map:
+                composed(changes).save(save_map)
     if as_json:
-        shape = {"words": len(vectors), "dimensions": fitted.out_dim_of(vectors.dim)}
-        show_json({"out": str(out), **shape, "seed": seed, "report": dict(fitted.report)})
+        reports = [dict(change.report) for change in changes]
+        report = chain_report(changes)
+        show_json({"out": str(out), "seed": seed, **written.to_dict(), "report": report, "reports": reports})
     else:
-        _show(dict(fitted.report))
+        show_changes(changes)
+        show_written(written.to_dict(), changes)
     note(f"wrote {out}, seed {seed}")
 
 
@@ -173,68 +164,123 @@ def _refuse_contradictions(method: str, *, sweep: bool, given: dict[str, object]
         )
 
 
-def _open(address: str, out: Path | None, *, allow_pickle: bool, **options: Any) -> Subject:
-    """Open what is to be changed; for word vectors, first check that the result can be written."""
-    from evenhand.models.vectors.formats import format_for_writing
-    from evenhand.subjects.opening import kind_of_address, parse_address
-
-    if out is not None and kind_of_address(parse_address(address)).kind == "vectors":
-        format_for_writing(out)  # an impossible name should not cost a long fit
-    (opened,) = open_subjects([address], allow_pickle=allow_pickle or None, **options)
-    if not opened.can_change:
-        raise UsageError(
-            f"{opened.name} is {opened.title}; methods change word vectors and transformers",
-            hint="name a vector file, a catalog id or hf:FOLDER",
-        )
-    return opened
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How a changed model is written and shown."""
-
-    decoder: str
-    hook: bool
-    save_map: Path | None
-    seed: int
-    as_json: bool
-
-
-def debias_model(
-    subject: TransformerSubject, methods: Sequence[Mitigation], concept: Concept, out: Path, options: ModelOptions
-) -> None:
-    """Fit each method on the model after the one before, write the model, and show what was done."""
-    from evenhand.models.encoders.folding import Decoder, require_foldable
-    from evenhand.models.encoders.saving import check_target
-
-    if options.decoder not in get_args(Decoder):
-        raise UsageError(f"--decoder {options.decoder} is unknown", hint=f"use {' or '.join(get_args(Decoder))}")
-    if options.save_map and len(methods) > 1:
-        raise UsageError("--save-map writes the change of one method", hint="apply the methods one by one")
-    check_target(out, subject.transformer.source)  # what cannot be written should not cost a long fit
-    for method in methods if not options.hook else ():
-        require_foldable(subject.transformer, method.site or method.default_site)
-    changes: list[SiteChange] = []
-    with notes_on_stderr():
-        for method in methods:
-            change = method.fit(subject, concept, seed=options.seed)
-            subject = change(subject)
-            changes.append(change)
-        saved = subject.save(out, decoder="tied" if options.decoder == "tied" else "untied", hook=options.hook)
-    if options.save_map:
-        changes[0].save(options.save_map)
-    if options.as_json:
-        reports = [dict(change.report) for change in changes]
-        show_json({"out": str(out), "seed": options.seed, **saved.to_dict(), "reports": reports})
-    else:
-        show_changed_model(changes, saved)
-    note(f"wrote {out}, seed {options.seed}")
-
-
-def _refuse_model_options(given: dict[str, object], subject: Subject) -> None:
+def _saving(given: dict[str, Any], subject: Subject) -> dict[str, Any]:
+    """Return the options of `Subject.save`; raise if options of a model are given for something else."""
     names = [name for name, value in given.items() if value]
-    if names:
-        raise UsageError(f"{', '.join(names)} applies to a model, and {subject.name} is {subject.title}")
+    if subject.network is None:
+        if names:
+            raise UsageError(f"{', '.join(names)} applies to a model, and {subject.name} is {subject.title}")
+        return {}
+    return {"decoder": given["--decoder"] or "untied", "hook": given["--hook"]}
+
+
+def _check_output(subject: Subject, methods: Sequence[Mitigation], out: Path, saving: dict[str, Any]) -> None:
+    """Raise if the result cannot be written: that should not cost a long fit."""
+    for method in methods:
+        if method.not_written:
+            raise UsageError(
+                f"{method.id} {method.not_written}: there is nothing to write",
+                hint=f"measure it: `evenhand audit {subject.address} --method {method.id}`",
+            )
+    subject.check_output(out, sites=[site for method in methods for site in method.sites], **saving)
+
+
+@contextmanager
+def _at_work(out: Path) -> Iterator[None]:
+    """Show how far the work is, warnings as notes; keep the state of a training beside the output."""
+    from evenhand.mitigations.method import keeping_state
+    from evenhand.progress import followed
+
+    state = out.parent / f".{out.name}.training"
+    with notes_on_stderr(), progress("debias") as bar, followed(bar), keeping_state(state):
+        yield
+
+
+def show_changes(changes: Sequence[Change]) -> None:
+    """Show what each method did, by what it reports."""
+    for change in changes:
+        report = dict(change.report)
+        for step in report.get("chain", [report]):
+            name = f"[bold]{escape(str(step.get('method', 'method')))}[/]"
+            if "training" in step:
+                _show_training(name, step)
+            elif "site" in step or "sites" in step:
+                _show_at_site(name, step)
+            elif "rank_removed" in step:
+                _show_map(name, step)
+
+
+def show_written(written: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    """Show what was written, and what a reader must not conclude from it."""
+    if "swaps" in written:
+        _show_swaps(written, changes)
+        return
+    for site, names in written.get("folded", {}).items():
+        show(f"{escape(site)}: folded into {escape(', '.join(names))}")
+    for site in written.get("hooked", ()):
+        show(f"{escape(site)}: kept beside the weights")
+    for text in written.get("notes", ()):
+        note(f"note: {text}")
+    show("[dim]Less measured bias is not the absence of bias: `evenhand compare BEFORE AFTER` shows what is left.[/]")
+
+
+def _show_map(name: str, report: Mapping[str, Any]) -> None:
+    removed, missing = report["rank_removed"], len(report.get("words_missing", ()))
+    kept, changed = report.get("variance_kept"), report.get("words_changed")
+    about = "about " if "measured_on" in report else ""
+    show(
+        f"{name}: {counted(int(removed), 'direction')} removed"
+        + (f", {about}{changed:,} words changed" if changed is not None else "")
+        + (f", variance {100 * kept:.1f} % of before" if kept is not None else "")
+        + f", {counted(missing, 'list word')} missing"
+    )
+
+
+def _show_at_site(name: str, report: Mapping[str, Any]) -> None:
+    removed = report.get("rank_removed", 0)
+    most, each = (max(removed), " at each") if isinstance(removed, list) else (removed, "")
+    sites = ", ".join(report.get("sites", [report.get("site", "")]))
+    show(f"{name} at {escape(sites)}: {counted(int(most), 'direction')} removed{each}")
+    show(f"[dim]fitted on {escape(_examples(report.get('examples', {})))}[/]")
+
+
+def _examples(examples: Mapping[str, Any]) -> str:
+    """Return in words what a method was fitted on."""
+    if "sentence_pairs" in examples:
+        return f"{examples['sentence_pairs']:,} sentence pairs of {examples['source']}"
+    if "sentences" in examples:
+        return f"{sum(examples['sentences'].values()):,} sentences of {examples['source']}"
+    words = f"{examples.get('words', 0):,} words"
+    if examples.get("contexts"):
+        words += f" in {examples['contexts']} sentences each"
+    split, lost = (len(examples.get(name, ())) for name in ("words_averaged_over_pieces", "words_without_tokens"))
+    words += f", {split} of them averaged over pieces" if split else ""
+    return words + (f", {counted(lost, 'list word')} without tokens" if lost else "")
+
+
+def _show_training(name: str, report: Mapping[str, Any]) -> None:
+    history, steps = report["training"]["history"], report["params"]["steps"]
+    first, last = history[0]["loss"], history[-1]["loss"]
+    show(f"{name}: {steps:,} steps, training loss {first:.3f} at first, {last:.3f} at last")
+    show("[dim]Compare with `--method fine-tuning` for the same number of steps: training alone changes a model.[/]")
+
+
+def _show_swaps(written: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    name = ".".join(str(change.report.get("method", "change")) for change in changes)
+    originals = all(getattr(change, "keeps_original", False) for change in changes)
+    show(
+        f"[bold]{escape(name)}[/]: {counted(written['documents'], 'document')} in {counted(written['files'], 'file')}, "
+        f"{'originals and swapped forms' if originals else 'swapped forms'}; {written['swapped']:,} of "
+        f"{written['words']:,} words swapped"
+    )
+    swaps = list(written["swaps"].items())
+    for swap, count in swaps[:SHOWN]:
+        show(f"  {escape(swap)}  {count:,}")
+    if len(swaps) > SHOWN:
+        show(f"  [dim]and {len(swaps) - SHOWN:,} other swaps (--json lists all)[/]")
+    kept, uncertain = (sum(written[name].values()) for name in ("kept_in_names", "uncertain_pronouns"))
+    show(f"{kept:,} listed words kept as parts of names, {uncertain:,} pronouns decided by a narrow margin")
+    show("[dim]A swapped text can be false, and what no listed word names stays as it is.[/]")
 
 
 def parse_methods(chain: str, options: list[str], site: str | None = None) -> list[Mitigation]:
@@ -260,41 +306,6 @@ def parse_methods(chain: str, options: list[str], site: str | None = None) -> li
     return [mitigations.get(id).with_params({**place, **given[id]}) for id, place in zip(ids, places, strict=True)]
 
 
-def _written(vectors: Vectors, methods: list[Mitigation], concept: Concept, out: Path, seed: int) -> VectorMap:
-    """Fit each method on the result of the one before, write the last result, and return the maps as one."""
-    from evenhand.models.vectors.formats import format_for_writing
-
-    with notes_on_stderr():
-        fitted = last = methods[0].fit(vectors, concept, seed=seed)
-        for one in methods[1:]:
-            vectors = last(vectors)
-            last = one.fit(vectors, concept, seed=seed)
-            fitted = last @ fitted
-    if format_for_writing(out).id == "safetensors":
-        last.write(vectors, out)  # block by block: the result need not fit into memory
-    else:
-        last(vectors).save(out)
-    return fitted
-
-
-def _show(report: dict[str, Any]) -> None:
-    for step in report.get("chain", [report]):
-        name = step.get("method", "method")
-        removed, missing = step.get("rank_removed", "?"), len(step.get("words_missing", ()))
-        kept = step.get("variance_kept")
-        changed, about = step.get("words_changed"), "about " if "measured_on" in step else ""
-        show(
-            f"[bold]{name}[/]: {removed} {'direction' if removed == 1 else 'directions'} removed"
-            + (f", {about}{changed:,} words changed" if changed is not None else "")
-            + (f", variance {100 * kept:.1f} % of before" if kept is not None else "")
-            + f", {counted(missing, 'list word')} missing"
-        )
-    show("[dim]Less measured bias is not the absence of bias: `evenhand compare BEFORE AFTER` shows what is left.[/]")
-
-
-SLOW = ("gp",)  # minutes of training: only when it is named in an audit
-
-
 def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, started: Invocation, as_json: bool) -> None:
     """Run the audit of all methods, print the ranking, write record and page."""
     from evenhand import measures, mitigations, words
@@ -302,8 +313,9 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, star
     from evenhand.audit.plan import concept_queries
 
     about = words.concept(concept)
-    methods = [entry.id for entry in mitigations.listing("vectors") if entry.id not in SLOW]
-    fitting, unfit = _fitting(methods, about)
+    ids = [entry.id for entry in mitigations.listing("vectors")]
+    slow = dict.fromkeys(slow_methods(), MINUTES)
+    fitting, unfit = _fitting([id for id in ids if id not in slow], about, subject)
     on_vectors = [measures.info(name) for name in measures.ids() if measures.info(name).view == "vectors"]
     compared = [info for info in on_vectors if info.in_tradeoff or info.family == "quality"]
     asked = [info.id for info in compared if concept_queries(info, about)]
@@ -320,7 +332,7 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, star
             invocation=started,
         )
     places = tradeoffs(audit)
-    skipped = unfit | dict(audit.manifest["skipped"]) | dict.fromkeys(SLOW, "minutes of training: name it in an audit")
+    skipped = unfit | dict(audit.manifest["skipped"]) | slow
     saved, page = audit.save(folder), audit.to_html(folder / "report.html")
     if as_json:
         show_json({"ranking": [asdict(place) for place in places], "skipped": skipped, "record": str(saved)})
@@ -329,10 +341,23 @@ def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, star
     note(f"record {saved}\nreport {page}")
 
 
-def _fitting(methods: list[str], concept: Concept) -> tuple[list[str], dict[str, str]]:
-    """Separate the methods that can work with a concept from those that cannot, with the reasons."""
+def slow_methods() -> list[str]:
+    """Return the methods that a sweep leaves out."""
     from evenhand import mitigations
 
+    return [id for id in mitigations.ids("vectors") if mitigations.get(id).takes == "minutes"]
+
+
+def _fitting(methods: list[str], concept: Concept, subject: Subject) -> tuple[list[str], dict[str, str]]:
+    """Separate the methods that can work with a concept from those that cannot, with the reasons."""
+    from evenhand import mitigations
+    from evenhand.mitigations.method import TRANSFORMER, VECTORS
+
+    if not (VECTORS.accepts(subject) or TRANSFORMER.accepts(subject)):
+        raise UsageError(
+            f"--sweep compares methods on {VECTORS.title} and {TRANSFORMER.title}; {subject.name} is {subject.title}",
+            hint="name a method: --method cda",
+        )
     unfit: dict[str, str] = {}
     for id in methods:
         try:

@@ -213,7 +213,7 @@ def measure(
 ) -> None:
     """Compare generated text with the training text: mean and standard deviation of |bias|, and their slope."""
     from evenhand.corpus import Corpus
-    from evenhand.corpus.generated import against_training
+    from evenhand.corpus.comparison import against_training
     from evenhand.subjects.language_models import is_model
 
     if test and not is_model(model):
@@ -276,7 +276,7 @@ def _texts(
     bar: Progress | None,
 ) -> tuple[list[list[str]], bool, dict[str, Any] | None]:  # fmt: skip
     """Return texts as words, whether they are tokenised, and the perplexity if a test text is given."""
-    from evenhand.corpus.generated import read_samples
+    from evenhand.corpus.comparison import read_samples
     from evenhand.subjects.language_models import is_model, open_language_model, write_texts
 
     if not is_model(model):
@@ -289,7 +289,7 @@ def _texts(
 
 
 def _stop_words(name: str) -> tuple[str, ...]:
-    from evenhand.corpus.counting.vocabulary import SPECIAL_TOKENS, load_stop_words
+    from evenhand.corpus.counting.tokens import SPECIAL_TOKENS, load_stop_words
 
     return (*load_stop_words(name), *SPECIAL_TOKENS)
 

@@ -207,7 +207,7 @@ def restricted_probe(which: str, *, only: list[str], surface: str | None) -> Pro
 def _written(found: Probe, text: str) -> Probe:
     """`released`, or choices such as `articles=letter,case=lower`."""
     from evenhand.words.probes import RELEASED as AS_RELEASED
-    from evenhand.words.probes.surface import CHOICES
+    from evenhand.words.probes.phrases import CHOICES
 
     if text == RELEASED:
         return found.with_surface(AS_RELEASED)

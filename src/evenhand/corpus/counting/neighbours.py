@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.corpus.counting.accumulators import SparseMatrix, Table
-from evenhand.corpus.counting.token_block import Labels, TokenBlock, empty_block
-from evenhand.corpus.counting.windows import stretches
+from evenhand.corpus.counting.windows import Labels, SparseMatrix, Table, TokenBlock, empty_block, stretches
 
 PAIRS = 1 << 23  # pairs of a hit and a word in one matrix: about 100 MB
 SINGLE = 1 << 24  # counts below this are exact in single precision

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Shard, TextSource
+from evenhand.corpus.readers.stream import END, ReadLog
 
 HELD = 1 << 20  # characters of a document that are read at a time
 

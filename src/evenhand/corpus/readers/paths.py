@@ -132,14 +132,6 @@ def open_stream(address: str) -> Iterator[IO[bytes]]:
         raise FormatError(f"{address}: could not be read ({error})", hint="check the address and the file") from error
 
 
-def open_stored(address: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    """Open the stored bytes of a file, compressed or not."""
-    stream: contextlib.AbstractContextManager[IO[bytes]] = (
-        _fsspec().open(address, "rb") if "://" in address else Path(address).open("rb")
-    )
-    return stream
-
-
 def _remote(address: str) -> list[str]:
     if not glob.has_magic(address):
         return [address]

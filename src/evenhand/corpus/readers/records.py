@@ -1,19 +1,24 @@
-"""JSON lines, CSV and TSV: one document per record, its text in a named field."""
+"""JSON lines, CSV, TSV, Arrow and Parquet: one document per record, its text in a named field or column."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
-from evenhand.corpus.counting.text_stream import document
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.columnar import CHUNK, ColumnRows, MissingColumnError, TextColumn
+from evenhand.corpus.readers.stream import ReadLog, document
 from evenhand.corpus.readers.text import TextOptions, decode, invalid_utf8, text_lines
 from evenhand.errors import FormatError, counted
-from evenhand.files import TableRows, limited_lines, record_too_long
+from evenhand.files import TableRows, compression_of, limited_lines, record_too_long
 
+BATCH = 8  # times the longest record: what a compressed batch or table may expand to
 KINDS = {
     type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
     dict: "an object",
@@ -120,3 +125,60 @@ def _describe_missing(record: object, field: str) -> str:
     if field in record:
         return f"field {field!r} holds {describe_kind(record[field])}, not text"
     return f"no field {field!r} among {', '.join(map(repr, list(record)[:8]))}"
+
+
+def read_arrow(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
+    """Yield the rows of an Arrow file, or of the Arrow stream that Hugging Face data sets write.
+
+    One record batch is in memory at a time.
+    """
+    yield from _documents(_text_column(name, options).arrow(stream), name, options, log)
+
+
+def read_parquet(stream: IO[bytes], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
+    """Yield the rows of a Parquet file, a few thousand at a time."""
+    with _on_disk(stream, name, options) as path:
+        yield from _documents(_text_column(name, options).parquet(path), name, options, log)
+
+
+def _text_column(name: str, options: TextOptions) -> TextColumn:
+    return TextColumn(name, options.field, options.max_record, limit=BATCH * options.max_record)
+
+
+def _documents(blocks: Iterator[ColumnRows], name: str, options: TextOptions, log: ReadLog) -> Iterator[str]:
+    """Yield the texts; log the other values."""
+    row = 0
+    try:
+        for block in blocks:
+            for place, text in enumerate(block.texts):
+                row += 1
+                if text is not None:
+                    yield document(text)
+                elif kind := block.others.get(place, ""):
+                    log.bad_record(f"{name}, row {row}", f"{kind} instead of text", "fill in the value")
+                else:
+                    where = f"{name}, row {row}"
+                    error = record_too_long(where, options.max_record)
+                    log.bad_record(where, error.message.removeprefix(f"{where}: "), error.hint)
+    except MissingColumnError as error:
+        raise missing_column(name, options.field, list(error.columns)) from None
+
+
+@contextmanager
+def _on_disk(stream: IO[bytes], name: str, options: TextOptions) -> Iterator[Path]:
+    """Yield the path of an uncompressed local file; anything else is copied to a temporary one."""
+    if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO) and isinstance(stream.name, str):
+        yield Path(stream.name)
+        return
+    limit = BATCH * options.max_record if compression_of(Path(name)) else None
+    with tempfile.TemporaryDirectory() as folder:
+        path, size = Path(folder) / "table.parquet", 0
+        with path.open("wb") as copy:
+            while chunk := stream.read(CHUNK):
+                size += copy.write(chunk)
+                if limit is not None and size > limit:
+                    raise FormatError(
+                        f"{name}: the compressed file expands to more than {limit:,} bytes",
+                        hint=f"decompress it first; {BATCH} times `max_record=` are allowed",
+                    )
+        yield path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,17 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias, TypedDict, Unpack
 
-from evenhand.corpus.counting.text_stream import END, document
-from evenhand.corpus.readers.columns import read_arrow, read_parquet
-from evenhand.corpus.readers.damaged import UpToDamage
-from evenhand.corpus.readers.mediawiki import read_mediawiki
-from evenhand.corpus.readers.paths import Paths, Size, expand, open_stored, open_stream, size_of, suffix
-from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
-from evenhand.corpus.readers.records import read_csv, read_jsonl, read_tsv
-from evenhand.corpus.readers.text import BLOCK, ByteSpan, TextOptions, read_text, span_lines, split_file
-from evenhand.corpus.readers.warc import read_warc
+from evenhand.corpus.readers.archives import read_mediawiki, read_warc
+from evenhand.corpus.readers.paths import Paths, Size, expand, open_stream, size_of, suffix
+from evenhand.corpus.readers.records import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
+from evenhand.corpus.readers.stream import END, ReadLog, document, with_skip_hint
+from evenhand.corpus.readers.text import ByteSpan, TextOptions, read_text, span_lines, split_file
 from evenhand.errors import FormatError, InputMissingError, UsageError, counted
-from evenhand.files import MAX_RECORD, compression_of
+from evenhand.files import MAX_RECORD
 
 Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
 Reader: TypeAlias = Callable[[IO[bytes], str, TextOptions, ReadLog], Iterator[str]]
@@ -94,8 +89,9 @@ class Corpus:
         format: text, jsonl, csv, tsv, parquet, arrow, warc or mediawiki; by default chosen by the file name.
         encoding_errors: `strict`, or `replace` for invalid UTF-8.
         skip_bad: skip records that cannot be used, and read a damaged file up to the damage: its whole lines or
-            records, or its whole words if the file is one document. The result counts and names both. Large files with
-            one document per line are read in parts, each up to its own damage.
+            records, or its whole words if the file is one document. The result counts and names both. Of a compressed
+            file the block that holds the damage is lost. Large files with one document per line are read in parts,
+            each up to its own damage.
         max_record: longest record (JSON line, CSV row, archive record, article, or word of plain text) in bytes.
             A longer one is bad input, so that a damaged or hostile file cannot fill the memory.
     """
@@ -187,7 +183,7 @@ class Corpus:
         read: Reader = partial(read_text, at_start=not span.start) if format == "text" else FORMATS[format]
         documents, closed = 0, True
         try:
-            with _open_span(span, up_to_damage=self.skip_bad) as stream:
+            with _open_span(span) as stream:
                 if stream is None:
                     return
                 for fragment in read(stream, span.name, self.options, log):
@@ -264,12 +260,10 @@ def _check_surrogates(text: str, number: int) -> None:
 
 
 @contextmanager
-def _open_span(span: ByteSpan, *, up_to_damage: bool) -> Iterator[IO[bytes] | None]:
+def _open_span(span: ByteSpan) -> Iterator[IO[bytes] | None]:
     """Open a span; None if no line begins in it, which is not the same as an empty document."""
     with open_stream(span.file) as stream:
-        if span.stop is None and up_to_damage and compression_of(Path(span.file)):
-            yield io.BufferedReader(UpToDamage(stream, partial(open_stored, span.file), span.file), BLOCK)
-        elif span.stop is None:
+        if span.stop is None:
             yield stream
         else:
             lines = span_lines(stream, span)

@@ -12,8 +12,7 @@ from typing import IO, NamedTuple, cast
 
 import numpy as np
 
-from evenhand.corpus.counting.text_stream import BREAKS, END, end_of_words
-from evenhand.corpus.readers.read_log import ReadLog
+from evenhand.corpus.readers.stream import BREAKS, END, ReadLog, end_of_words
 from evenhand.errors import FormatError
 from evenhand.files import MAX_RECORD, LineLimit, record_too_long
 

@@ -33,10 +33,10 @@ from evenhand.models.nli import LABELS, NLIModel
 from evenhand.models.nli.protocol import FixedVocabulary, NLIEnsemble, RecordedModel
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import RESAMPLES
-from evenhand.words.agreement import GENDERS, agree
+from evenhand.words.grammar import agree, genders_of
 from evenhand.words.probes import Probe, stratified
 from evenhand.words.probes import probe as find_probe
-from evenhand.words.probes.fillers import indices_of
+from evenhand.words.probes.probe import indices_of
 from evenhand.words.wordset import Words
 
 if TYPE_CHECKING:
@@ -416,7 +416,7 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
     words = tuple(dict.fromkeys(word for fillers in slots.values() for word in fillers))
     if not isinstance(model, FixedVocabulary):
         return probe, Coverage(words)
-    missing = {slot: _missing(model, fillers, agrees=probe.agrees) for slot, fillers in slots.items()}
+    missing = {slot: _missing(model, fillers, probe.surface.articles) for slot, fillers in slots.items()}
     for slot, fillers in slots.items():
         share = len(missing[slot]) / len(fillers)
         if share == 1 or (share > MAX_MISSING and not force):
@@ -433,9 +433,10 @@ def restrict_to_vocabulary(probe: Probe, model: object, *, force: bool = False) 
     return (probe.without(missing) if any(missing.values()) else probe), coverage
 
 
-def _missing(model: FixedVocabulary, fillers: Iterable[str], *, agrees: bool) -> set[str]:
-    """Return the fillers that are out of vocabulary; one that agrees with the subject needs both of its forms."""
-    forms = {filler: {agree(filler, gender) for gender in GENDERS} if agrees else {filler} for filler in fillers}
+def _missing(model: FixedVocabulary, fillers: Iterable[str], rule: str) -> set[str]:
+    """Return the fillers that are out of vocabulary; one that agrees with the subject needs all of its forms."""
+    genders = genders_of(rule)
+    forms = {filler: {agree(filler, gender, rule) for gender in genders} or {filler} for filler in fillers}
     unknown = set(model.out_of_vocabulary(dict.fromkeys(form for both in forms.values() for form in sorted(both))))
     return {filler for filler, both in forms.items() if both & unknown}
 

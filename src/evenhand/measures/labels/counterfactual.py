@@ -17,7 +17,7 @@ from evenhand.measures.call import Call, measure
 from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
-from evenhand.models.classifier import Classifier, Unit, decide, label_index, unit_of
+from evenhand.models.encoders.classifier import AnswerUnit, Classifier, decide, label_index, unit_of
 from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
@@ -152,7 +152,7 @@ class _Result:
     rows: list[list[int]]
     probabilities: Vector64
     decisions: np.ndarray
-    unit: Unit
+    unit: AnswerUnit
     details: Mapping[str, object]
 
     @property

@@ -28,7 +28,7 @@ from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import benjamini_hochberg, holm
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept
-from evenhand.words.articles import article
+from evenhand.words.grammar import article
 
 DATASET = "holistic-bias"
 ALL = "all"

@@ -14,7 +14,7 @@ from evenhand.measures.geometry.biased_words import VOCABULARY, Restriction, Wor
 from evenhand.measures.likelihood.perplexity import NEUTRAL_TEXT, read_lines
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.stats import mean_interval

@@ -15,7 +15,7 @@ from evenhand.errors import FormatError, UsageError
 from evenhand.measures.association.located_query import ROUNDING, require_distinct_means
 from evenhand.measures.association.weat import association, effect_size_interval
 from evenhand.measures.call import ListCoverage, coverage_problem
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number, unknown_words
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number, unknown_words
 from evenhand.models.vectors import Coverage
 from evenhand.stats.bootstrap import Interval
 from evenhand.words import Query, SentenceQuery, Template, WordSet

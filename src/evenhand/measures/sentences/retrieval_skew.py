@@ -17,7 +17,7 @@ from evenhand.measures.call import Call, measure
 from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder, layer_number
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.stats import clustered_interval
 from evenhand.stats.units import mean_units
 from evenhand.words import Concept, as_concept

@@ -21,7 +21,7 @@ from evenhand.measures.sentences.encoded_query import (
     published_query,
     sentence_effect,
 )
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test

@@ -8,7 +8,7 @@ from evenhand.measures.call import Call, measure
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.measures.sentences.encoded_query import TEMPLATE, encode_query
-from evenhand.models.encoders.protocol import Pooling, SentenceEncoder
+from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.words import Query, Template
 
 INFO = Info(

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.corpus.bias import LABELLINGS
+from evenhand.corpus.readers.source import Corpus
 from evenhand.measures.call import Call, measure
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -73,7 +74,7 @@ def corpus_bias(
 
     What it does not tell you: what the text says about anybody. See `evenhand show corpus-bias`.
     """
-    text = view if isinstance(view, TextView) else TextView(Path(view).name, (str(view),))
+    text = view if isinstance(view, TextView) else TextView(Path(view).name, Corpus(str(view)))
     concept = as_concept(concept)
     is_english = concept.language == "en"
     groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if concept.name == "gender" else {"groups": concept}
@@ -85,7 +86,7 @@ def corpus_bias(
         words, scores=[":".join(filter(None, (score, group))) for group in several for score in ("mu", "sigma")]
     )
     result = corpus_bias_scores(
-        text.source(), **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
+        text.source, **groups, stop_words=stops, permutations=permutations, seed=seed, **counting
     )
     call.params |= {**result.params, **text.about}
     return _measurements(call, result) if len(result.groups) == 2 else _group_measurements(call, result)

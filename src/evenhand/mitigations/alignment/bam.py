@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
 from evenhand.mitigations.maps import Affine, VectorMap
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.differences import listed, word_rows
 from evenhand.subspaces.subspace import RANK_RTOL
@@ -21,13 +22,13 @@ from evenhand.subspaces.subspace import RANK_RTOL
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Variant = Literal["regularised", "paper", "released"]
+BamVariant = Literal["regularised", "paper", "released"]
 Pairing = Literal["aligned", "all"]
 
 
 @MITIGATIONS.register("bam")
 @dataclass(frozen=True)
-class BAM(Mitigation):
+class BAM(VectorMethod):
     """Average every vector with its image under the orthogonal matrix W that maps one pole's words near the other's.
 
     Lauscher et al. (2020): W = U V' from the SVD of A'B (A W ~ B, orthogonal Procrustes), with A and B the two lists
@@ -65,16 +66,9 @@ class BAM(Mitigation):
     pairing: Pairing | None = None
     mapped: Literal["positive", "negative"] = "positive"
     words: Selector | None = None
-    variant: Variant = "regularised"
+    variant: BamVariant = "regularised"
 
     def _check(self, concept: Concept) -> None:
-        for name, value, allowed in (
-            ("variant", self.variant, get_args(Variant)),
-            ("pairing", self.pairing, (None, *get_args(Pairing))),
-            ("mapped", self.mapped, ("positive", "negative")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(map(str, allowed))}")
         require_two_groups(concept, "BAM")
         if self._pairing() == "aligned":
             require_pairs(concept, "BAM", hint="add pairs to the concept, or use pairing='all'")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import PlaneRotation, VectorMap
-from evenhand.mitigations.method import Mitigation, require_single_direction
+from evenhand.mitigations.method import Variant, require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces import words as word_subspace
@@ -20,13 +21,12 @@ from evenhand.subspaces import words as word_subspace
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe, WordSet
 
-Variant = Literal["paper", "released"]
 OCCUPATIONS = "bolukbasi2016-professions"
 
 
 @MITIGATIONS.register("oscar")
 @dataclass(frozen=True)
-class OSCaR(Mitigation):
+class OSCaR(VectorMethod):
     """Rotate the plane of two directions gradually: v1 stays, v2 becomes orthogonal to it, lengths are kept.
 
     Dev et al. (2021). v1 is the concept's direction (the first of several), v2 that of a second concept that should
@@ -68,8 +68,6 @@ class OSCaR(Mitigation):
     variant: Variant = "paper"
 
     def _check(self, concept: Concept) -> None:
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
         if not isinstance(self.subspace, Subspace):
             require_single_direction(concept, "OSCaR", self.subspace)
 

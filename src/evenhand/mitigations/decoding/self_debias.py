@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.errors import FormatError, UsageError, require
 from evenhand.files import existing, write_text
-from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation
+from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.lm.prefix_passes import PrefixPasses
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.lm.forward import PrefixPasses
 from evenhand.models.tokenizing import encode_one
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.subjects.subject import AnySubject, Subject
 from evenhand.words import Concept, as_concept
 
 if TYPE_CHECKING:
@@ -44,6 +42,8 @@ class DecodingChange:
         report: what the method says about the fit.
     """
 
+    acts_on: ClassVar[str] = "transformer"
+
     prompts: tuple[str, ...]
     decay: float = 50.0
     floor: float = 0.01
@@ -58,7 +58,7 @@ class DecodingChange:
                 hint="the paper uses decay=50 and floor=0.01",
             )
 
-    def __call__(self, subject: TransformerSubject) -> TransformerSubject:
+    def __call__(self, subject: AnySubject) -> AnySubject:
         """Return the subject with changed predictions."""
         return subject.changed(self)
 
@@ -168,34 +168,37 @@ class SelfDebias(Mitigation):
         "Changes predictions only: hidden states, and classifiers on them, stay. Depends on the prompt and on what the "
         "model knows about prejudice; small models hardly react. Takes one more pass for each prompt."
     )
-    view: ClassVar[str] = "likelihood"
+    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
+    elsewhere: ClassVar[str] = "open a language model: hf:FOLDER"
+    not_written: ClassVar[str] = "it changes predictions, not weights"
 
     prompts: tuple[str, ...] = ()
     decay: float = 50.0
     floor: float = 0.01
 
-    def fit(  # type: ignore[override]  # a method on predictions returns a change of them
-        self, view: Subject | None, concept: Concept | str, *, seed: int | None = None
+    def fit(
+        self, subject: Subject | Vectors | None, concept: Concept | str, *, seed: int | None = None
     ) -> DecodingChange:
         """Return the change for a concept; nothing is learned from the model.
 
         Args:
-            view: the language model that is to be changed, or None.
+            subject: the language model that is to be changed, or None.
             concept: the concept that the prompt names, or its id or file.
             seed: ignored; there are no random steps.
         """
-        if isinstance(view, Subject) and not (
-            isinstance(view, TransformerSubject) and view.can_change and "likelihood" in view.offers
-        ):
-            raise UsageError(
-                f"{self.id} changes the predictions of a masked or causal transformer, and {view.name} is {view.title}",
-                hint="open a language model: hf:FOLDER",
-            )
         about = as_concept(concept)
         self.check_concept(about)
-        prompts = tuple(self.prompts) or (PROMPT.format(concept=about.name),)
+        if subject is not None:
+            self.check_subject(subject)
+        return self._change(about)
+
+    def _fit_subject(self, subject: Subject, concept: Concept) -> DecodingChange:
+        return self._change(concept)
+
+    def _change(self, concept: Concept) -> DecodingChange:
+        prompts = tuple(self.prompts) or (PROMPT.format(concept=concept.name),)
         params = self.params() | {"prompts": list(prompts)}
-        report = {"method": self.id, "definition": self.definition, "concept": about.name, "params": params}
+        report = {"method": self.id, "definition": self.definition, "concept": concept.name, "params": params}
         return DecodingChange(prompts, self.decay, self.floor, report | {"unchanged_views": ["vectors", "sentences"]})
 
     def _check(self, concept: Concept) -> None:
@@ -204,6 +207,3 @@ class SelfDebias(Mitigation):
                 f"{self.id} needs a concept of groups; {concept.name!r} has one", hint="add a second group"
             )
         DecodingChange(tuple(self.prompts) or (PROMPT,), self.decay, self.floor)
-
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        raise UsageError(f"{self.id} changes predictions, not word vectors", hint="open a language model: hf:FOLDER")

@@ -10,9 +10,9 @@ import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import ExceptListed, Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces.differences import word_rows
 from evenhand.subspaces.subspace import RANK_RTOL
@@ -27,7 +27,7 @@ CHOICES = ("published", "specific", "groups")
 
 @MITIGATIONS.register("hsr")
 @dataclass(frozen=True)
-class HSR(Mitigation):
+class HSR(VectorMethod):
     """Subtract from every vector what a ridge regression on the concept's words predicts of it.
 
     Yang & Feng (2020), with alpha = 60; G holds the concept's words as columns. The formula is a symmetric linear map

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.mitigations.erasure.linear_svm import LinearClassifier, train
-from evenhand.mitigations.labelled_words import FromLabels, Labelled
+from evenhand.mitigations.labelled_words import FromLabels, Labelled, LinearClassifier, train
 from evenhand.mitigations.maps import SoftProjection, VectorMap
+from evenhand.mitigations.method import Variant
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing
 from evenhand.models.vectors import Vectors
@@ -22,7 +22,6 @@ from evenhand.subspaces.subspace import RANK_RTOL
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Variant = Literal["paper", "released"]
 ZERO = 1e-6  # of the margin: a classifier whose decision values all stay below this decides nothing
 COMPLETED = "completed all iterations"
 NO_DIMENSION = "no dimension is left"
@@ -105,10 +104,6 @@ class INLP(FromLabels):
         super()._check(concept)
         if self.iterations < 1 or self.C <= 0:
             raise UsageError(f"iterations and C must be positive, got {self.iterations} and {self.C}")
-        if self.weighting not in ("none", "information"):
-            raise UsageError(f"unknown weighting {self.weighting!r}", hint="use none or information")
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
         for name in ("max_rank", "min_variance"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")

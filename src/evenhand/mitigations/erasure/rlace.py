@@ -9,8 +9,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.erasure.linear_svm import train
-from evenhand.mitigations.labelled_words import FromLabels, Labelled
+from evenhand.mitigations.labelled_words import FromLabels, Labelled, train
 from evenhand.mitigations.maps import SoftProjection, VectorMap
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import sparing

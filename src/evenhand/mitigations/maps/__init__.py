@@ -4,13 +4,17 @@ The methods in the sibling folders fit them.
 """
 
 from evenhand.mitigations.maps.application import apply_blocks
-from evenhand.mitigations.maps.chain import Chain
-from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
-from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
-from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
-from evenhand.mitigations.maps.rotation import PlaneRotation
+from evenhand.mitigations.maps.combined import Chain, ExceptLongVectors, ExceptWords, WordTable
+from evenhand.mitigations.maps.coordinates import (
+    Affine,
+    DropCoordinates,
+    Encoder,
+    LowRank,
+    PlaneRotation,
+    RowNormalise,
+    SoftProjection,
+)
 from evenhand.mitigations.maps.vectormap import VectorMap
-from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
 
 __all__ = [
     "Affine",

@@ -22,10 +22,10 @@ from evenhand.mitigations.maps.vectormap import (
     NUMPY,
     Array,
     Backend,
+    RowWords,
     Tensor,
     Torch,
     VectorMap,
-    Words,
     is_tensor,
     torch_like,
     wide_tensor,
@@ -34,13 +34,12 @@ from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.models.vectors.formats.safetensors import write_stream
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 
 WORTH_THREADS = 2**24  # values; below this, starting threads costs more than it gains
 BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that fit the cache make a chain of maps two to three times faster
 
 
-def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
+def apply(vm: VectorMap, x: Array, words: RowWords | str | None = None) -> Array:
     """Apply the map to `Vectors`, a subject, a tensor, or anything numpy can convert to an array."""
     if isinstance(x, Subject):
         return _on_subject(vm, x)
@@ -56,13 +55,13 @@ def apply(vm: VectorMap, x: Array, words: Words | str | None = None) -> Array:
 
 def _on_subject(vm: VectorMap, subject: Subject) -> Subject:
     """Return the changed subject; in a transformer the map acts on the word table."""
-    from evenhand.mitigations.site_change import SiteChange  # imports this module
+    from evenhand.mitigations.maps.site_change import SiteChange  # imports this module
 
-    return subject.changed(SiteChange.at("embeddings", vm) if isinstance(subject, TransformerSubject) else vm)
+    return subject.changed(vm if subject.network is None else SiteChange.at("embeddings", vm))
 
 
 def apply_blocks(
-    vm: VectorMap, matrix: Matrix, words: Words | None = None, *, rows: int | None = None
+    vm: VectorMap, matrix: Matrix, words: RowWords | None = None, *, rows: int | None = None
 ) -> Iterator[Floats]:
     """Yield the mapped rows block by block, in the dtype of the matrix.
 
@@ -79,7 +78,7 @@ def apply_blocks(
     return _blocks(vm, matrix, words, size)
 
 
-def _blocks(vm: VectorMap, matrix: Matrix, words: Words | None, size: int) -> Iterator[Floats]:
+def _blocks(vm: VectorMap, matrix: Matrix, words: RowWords | None, size: int) -> Iterator[Floats]:
     for start in range(0, len(matrix), size):
         block = matrix[start : start + size].astype(np.float64)
         block_words = None if words is None else words[start : start + size]
@@ -106,7 +105,7 @@ def _release_pages(blocks: Iterator[Floats], matrix: Matrix) -> Iterator[Floats]
             give_back_pages(matrix)
 
 
-def _whole(vm: VectorMap, matrix: Matrix, words: Words | None) -> Floats:
+def _whole(vm: VectorMap, matrix: Matrix, words: RowWords | None) -> Floats:
     """Return all mapped rows; a large matrix is mapped in parallel, one part per core."""
     apply_blocks(vm, matrix, words)  # checks the arguments before anything is allocated
     out: Floats = np.empty((len(matrix), vm.out_dim_of(matrix.shape[1]) or 0), dtype=matrix.dtype)
@@ -120,7 +119,7 @@ def _whole(vm: VectorMap, matrix: Matrix, words: Words | None) -> Floats:
     return out
 
 
-def _fill(out: Floats, vm: VectorMap, matrix: Matrix, words: Words | None, part: tuple[int, int]) -> None:
+def _fill(out: Floats, vm: VectorMap, matrix: Matrix, words: RowWords | None, part: tuple[int, int]) -> None:
     start, stop = part
     part_words = None if words is None else words[start:stop]
     for block in apply_blocks(vm, matrix[start:stop], part_words):
@@ -128,7 +127,7 @@ def _fill(out: Floats, vm: VectorMap, matrix: Matrix, words: Words | None, part:
         start += len(block)
 
 
-def _on_array(vm: VectorMap, x: Floats, words: Words | str | None) -> Floats:
+def _on_array(vm: VectorMap, x: Floats, words: RowWords | str | None) -> Floats:
     if x.ndim == 0 or x.dtype.kind not in "fiu":
         raise UsageError(
             f"a map takes Vectors, numbers in rows, or a tensor; got {x.dtype} of shape {x.shape}",
@@ -144,7 +143,7 @@ def _empty(vm: VectorMap, x: Floats) -> Floats:
     return np.empty((*x.shape[:-1], vm.out_dim_of(x.shape[-1]) or 0), dtype=x.dtype)
 
 
-def _on_tensor(vm: VectorMap, x: Tensor, words: Words | str | None) -> Tensor:
+def _on_tensor(vm: VectorMap, x: Tensor, words: RowWords | str | None) -> Tensor:
     if not x.is_floating_point() or x.ndim == 0:
         raise UsageError(f"a map takes tensors of real numbers in rows, got {x.dtype} of shape {tuple(x.shape)}")
     check_dim(vm, x.shape[-1])
@@ -156,7 +155,7 @@ def _on_tensor(vm: VectorMap, x: Tensor, words: Words | str | None) -> Tensor:
     return mapped.reshape(*x.shape[:-1], mapped.shape[-1]).to(x.dtype)
 
 
-def _row_words(words: Words | str | None) -> Words | None:
+def _row_words(words: RowWords | str | None) -> RowWords | None:
     return (words,) if isinstance(words, str) else words
 
 

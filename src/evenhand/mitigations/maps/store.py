@@ -12,13 +12,17 @@ import numpy as np
 from evenhand.arrays import Matrix64
 from evenhand.errors import EvenhandError, FormatError
 from evenhand.files import existing, writing
-from evenhand.mitigations.maps.chain import Chain
-from evenhand.mitigations.maps.coordinates import DropCoordinates, Encoder, RowNormalise
-from evenhand.mitigations.maps.linear import Affine, LowRank, SoftProjection
-from evenhand.mitigations.maps.long_vectors import ExceptLongVectors
-from evenhand.mitigations.maps.rotation import PlaneRotation
+from evenhand.mitigations.maps.combined import Chain, ExceptLongVectors, ExceptWords, WordTable
+from evenhand.mitigations.maps.coordinates import (
+    Affine,
+    DropCoordinates,
+    Encoder,
+    LowRank,
+    PlaneRotation,
+    RowNormalise,
+    SoftProjection,
+)
 from evenhand.mitigations.maps.vectormap import State, VectorMap
-from evenhand.mitigations.maps.wordwise import ExceptWords, WordTable
 
 FORMAT = 1
 METADATA = "evenhand-map"

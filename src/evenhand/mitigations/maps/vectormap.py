@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Vectors
+from evenhand.subjects.subject import AnySubject
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.maps.chain import Chain
+    from evenhand.mitigations.maps.combined import Chain
 
 
 # torch is optional, and numpy arrays and tensors share no type: these aliases name the values that may be either.
@@ -63,7 +64,7 @@ def wide_tensor(x: Tensor) -> Tensor:
     return x if x.element_size() >= 4 else x.float()
 
 
-Words = Sequence[str]
+RowWords = Sequence[str]
 
 
 class State(NamedTuple):
@@ -84,6 +85,7 @@ class VectorMap(ABC):
     """
 
     kind: ClassVar[str]
+    acts_on: ClassVar[str] = "vectors"
 
     report: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """Report of the method that fitted the map: method, params, rank removed, words missing, share of variance kept."""
@@ -128,7 +130,7 @@ class VectorMap(ABC):
         return 0
 
     @abstractmethod
-    def transform(self, x: Array, at: Backend, words: Words | None) -> Array:
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
         """Compute the map on rows (n, in_dim), which are in sufficient precision already."""
 
     @abstractmethod
@@ -143,10 +145,12 @@ class VectorMap(ABC):
     @overload
     def __call__(self, x: Vectors) -> Vectors: ...
     @overload
-    def __call__(self, x: Floats, words: Words | str | None = None) -> Floats: ...
+    def __call__(self, x: AnySubject) -> AnySubject: ...
     @overload
-    def __call__(self, x: Array, words: Words | str | None = None) -> Array: ...
-    def __call__(self, x: Array, words: Words | str | None = None) -> Array:
+    def __call__(self, x: Floats, words: RowWords | str | None = None) -> Floats: ...
+    @overload
+    def __call__(self, x: Array, words: RowWords | str | None = None) -> Array: ...
+    def __call__(self, x: Array, words: RowWords | str | None = None) -> Array:
         """Return the mapped vectors, of the same type as the input; `words` names the rows of a bare array."""
         from evenhand.mitigations.maps.application import apply  # imports this module
 
@@ -158,7 +162,7 @@ class VectorMap(ABC):
         raise UsageError(f"{self!r} cannot be written as x M + b: {why}", hint="check is_linear first")
 
     def __matmul__(self, first: VectorMap) -> Chain:
-        from evenhand.mitigations.maps.chain import Chain
+        from evenhand.mitigations.maps.combined import Chain
 
         return Chain((first, self)) if isinstance(first, VectorMap) else NotImplemented
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_float64, unit_r
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import LowRank, VectorMap
 from evenhand.mitigations.maps.application import BLOCK_VALUES
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import pair
 from evenhand.subspaces.differences import Differences, differences
@@ -23,14 +24,14 @@ from evenhand.subspaces.subspace import RANK_RTOL, principal
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Score = Literal["cosine", "projection"]
+BiasScore = Literal["cosine", "projection"]
 FREQUENT = 50_000  # rows considered, and the longest word: the restriction of Gonen & Goldberg 2019
 LONGEST = 19
 
 
 @MITIGATIONS.register("double-hard")
 @dataclass(frozen=True)
-class DoubleHardDebias(Mitigation):
+class DoubleHardDebias(VectorMethod):
     """Remove one principal component d of the vocabulary and the concept's direction g from every word.
 
     Wang et al. (2020). The mean mu and the components are those of the whole vocabulary. The words most biased to
@@ -67,7 +68,7 @@ class DoubleHardDebias(Mitigation):
     components: int = 20
     n_words: int = 1000
     anchor: Sequence[str] | None = None
-    score: Score = "cosine"
+    score: BiasScore = "cosine"
     centre_first: bool = False
     words: Selector | None = None
     seed: int = 0
@@ -80,8 +81,6 @@ class DoubleHardDebias(Mitigation):
             raise UsageError(
                 f"components and n_words must be at least 1, got {self.components} and {self.n_words}",
             )
-        if self.score not in get_args(Score):
-            raise UsageError(f"unknown score {self.score!r}", hint="use cosine or projection")
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         anchor = self._anchor(concept)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, VocabularyError
 from evenhand.mitigations.maps import Chain, ExceptWords, RowNormalise, SoftProjection, VectorMap, WordTable
-from evenhand.mitigations.method import Mitigation, require_direction, require_groups
+from evenhand.mitigations.method import require_direction, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, learn
 from evenhand.subspaces.differences import SAME_WORD, listed, word_rows
@@ -22,14 +23,14 @@ from evenhand.subspaces.subspace import principal
 if TYPE_CHECKING:
     from evenhand.words import Concept, Recipe
 
-Variant = Literal["paper", "wefe"]
+HardVariant = Literal["paper", "wefe"]
 WordSets = tuple[tuple[str, ...], ...]
 UNDECIDED = 1e-6  # of a unit vector: an offset inside the subspace below this is rounding of float32
 
 
 @MITIGATIONS.register("hard")
 @dataclass(frozen=True)
-class HardDebias(Mitigation):
+class HardDebias(VectorMethod):
     """Scale to unit length, remove the subspace from neutral words, make counterparts equidistant from all of them.
 
     Bolukbasi et al. (2016): the direction g is the first principal direction of the pairs (unit vectors). Every word
@@ -68,11 +69,9 @@ class HardDebias(Mitigation):
     k: int | None = None
     words: Selector | None = None
     equalise: bool = True
-    variant: Variant = "paper"
+    variant: HardVariant = "paper"
 
     def _check(self, concept: Concept) -> None:
-        if self.variant not in get_args(Variant):
-            raise UsageError(f"unknown variant {self.variant!r}", hint=f"use one of {', '.join(get_args(Variant))}")
         check_subspace(concept, "hard debiasing", self.subspace)
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:

@@ -12,9 +12,9 @@ import numpy as np
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace, names
 from evenhand.subspaces.differences import listed, word_rows
@@ -30,7 +30,7 @@ MIN_COVERAGE = 0.5
 
 @MITIGATIONS.register("misp")
 @dataclass(frozen=True)
-class MISP(Mitigation):
+class MISP(VectorMethod):
     """Shrink the principal components of all differences f - m of names by the share of variance each explains.
 
     Dawkins (2021, equation 4): 100 names on each side, four components, a_i the proportion of variance explained.
@@ -116,8 +116,6 @@ class MISP(Mitigation):
             return []
 
     def _lists(self, concept: Concept) -> dict[str, tuple[str, ...]]:
-        if self.lists not in ("auto", "names", "groups"):
-            raise UsageError(f"unknown lists {self.lists!r}", hint="use auto, names or groups")
         chosen = ("names" if len(concept.names) >= 2 else "groups") if self.lists == "auto" else self.lists
         lists = {name: tuple(words) for name, words in getattr(concept, chosen).items()}
         if len(lists) < 2:

@@ -9,23 +9,23 @@ import numpy as np
 
 from evenhand.arrays import unit_rows
 from evenhand.errors import UsageError
-from evenhand.mitigations.maps import SoftProjection, VectorMap
-from evenhand.mitigations.method import Mitigation, require_pairs
+from evenhand.mitigations.maps import SoftProjection
+from evenhand.mitigations.method import TRANSFORMER, Target, require_pairs
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.models.encoders.protocol import POOLINGS, Pooling
+from evenhand.mitigations.vector_method import SiteMethod
+from evenhand.models.encoders.sentences import Pooling
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subjects import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
 from evenhand.subspaces.subspace import principal
 
 if TYPE_CHECKING:
-    from evenhand.mitigations.site_change import SiteChange
+    from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.words import Concept
 
 
 @MITIGATIONS.register("sentence-debias")
 @dataclass(frozen=True)
-class SentenceDebias(Mitigation):
+class SentenceDebias(SiteMethod):
     """Remove the first principal components of sentence pairs that differ in one word of the concept's pairs.
 
     Liang et al. (2020): take sentences with a word of a pair, swap the word, encode both sentences (mean over the
@@ -54,7 +54,8 @@ class SentenceDebias(Mitigation):
         "Removes directions that are common to the sentences it saw; other directions stay. Needs pairs of "
         "counterparts and a transformer."
     )
-    view: ClassVar[str] = "sentences"
+    works_on: ClassVar[tuple[Target, ...]] = (TRANSFORMER,)
+    elsewhere: ClassVar[str] = "open a model: eh.open('hf:FOLDER'); for word vectors use span or linear"
     default_site: ClassVar[str] = "layer:-1"
 
     k: int = 1
@@ -67,26 +68,16 @@ class SentenceDebias(Mitigation):
         require_pairs(concept, self.id)
         if self.k < 1 or self.most < 2:
             raise UsageError(f"k must be at least 1 and most at least 2, got {self.k} and {self.most}")
-        if self.pooling not in POOLINGS:
-            raise UsageError(f"unknown pooling {self.pooling!r}", hint=f"use one of {', '.join(POOLINGS)}")
 
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        raise UsageError(
-            f"{self.id} learns from the sentences of a transformer, and {v.name} are word vectors",
-            hint="open a model: eh.open('hf:FOLDER'); for word vectors use span or linear",
-        )
-
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> VectorMap | SiteChange:
+    def _fit_subject(self, subject: Subject, concept: Concept) -> SiteChange:
         from evenhand.mitigations.site_examples import swapped_sentences
         from evenhand.models.encoders.activations import sentences_at
-        from evenhand.models.encoders.sites import resolve
 
-        if concept is None or not (isinstance(subject, TransformerSubject) and subject.can_change):
-            return super()._fit_subject(subject, concept)
-        site = resolve(subject.transformer.model, self.site or self.default_site)
+        network = subject.require_network()
+        site = self._site_in(network)
         pairs, source = swapped_sentences(concept, self.sentences, most=self.most, seed=self.seed)
         texts = tuple(dict.fromkeys(text for pair in pairs for text in pair))
-        matrix = sentences_at(subject.transformer, site, texts, pooling=self.pooling)
+        matrix = sentences_at(network.transformer, site, texts, pooling=self.pooling)
         row_of = {text: row for row, text in enumerate(texts)}
         indices = np.array([[row_of[text] for text in pair] for pair in pairs])
         unit = unit_rows(matrix.astype(np.float64))[indices]
@@ -95,4 +86,4 @@ class SentenceDebias(Mitigation):
         vectors = Vectors(texts, matrix, name=f"{subject.name} at {site}", case="exact")
         details = {"concept": concept.name, "subspace": learned.to_dict(basis=False)}
         vm = self._reported(SoftProjection(learned.basis), vectors, Coverage(()), details)
-        return self._at_site(subject, str(site), vm, {"examples": {"source": source, "sentence_pairs": len(pairs)}})
+        return self._at_site(network, site, vm, {"examples": {"source": source, "sentence_pairs": len(pairs)}})

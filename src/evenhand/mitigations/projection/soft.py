@@ -10,11 +10,11 @@ import numpy as np
 from evenhand.arrays import Matrix64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.mitigations.maps import Affine, Chain, RowNormalise, VectorMap
-from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.projection.double_hard import vocabulary_moments
 from evenhand.mitigations.projection.hard import check_subspace, exempt_words, unit_subspace
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.subspaces import Subspace
 
@@ -28,7 +28,7 @@ RANK_RTOL = 1e-10  # for eigenvalues of a sum of squares of float32 numbers
 
 @MITIGATIONS.register("soft")
 @dataclass(frozen=True)
-class SoftDebias(Mitigation):
+class SoftDebias(VectorMethod):
     """Find the linear map that keeps inner products and reduces the neutral words' projections; scale to unit length.
 
     Bolukbasi et al. (2016, section 6): W holds all words, N the neutral ones and B the concept's subspace, as columns

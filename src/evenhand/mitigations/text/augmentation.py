@@ -11,16 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenhand.corpus.counting.text_stream import END
 from evenhand.corpus.readers.paths import Paths, expand, open_stream, suffix
-from evenhand.corpus.readers.read_log import ReadLog, with_skip_hint
 from evenhand.corpus.readers.records import json_record
 from evenhand.corpus.readers.source import SUFFIXES, Corpus
+from evenhand.corpus.readers.stream import END, ReadLog, with_skip_hint
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
 from evenhand.files import MAX_RECORD, bare_name, limited_lines, record_too_long, require_inside, write_text, writing
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
-from evenhand.progress import Progress
+from evenhand.progress import Progress, tell
 
 RECORD = ".augmentation.json"
 """File in the output folder that says which files are done; hidden, so that it is not read as text."""
@@ -95,14 +94,14 @@ def write_augmented(
         encoding_errors: `strict`, or `replace` for invalid UTF-8.
         skip_bad: leave out records that cannot be read, and count them.
         max_record: longest line in bytes.
-        progress: called with (files done, files, description).
+        progress: called with (files done, files, description); None: whoever follows is told.
     """
     if documents not in ("file", "line"):
         raise UsageError(f"unknown documents {documents!r}", hint="use file or line")
     if not fields:
         raise UsageError("name at least one field", hint="for example `field='text'`")
     options = TextOptions(documents, ",".join(fields), format, encoding_errors, skip_bad, max_record)
-    files, target, report = expand(paths), Path(out), progress or (lambda done, total, what: None)
+    files, target, report = expand(paths), Path(out), progress or tell
     single = _is_single(files, target)
     targets = _targets(change, files, paths, target, options, single=single)
     for path in () if single else (target / RECORD, *targets.values()):

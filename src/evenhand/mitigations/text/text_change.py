@@ -12,10 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, write_text
+from evenhand.subjects.subject import AnySubject, Subject
+
+if TYPE_CHECKING:
+    from evenhand.corpus.readers.paths import Paths
+    from evenhand.mitigations.text.augmentation import AugmentedCorpus
 
 FORMAT = 2
 
@@ -81,6 +86,7 @@ class TextChange(ABC):
     """
 
     kind: ClassVar[str]
+    acts_on: ClassVar[str] = "text"
 
     report: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
     """Report of the method that made the change: method, params, concept, words."""
@@ -116,13 +122,25 @@ class TextChange(ABC):
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the change with this content."""
 
-    def __call__(self, text: str) -> str:
-        """Return the changed form of a document."""
+    @overload
+    def __call__(self, text: str) -> str: ...
+    @overload
+    def __call__(self, text: AnySubject) -> AnySubject: ...
+    def __call__(self, text: str | Subject) -> str | Subject:
+        """Return the changed form of a document, or of a corpus."""
+        if isinstance(text, Subject):
+            return text.changed(self)
         if not isinstance(text, str):
             raise UsageError(
                 f"a text change takes a str, got {type(text).__name__}", hint="use documents() for several"
             )
         return self.change(text)
+
+    def write(self, paths: Paths, out: Path, **reading: Any) -> AugmentedCorpus:
+        """Write the corpus of some paths after the change; see `write_augmented`."""
+        from evenhand.mitigations.text.augmentation import write_augmented
+
+        return write_augmented(self, paths, out, **reading)
 
     def versions(self) -> tuple[tuple[TextChange, ...], ...]:
         """Return the changes that make each document of the changed corpus; the empty tuple is the original."""
@@ -240,9 +258,10 @@ class TextChain(TextChange):
 
 
 def _kind(name: str) -> type[TextChange]:
-    from evenhand.mitigations.text.word_swap import WordSwap
+    """Return the class of a kind; those of another package are known once their module is imported."""
+    import evenhand.mitigations.text.cda  # noqa: F401 (defines a kind)
 
-    kinds: dict[str, type[TextChange]] = {WordSwap.kind: WordSwap, TextChain.kind: TextChain}
+    kinds = {each.kind: each for each in TextChange.__subclasses__()}
     if name not in kinds:
         raise FormatError(f"unknown kind of text change {name!r}", hint="update evenhand")
     return kinds[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import weakref
@@ -13,25 +14,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from evenhand.corpus.counting.text_stream import END
-from evenhand.corpus.readers.read_log import ReadLog
 from evenhand.corpus.readers.source import Corpus
-from evenhand.errors import UsageError
-from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.method import Mitigation, require_groups
+from evenhand.corpus.readers.stream import END, ReadLog
+from evenhand.errors import FormatError, UsageError
+from evenhand.files import existing, write_text
+from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target, require_groups, state_folder
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.text.cda import CounterfactualAugmentation
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.transformer import Transformer
 from evenhand.models.vectors import Vectors
-from evenhand.progress import Progress
-from evenhand.subjects.subject import Subject
-from evenhand.subjects.transformer_subject import TransformerSubject
+from evenhand.outputs import replacing_folder
+from evenhand.progress import Progress, tell
+from evenhand.subjects import Subject
+from evenhand.subjects.subject import AnySubject
 from evenhand.words import Concept, as_concept
 
 if TYPE_CHECKING:
     from evenhand.models.lm.continued_training import ContinuedLM
 
+RECORD, FORMAT = "evenhand.json", 1  # the record of every model folder that evenhand writes
 # Hidden and attention dropout of Webster et al. (2020) and, for GPT-2, of Meade et al. (2022).
 RAISED = {"albert": (0.05, 0.05), "causal-lm": (0.15, 0.15), "masked-lm": (0.20, 0.15)}
 
@@ -45,8 +47,14 @@ class TrainedWeights:
         report: what the method says about the training.
     """
 
+    acts_on: ClassVar[str] = "transformer"
+
     folder: Path
     report: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __call__(self, subject: AnySubject) -> AnySubject:
+        """Return the subject with the trained weights."""
+        return subject.changed(self)
 
     def apply_to(self, transformer: Transformer) -> Transformer:
         """Return the trained transformer on the device of the given one."""
@@ -56,7 +64,7 @@ class TrainedWeights:
 
     def change_table(self, vectors: Vectors) -> Vectors:
         """Return the input table of the trained model."""
-        from evenhand.models.input_table import input_table
+        from evenhand.models.encoders.input_table import input_table
 
         return input_table(self.folder)
 
@@ -69,9 +77,26 @@ class TrainedWeights:
                 hasher.update(hashlib.file_digest(stream, "sha256").digest())
         return hasher.hexdigest()
 
-    def describe(self) -> dict[str, object]:
-        """Return what a record keeps of the change."""
-        return {**self.report, "sha256": self.digest}
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the trained model, with the report, as a folder that plain transformers loads too."""
+        with replacing_folder(Path(path)) as folder:
+            shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+            content = {"format": FORMAT, "sha256": self.digest, "report": dict(self.report)}
+            write_text(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TrainedWeights:
+        """Read a folder that `save` wrote; raise `FormatError` if it is something else or its weights were changed."""
+        folder = Path(path)
+        try:
+            content = json.loads(existing(folder / RECORD).read_text(encoding="utf-8"))
+            change, expected = cls(folder, dict(content["report"])), content["sha256"]
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise FormatError(f"{folder}: not trained weights ({error!r})", hint="write them with save()") from error
+        if change.digest != expected:
+            raise FormatError(f"{folder}: the weights do not match their checksum", hint="train and save them again")
+        return change
 
 
 @MITIGATIONS.register("fine-tuning")
@@ -104,7 +129,11 @@ class FineTuning(Mitigation):
         "A control, not a mitigation: it shows what further training on the same text does by itself. Needs a text, "
         "and a masked or causal transformer."
     )
-    view: ClassVar[str] = "likelihood"
+    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
+    elsewhere: ClassVar[str] = (
+        "name hf:FOLDER; for vectors use linear, hard or another method of `evenhand list methods`"
+    )
+    trains_stored_weights: ClassVar[bool] = True
 
     text: str = ""
     field: str = "text"
@@ -139,47 +168,54 @@ class FineTuning(Mitigation):
             texts: training texts, instead of the field `text`.
             progress: called with (steps done, steps, loss).
         """
-        from evenhand.models.lm.continued_training import continue_training
-
         about, target = as_concept(concept), Path(out)
         self.check_concept(about)
-        folder = resolve_folder(source)
         checkpoint = target.parent / f".{target.name}.training.safetensors"
-        trained = continue_training(
-            folder, self._texts(about, texts), seed=self.seed, checkpoint=checkpoint, progress=progress,
-            steps=self.steps, learning_rate=self.learning_rate, tokens=self.tokens, block=self.block,
-            adapter=self.adapter, rank=self.rank, device=self.device, precision=self.precision, **self._dropout(folder),
-        )  # fmt: skip
-        trained.save(target)
+        change = self._train(resolve_folder(source), target, about, checkpoint, self.device, texts, progress)
         checkpoint.unlink(missing_ok=True)
-        return TrainedWeights(target, self._training_report(trained, about))
-
-    def fit(  # type: ignore[override]  # a method that trains returns weights
-        self, view: Subject, concept: Concept | str, *, seed: int | None = None
-    ) -> TrainedWeights:
-        """Train the model of a subject further in a temporary folder, which is removed with the result.
-
-        Args:
-            view: a subject that is a masked or causal transformer.
-            concept: the concept, or its id or file.
-            seed: the seed, instead of the field `seed`.
-        """
-        source = view.transformer.source if isinstance(view, TransformerSubject) and view.can_change else None
-        if source is None or not isinstance(view, TransformerSubject) or "likelihood" not in view.offers:
-            name, title = (view.name, view.title) if isinstance(view, Subject) else (str(view), "not a subject")
-            raise UsageError(
-                f"{self.id} trains a masked or causal transformer, and {name} is {title}",
-                hint="open a language model: hf:FOLDER",
-            )
-        if view.changes:
-            raise UsageError(f"{view.name} was changed and is only in memory", hint="save it and open the folder")
-        folder = Path(tempfile.mkdtemp(prefix="evenhand-training-"))
-        change = self.with_seed(seed).train(source, folder / "model", concept)
-        weakref.finalize(change, shutil.rmtree, folder, ignore_errors=True)
         return change
 
-    def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        raise UsageError(f"{self.id} trains a language model, not word vectors", hint="open one: hf:FOLDER")
+    def _train(
+        self,
+        source: Path,
+        target: Path,
+        concept: Concept,
+        checkpoint: Path,
+        device: str,
+        texts: Iterable[str] | None = None,
+        progress: Progress | None = None,
+    ) -> TrainedWeights:
+        from evenhand.models.lm.continued_training import continue_training
+
+        trained = continue_training(
+            source, self._texts(concept, texts), seed=self.seed, checkpoint=checkpoint, progress=progress,
+            steps=self.steps, learning_rate=self.learning_rate, tokens=self.tokens, block=self.block,
+            adapter=self.adapter, rank=self.rank, device=device, precision=self.precision, **self._dropout(source),
+        )  # fmt: skip
+        trained.save(target)
+        return TrainedWeights(target, self._training_report(trained, concept))
+
+    def check_subject(self, subject: Vectors | Subject) -> None:
+        """Raise `UsageError` unless the subject is a language model of transformers as it is stored."""
+        super().check_subject(subject)
+        if getattr(subject, "changes", ()):
+            raise UsageError(f"{subject.name} was changed and is only in memory", hint="save it and open the folder")
+
+    def _fit_subject(self, subject: Subject, concept: Concept) -> TrainedWeights:
+        """Train further in a folder that is removed with the result.
+
+        Where a folder for the state is known (`keeping_state`), a stopped training is continued by the same call.
+        """
+        network, kept = subject.require_network(), state_folder()
+        folder = Path(tempfile.mkdtemp(prefix="evenhand-training-")) if kept is None else kept
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / "model", ignore_errors=True)  # of a run that was stopped before the model was saved
+        device = network.device if self.device == "auto" else self.device
+        checkpoint = folder / "training.safetensors"
+        change = self._train(network.source, folder / "model", concept, checkpoint, device, progress=tell)
+        if kept is None:
+            weakref.finalize(change, shutil.rmtree, folder, ignore_errors=True)
+        return change
 
     def _check(self, concept: Concept) -> None:
         require_groups(concept, self.id)
@@ -269,7 +305,7 @@ class DropoutTuning(FineTuning):
 
     def _dropout(self, folder: Path) -> dict[str, float]:
         from evenhand.models.huggingface_folder import read_config
-        from evenhand.models.lm.dropout_rates import ATTENTION, HIDDEN
+        from evenhand.models.lm.continued_training import ATTENTION, HIDDEN
 
         config = read_config(folder)
         kind = "albert" if config.get("model_type") == "albert" else model_kind(folder)

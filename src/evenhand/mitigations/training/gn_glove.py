@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import Mitigation, Target, Variant, require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
@@ -27,20 +27,12 @@ if TYPE_CHECKING:
 
 
 PUBLISHED_PAIRS = "gn-glove-pairs"
-Variant = Literal["paper", "released"]
 Per = Literal["entry", "word"]
 Form = Literal["l1", "l2"]
 HOW = (
     "GNGloVe(dim=100).train(counts, concept) gives new vectors, "
-    "with counts = evenhand.corpus.cooccurrence.counts(paths, 10, weighting='harmonic', min_count=5)"
+    "with counts = evenhand.corpus.cooccurrence(paths, 10, weighting='harmonic', min_count=5)"
 )
-
-
-def _no_map(name: str, concept: Concept | None) -> UsageError:
-    about = f" for {concept.name!r}" if concept else ""
-    return UsageError(
-        f"gn-glove learns vectors{about} from the co-occurrence counts of a text; it has no map for {name}", hint=HOW
-    )
 
 
 @MITIGATIONS.register("gn-glove")
@@ -91,7 +83,8 @@ class GNGloVe(Mitigation):
         "Trains new vectors from co-occurrence counts with train(); it cannot change given vectors. Two groups with "
         "pairs only. Bias outside the lists stays in the other coordinates."
     )
-    view: ClassVar[str] = "text"
+    works_on: ClassVar[tuple[Target, ...]] = (Target("co-occurrence counts of a text", "counts"),)
+    elsewhere: ClassVar[str] = HOW
 
     dim: int = 100
     epochs: int = 25
@@ -132,12 +125,8 @@ class GNGloVe(Mitigation):
         if self.pairs is None and concept.name != "gender":
             require_pairs(concept, "GN-GloVe", hint="GNGloVe(pairs=[(a, b), ...])")
 
-    def _fit(self, v: Vectors, concept: Concept) -> NoReturn:
-        """Raise an error: there is no map from given vectors to these."""
-        raise _no_map(v.name, concept)
-
-    def _fit_subject(self, subject: Subject, concept: Concept | None) -> NoReturn:
-        raise _no_map(subject.name, concept)
+    def _fit_subject(self, subject: Subject, concept: Concept) -> NoReturn:
+        raise UsageError(f"{self.id} has no map for {subject.name}", hint=HOW)  # no subject has counts: see works_on
 
     def train(self, counts: Cooccurrence, concept: Concept | str, *, progress: Progress = None) -> Vectors:
         """Train vectors for the words of the counts; parameters and missing list words are in their history."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
 from evenhand.mitigations.maps.vectormap import Tensor, Torch
-from evenhand.mitigations.method import Mitigation, require_pairs, require_two_groups
+from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.ran import listed_words
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces.differences import as_pairs
 
@@ -42,7 +43,7 @@ class Lists(NamedTuple):
 
 @MITIGATIONS.register("gp")
 @dataclass(frozen=True)
-class GP(Mitigation):
+class GP(VectorMethod):
     """Encode vectors with an autoencoder that keeps feminine and masculine words apart and stereotypes neutral.
 
     Kaneko & Bollegala (2019) train in three stages: an autoencoder (tanh in and out, dropout) on the whole vocabulary;
@@ -85,6 +86,7 @@ class GP(Mitigation):
         "Two groups with pairs only. As published it hardly reduces bias, and it changes the geometry of all vectors. "
         "Needs torch, and minutes for a large vocabulary."
     )
+    takes: ClassVar[Literal["seconds", "a minute", "minutes"]] = "minutes"
 
     pairs: Iterable[Sequence[str]] | None = None
     stereotypes: Iterable[str] | None = None

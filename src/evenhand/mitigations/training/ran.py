@@ -15,9 +15,10 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations.labelled_words import plain_rows
 from evenhand.mitigations.maps import Chain, RowNormalise, WordTable
 from evenhand.mitigations.maps.vectormap import plain_words
-from evenhand.mitigations.method import Mitigation, require_single_direction
+from evenhand.mitigations.method import require_single_direction
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector
+from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.neighbours import nearest, unit_float32
 from evenhand.subspaces import Subspace, learn, pairs
@@ -25,7 +26,7 @@ from evenhand.subspaces import Subspace, learn, pairs
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-Weights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
+LossWeights = tuple[float, float, float]  # of repulsion, attraction and neutralisation
 PAPER = (1 / 8, 6 / 8, 1 / 8)
 RELEASED = (1 / 8, 6 / 8, 6 / 8)  # the released objective uses the second weight twice
 CELLS_AT_ONCE = 1 << 18  # of neighbours per block: 2 MB in double precision, which stay in a core's cache for all steps
@@ -37,7 +38,7 @@ EPSILON = 1e-8
 
 @MITIGATIONS.register("ran")
 @dataclass(frozen=True)
-class RAN(Mitigation):
+class RAN(VectorMethod):
     """Move each word away from the neighbours that the concept brought near, keep it near itself, and neutralise it.
 
     Kumar et al. (2020): R are the neighbours (of the 200 nearest, at most 100) whose similarity to w is due to the
@@ -76,6 +77,7 @@ class RAN(Mitigation):
         "Changes listed words only, one by one: unseen words and arrays without words cannot be mapped. Uses one "
         "direction to find biased neighbours. All vectors are scaled to unit length."
     )
+    takes: ClassVar[Literal["seconds", "a minute", "minutes"]] = "a minute"
 
     change: Iterable[str] | None = None
     words: Selector | None = None
@@ -83,7 +85,7 @@ class RAN(Mitigation):
     theta: float = 0.05
     neighbours: int = 200
     most: int = 100
-    weights: Weights | None = None
+    weights: LossWeights | None = None
     steps: int = 300
     rate: float = 0.01
     precision: Literal["double", "single"] = "double"
@@ -110,11 +112,7 @@ class RAN(Mitigation):
         details = {"concept": concept.name, "subspace": direction.to_dict(basis=False), "weights": list(weights)}
         return self._reported(vm, v, coverage, {**details, **_summary(pool[rows], result, repelling, g)})
 
-    def _weights(self) -> Weights:
-        if self.variant not in ("paper", "released"):
-            raise UsageError(f"unknown variant {self.variant!r}", hint="use paper or released")
-        if self.precision not in ("double", "single"):
-            raise UsageError(f"unknown precision {self.precision!r}", hint="use double or single")
+    def _weights(self) -> LossWeights:
         if min(self.vocabulary, self.neighbours - 1, self.most, self.steps) < 1 or self.rate <= 0:
             raise UsageError("vocabulary, most, steps and rate must be positive, and neighbours at least 2")
         weights = self.weights or (PAPER if self.variant == "paper" else RELEASED)
@@ -158,7 +156,9 @@ class RAN(Mitigation):
             repelling += [candidates[mask][: self.most] for candidates, mask in zip(near, biased, strict=True)]
         return repelling
 
-    def _minimise(self, pool: Matrix64, rows: Rows, repelling: list[Rows], g: Vector64, weights: Weights) -> Matrix64:
+    def _minimise(
+        self, pool: Matrix64, rows: Rows, repelling: list[Rows], g: Vector64, weights: LossWeights
+    ) -> Matrix64:
         dtype = np.dtype(np.float64 if self.precision == "double" else np.float32)
         result = np.empty((len(rows), pool.shape[1]))
         vectors, direction = pool.astype(dtype), g.astype(dtype)
@@ -236,7 +236,7 @@ class NeighbourBlock(NamedTuple):
         return self.rows[:, -2]
 
 
-def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights) -> NeighbourBlock:
+def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: LossWeights) -> NeighbourBlock:
     """Combine words (n, d) and their repelling neighbours in one array."""
     sizes = [len(rows) for rows in repel]
     rows = np.zeros((len(words), max(sizes) + 2, words.shape[1]), dtype=words.dtype)
@@ -248,7 +248,7 @@ def block_of(words: Floats, repel: Sequence[Floats], g: Floats, weights: Weights
     return NeighbourBlock(rows, share)
 
 
-def objective(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+def objective(x: Floats, block: NeighbourBlock, weights: LossWeights) -> Floats:
     """Return the objective of each word."""
     _, attract, neutral = weights
     dots = np.matmul(block.rows, x[:, :, None])[:, :, 0]
@@ -257,7 +257,7 @@ def objective(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
     return np.asarray(repulsion + attract * np.abs(cosines[:, -1] - 1) / 2 + neutral * np.abs(dots[:, -1]))
 
 
-def gradient(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
+def gradient(x: Floats, block: NeighbourBlock, weights: LossWeights) -> Floats:
     """Return the gradient of the objective for every word; |.| has derivative 0 at 0, and |cos - 1| is 1 - cos.
 
     With c = <x, n> / |x| the gradient of cos is n / |x| - c x / |x|^2: one weight for each row of the block, and one
@@ -277,7 +277,7 @@ def gradient(x: Floats, block: NeighbourBlock, weights: Weights) -> Floats:
     return slope
 
 
-def descend(block: NeighbourBlock, weights: Weights, *, steps: int, rate: float) -> Floats:
+def descend(block: NeighbourBlock, weights: LossWeights, *, steps: int, rate: float) -> Floats:
     """Minimise by Adam (Kingma & Ba 2015), starting at the words; in place, since memory access dominates its cost."""
     x = block.words.copy()
     mean, square = np.zeros_like(x), np.zeros_like(x)

@@ -12,13 +12,12 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.errors import DegenerateError, EvenhandWarning, TextTooLongError, UsageError, few, require
-from evenhand.models.batching import run_in_batches, tokens_at_once
+from evenhand.models.device import run_in_batches, tokens_at_once
 from evenhand.models.encoders.hooks import SiteReachedError, recorded
-from evenhand.models.encoders.protocol import Pooling
-from evenhand.models.encoders.sentences import pool
+from evenhand.models.encoders.sentences import Pooling, pool
 from evenhand.models.encoders.sites import Site, locate, resolve
-from evenhand.models.lm.token_logits import EncodedText, encode_texts
-from evenhand.models.transformer import Transformer
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.tokenizing import EncodedText, encode_texts
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:

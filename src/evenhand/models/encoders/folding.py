@@ -11,7 +11,7 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError, require
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, check_fits, install, mapped_table
 from evenhand.models.encoders.sites import Place, Site, count_layers, locate, resolve
-from evenhand.models.transformer import Transformer
+from evenhand.models.encoders.transformer import Transformer
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

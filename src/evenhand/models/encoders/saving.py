@@ -8,20 +8,19 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.errors import OutputError, few, require
 from evenhand.files import output_errors, partial_name, remove_partial, sweep_partials, write_text
 from evenhand.models.encoders.folding import Decoder, NotFoldableError, fold
-from evenhand.models.encoders.hooks import SiteMap, check_fits
+from evenhand.models.encoders.hooks import HOOK_WARNING, SiteMap, check_fits, stored_maps, write_maps
 from evenhand.models.encoders.sites import locate, resolve
-from evenhand.models.encoders.stored_maps import HOOK_WARNING, stored_maps, write_maps
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface import SITE_MAPS, quiet
 from evenhand.models.huggingface_folder import INDEX, is_own_file, read_config, read_weight_headers
 from evenhand.models.model_files import TensorInfo, read_json, read_json_value, read_tensor
-from evenhand.models.transformer import Transformer
 from evenhand.outputs import put_in_place
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ def _write_model(transformer: Transformer, folder: Path) -> list[str]:
         A note on weights that the class does not use; empty where there are none.
     """
     torch = require("torch", extra="models")
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     model, source = transformer.model, transformer.source
     if source is not None and source.is_dir():
         stored = read_config(source)
@@ -225,7 +224,7 @@ def _keep_all_weights(transformer: Transformer, model: PreTrainedModel, source: 
     A model without its head writes `embeddings.weight` for `bert.embeddings.weight`; of weights that are tied, one name
     is written, and the source may hold both.
     """
-    safetensors: Any = require("safetensors.torch", extra="models")
+    safetensors = require("safetensors.torch", extra="models")
     stored, written = read_weight_headers(source), read_weight_headers(folder)
     prefix, state = f"{model.base_model_prefix}.", model.state_dict()
     names = {name: prefix + name if name not in stored and prefix + name in stored else name for name in written}

@@ -1,12 +1,16 @@
-"""Sentence vectors of transformers: every layer in one pass, with the pooling stated."""
+"""The `sentences` view: a vector for each text, by layer.
+
+Transformers give every layer in one pass, with the pooling stated. Word vectors give the mean of the words of a text.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +22,87 @@ from evenhand.errors import (
     FormatError,
     TextTooLongError,
     UsageError,
+    VocabularyError,
+    few,
     require,
     unknown_name,
 )
-from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.encoders.protocol import POOLINGS, Pooling, layer_number
-from evenhand.models.lm.likelihood import check_texts
+from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.model_files import read_json, read_json_value
-from evenhand.models.tokenizing import encode
-from evenhand.models.transformer import Transformer
+from evenhand.models.tokenizing import check_texts, encode
+from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
     import torch
+
+
+Pooling = Literal["mean", "mean-no-special", "cls", "last", "max"]
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
+
+
+@runtime_checkable
+class SentenceEncoder(Protocol):
+    """A model that gives each text a vector.
+
+    Attributes:
+        name: for reports.
+        layers: number of layers above the input; layer 0 is the input embedding, layer `layers` the last one.
+        pooling: how `encode` joins the token vectors by default: the model's own way where its folder says, else the
+            last token of a causal model and the mean over all tokens of any other.
+    """
+
+    name: str
+    layers: int
+    pooling: Pooling
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        layer: int | None = None,
+        pooling: Pooling | None = None,
+        tokens: int | None = None,
+    ) -> Matrix:
+        """Return the vector of each text, one row each.
+
+        The result does not depend on the order of the texts, nor, up to rounding, on the batches.
+
+        Args:
+            texts: the texts.
+            layer: which layer to read; the last one by default. Negative numbers count from the last.
+            pooling: how token vectors are joined; the attribute `pooling` by default.
+            tokens: the largest number of tokens in a batch.
+        """
+
+    def encode_layers(
+        self, texts: Sequence[str], *, pooling: Pooling | None = None, tokens: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the vectors of all layers from one pass, (layers + 1, texts, dimensions)."""
+
+
+@runtime_checkable
+class ReportsUnknownWords(Protocol):
+    """An encoder that can say which words of a text it cannot read."""
+
+    def unknown_words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the unknown words of each text: those outside the vocabulary, or read as the unknown token."""
+
+
+def unknown_words(encoder: SentenceEncoder, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the words of each text that an encoder cannot read; none where it does not say."""
+    if isinstance(encoder, ReportsUnknownWords):
+        return encoder.unknown_words(texts)
+    return [()] * len(texts)
+
+
+def layer_number(layer: int | None, layers: int) -> int:
+    """Return the number of a layer from 0 to `layers`; None is the last one, negative numbers count from it."""
+    index = layers if layer is None else layer + layers + 1 if layer < 0 else layer
+    if not 0 <= index <= layers:
+        raise UsageError(f"layer {layer} does not exist", hint=f"use a layer from 0 to {layers}")
+    return index
+
 
 # Settings of 1_Pooling/config.json of sentence-transformers, and the same in its later form.
 POOLING_MODES: Mapping[str, Pooling] = {
@@ -256,3 +329,84 @@ def _read_pooling(path: Path) -> Pooling | None:
             stacklevel=4,
         )
     return known
+
+
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+class AveragedVectors:
+    """Word vectors as a sentence encoder.
+
+    A text is split into words, without punctuation. Words outside the vocabulary are left out; `unknown_words` names
+    them, and a text without any known word is refused. The only layer is layer 0.
+
+    Args:
+        vectors: the word vectors.
+    """
+
+    layers = 0
+    pooling: Pooling = "mean"
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.vectors = vectors
+        self.name = vectors.name
+        self._rows: dict[str, int] = {}  # of the words looked up so far; -1 for unknown words
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        layer: int | None = None,
+        pooling: Pooling | None = None,
+        tokens: int | None = None,
+    ) -> Matrix:
+        """Return the vector of each text; see `SentenceEncoder`.
+
+        Words have no order here, so that `cls` and `last` are refused.
+
+        Raises:
+            VocabularyError: If no word of a text is in the vocabulary.
+        """
+        layer_number(layer, self.layers)
+        how = pooling or self.pooling
+        if how not in POOLINGS:
+            raise unknown_name("pooling", how, POOLINGS)
+        if how in ("cls", "last"):
+            raise UsageError(f"averaged word vectors have no pooling {how!r}", hint="use mean or max")
+        vectors = np.empty((len(texts), self.vectors.dim), dtype=np.float32)
+        for number, text in enumerate(texts):
+            rows = [row for row in map(self._row, words_of(text, number)) if row >= 0]
+            if not rows:
+                raise VocabularyError(
+                    f"no word of text {number} is in the vocabulary of {self.name}: {text[:60]!r}",
+                    hint="leave the text out, or use vectors with a larger vocabulary",
+                )
+            found = self.vectors.matrix[rows].astype(np.float64)
+            vectors[number] = found.max(axis=0) if how == "max" else found.mean(axis=0)
+        return vectors
+
+    def encode_layers(
+        self, texts: Sequence[str], *, pooling: Pooling | None = None, tokens: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the vectors of the only layer, (1, texts, dimensions)."""
+        layers: NDArray[np.floating] = self.encode(texts, pooling=pooling)[None]
+        return layers
+
+    def unknown_words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the words of each text that are not in the vocabulary."""
+        return [
+            tuple(word for word in words_of(text, number) if self._row(word) < 0) for number, text in enumerate(texts)
+        ]
+
+    def _row(self, word: str) -> int:
+        if word not in self._rows:
+            rows, _ = self.vectors.locate([word])
+            self._rows[word] = int(rows[0]) if len(rows) else -1
+        return self._rows[word]
+
+
+def words_of(text: str, number: int = 0) -> list[str]:
+    """Return the words of a text, without punctuation."""
+    if not isinstance(text, str):
+        raise UsageError(f"item {number} is not a text: {few([str(text)])}", hint="pass a list of texts")
+    return WORD.findall(text)

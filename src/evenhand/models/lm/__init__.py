@@ -18,27 +18,22 @@ _PUBLIC = {
     "CausalLM": "causal",
     "LMCorpus": "awd_lstm.corpus",
     "Likelihood": "likelihood",
-    "LMSettings": "awd_lstm.settings",
+    "LMSettings": "awd_lstm.model_folder",
     "MaskedLM": "masked",
     "TextScores": "likelihood",
     "TokenVocabulary": "awd_lstm.corpus",
     "TrainedLM": "awd_lstm.model_folder",
-    "WordLikelihood": "awd_lstm.word_likelihood",
-    "generate": "awd_lstm.generation",
+    "WordLikelihood": "awd_lstm.inference",
+    "generate": "awd_lstm.inference",
     "load": "awd_lstm.model_folder",
-    "perplexity": "awd_lstm.word_likelihood",
+    "perplexity": "awd_lstm.inference",
     "save": "awd_lstm.model_folder",
-    "settings_of": "awd_lstm.settings",
+    "settings_of": "awd_lstm.model_folder",
     "train": "awd_lstm.training",
-    "write_samples": "awd_lstm.generation",
+    "write_samples": "awd_lstm.inference",
 }
 _LOCATIONS = {name: f".{module}:{name}" for name, module in _PUBLIC.items()}
-WITHOUT_TORCH = (
-    "awd_lstm.corpus",
-    "awd_lstm.settings",
-    "awd_lstm.word_likelihood",
-    "likelihood",
-)
+WITHOUT_TORCH = ("LMCorpus", "LMSettings", "Likelihood", "TextScores", "TokenVocabulary", "settings_of")
 __all__ = [
     "AWDLSTM",
     "BiasRegulariser",
@@ -63,12 +58,10 @@ __all__ = [
 
 if TYPE_CHECKING:
     from evenhand.models.lm.awd_lstm.corpus import LMCorpus, TokenVocabulary
-    from evenhand.models.lm.awd_lstm.generation import generate, write_samples
-    from evenhand.models.lm.awd_lstm.model_folder import TrainedLM, load, save
+    from evenhand.models.lm.awd_lstm.inference import WordLikelihood, generate, perplexity, write_samples
+    from evenhand.models.lm.awd_lstm.model_folder import LMSettings, TrainedLM, load, save, settings_of
     from evenhand.models.lm.awd_lstm.network import AWDLSTM
-    from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of
     from evenhand.models.lm.awd_lstm.training import train
-    from evenhand.models.lm.awd_lstm.word_likelihood import WordLikelihood, perplexity
     from evenhand.models.lm.causal import CausalLM
     from evenhand.models.lm.likelihood import Likelihood, TextScores
     from evenhand.models.lm.masked import MaskedLM
@@ -78,7 +71,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     module = _PUBLIC.get(name, "")
-    if module and module not in WITHOUT_TORCH:
+    if module and name not in WITHOUT_TORCH:
         require("torch", extra="models")
     if module == "trainer_callback":
         require("transformers", extra="models")

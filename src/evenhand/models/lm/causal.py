@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
@@ -15,21 +19,19 @@ from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError, require
-from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.awd_lstm.settings import check_seed
-from evenhand.models.lm.awd_lstm.word_likelihood import pad
-from evenhand.models.lm.kept_texts import written_once
+from evenhand.files import require_inside, write_text
+from evenhand.models.device import pad, run_in_batches, tokens_at_once
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
     TextScores,
     TokenScores,
     check_scores,
-    check_texts,
+    check_seed,
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.token_logits import encode_texts, logits_at, positions_at_once
-from evenhand.models.tokenizing import encode_one, tokenizer_errors
-from evenhand.models.transformer import Transformer
+from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default
@@ -205,7 +207,7 @@ class CausalLM:
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
         """Return the tokens of each text; see `TokenLikelihood`."""
-        return [text.unscored() for text in encode_texts(self.tokenizer, texts, special=False)]
+        return [TokenScores.unscored(text) for text in encode_texts(self.tokenizer, texts, special=False)]
 
     def token_log_probabilities(
         self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
@@ -362,3 +364,61 @@ def _windows(text: int, ids: Rows, width: int, step: int) -> list[TextWindow]:
         windows.append(TextWindow(text, part, scored - 1, new))
         scored += new
     return windows
+
+
+_kept: ContextVar[tuple[Path, str] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_texts(folder: Path | None, owner: str) -> Iterator[None]:
+    """Keep what models write meanwhile, in this thread.
+
+    Args:
+        folder: where the texts are kept; None keeps none.
+        owner: what decides the texts apart from the settings of a call: the model and its changes.
+    """
+    token = _kept.set((folder, owner) if folder else None)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def written_once(settings: object, number: int, write: Callable[[], list[str]]) -> list[str]:
+    """Return a batch of texts: the one kept by an earlier run, or a new one, which is kept.
+
+    A batch is a whole file with a digest of its texts and of everything that decides them. A file that is damaged,
+    edited or of other settings is written again.
+
+    Args:
+        settings: everything that decides the texts of the call, as plain data; batches of one call share it.
+        number: which batch of the call this is.
+        write: samples the texts.
+    """
+    kept = _kept.get()
+    if kept is None:
+        return write()
+    folder, owner = kept
+    key = hashlib.sha256(json.dumps([owner, settings], sort_keys=True, default=str).encode()).hexdigest()[:32]
+    file = folder / key / f"{number:06}.json"
+    found = _read(file, key, number)
+    if found is not None:
+        return found
+    texts = write()
+    record = {"texts": texts, "sha256": _digest(key, number, texts)}
+    write_text(require_inside(file, folder), json.dumps(record, ensure_ascii=False) + "\n")
+    return texts
+
+
+def _read(file: Path, key: str, number: int) -> list[str] | None:
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        texts = record["texts"]
+        whole = all(isinstance(text, str) for text in texts) and record["sha256"] == _digest(key, number, texts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return list(texts) if whole else None
+
+
+def _digest(key: str, number: int, texts: list[str]) -> str:
+    return hashlib.sha256(json.dumps([key, number, texts]).encode()).hexdigest()

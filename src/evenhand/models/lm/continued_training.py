@@ -7,50 +7,37 @@ model predicts 15 % of the tokens, chosen anew each time (Devlin et al. 2019). D
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import json
-import math
 import shutil
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from evenhand.arrays import Rows
-from evenhand.errors import DegenerateError, EvenhandError, FormatError, OutputError, UsageError, require
+from evenhand.errors import FormatError, OutputError, UsageError, few, require
 from evenhand.files import output_errors, partial_name, write_text
-from evenhand.models.adamw import DecayingAdamW
-from evenhand.models.batching import free_cache, is_out_of_memory
-from evenhand.models.device import resolve_device, resolve_precision
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.encoders.transformer import load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
-from evenhand.models.lm.dropout_rates import with_dropout
-from evenhand.models.lm.masked_training import SpecialIds, cut_blocks, mask_blocks
-from evenhand.models.lm.token_logits import logits_at
-from evenhand.models.tokenizing import encode
-from evenhand.models.training import (
-    AdamWSettings,
-    damaged_checkpoint,
-    optimiser_tensors,
-    read_checkpoint,
-    restore_optimiser,
-    write_checkpoint,
-)
+from evenhand.models.lm.forward import logits_at
+from evenhand.models.tokenizing import encode, sentence_tokenizer
+from evenhand.models.training import AdamWSettings, Training, adamw, seeded
 from evenhand.progress import Progress
 from evenhand.version import __version__
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Tensor = Any  # torch is not typed here
-PRECISIONS = ("float32", "bfloat16")
 # Names of the query and value projections, by architecture; some have one module for query, key and value.
 QUERY_AND_VALUE = (
     ("query", "value"),
@@ -63,11 +50,15 @@ QUERY_AND_VALUE = (
     ("query_key_value",),
 )
 TEXTS_AT_ONCE = 1024  # texts tokenised at once
+KEPT, RANDOM = 0.1, 0.1  # shares of the tokens chosen to be predicted that stay, and that become others
+# Names of dropout rates in configurations, by architecture.
+HIDDEN = ("hidden_dropout_prob", "dropout", "mlp_dropout", "embedding_dropout", "resid_pdrop", "embd_pdrop")
+ATTENTION = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 PACKAGES = {"none": ("torch", "transformers", "numpy"), "lora": ("torch", "transformers", "numpy", "peft")}
 RECORD = "training.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ContinuedTrainingSettings(AdamWSettings):
     """Everything that decides the result, apart from model, texts and seed.
 
@@ -80,8 +71,6 @@ class ContinuedTrainingSettings(AdamWSettings):
         adapter: `none` trains all weights, `lora` low-rank adapters of the query and value projections, which are then
             merged into the weights.
         rank: rank of the adapters.
-        device: auto, cpu, cuda or cuda:N.
-        precision: of the products; weights are always float32. `auto` is bfloat16 on a GPU.
         checkpoint_every: steps from one checkpoint to the next; 0 for a tenth of the steps.
     """
 
@@ -94,29 +83,18 @@ class ContinuedTrainingSettings(AdamWSettings):
     attention_dropout: float | None = None
     adapter: Literal["none", "lora"] = "none"
     rank: int = 8
-    device: str = "auto"
-    precision: str = "auto"
     checkpoint_every: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.steps < 1 or self.tokens < 1 or self.block < 8 or self.rank < 1 or self.checkpoint_every < 0:
-            raise UsageError(
-                "steps, tokens and rank must be at least 1, block at least 8 and checkpoint_every not negative, got "
-                f"{self.steps}, {self.tokens}, {self.rank}, {self.block} and {self.checkpoint_every}"
-            )
+        self.require_at_least(1, "steps", "tokens", "rank")
+        self.require_at_least(8, "block")
+        self.require_at_least(0, "checkpoint_every")
+        self.require_rates("hidden_dropout", "attention_dropout")
         if not 0 < self.masked < 1:
             raise UsageError(f"masked must be between 0 and 1, got {self.masked}")
-        for rate in (self.hidden_dropout, self.attention_dropout):
-            if rate is not None and not 0 <= rate < 1:
-                raise UsageError(f"dropout must be in [0, 1), got {rate}")
         if self.adapter not in ("none", "lora"):
             raise UsageError(f"adapter must be none or lora, got {self.adapter!r}")
-
-    def resolve(self) -> ContinuedTrainingSettings:
-        """Return settings in which `auto` is replaced by the device and the precision of this machine."""
-        device = resolve_device(self.device)
-        return replace(self, device=device, precision=resolve_precision(self.precision, device, supported=PRECISIONS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +157,7 @@ def continue_training(
     Raises:
         UsageError: If the texts are shorter than one block, or the folder holds no language model.
     """
-    try:
-        options = ContinuedTrainingSettings(**settings).resolve()
-    except TypeError as error:
-        raise UsageError(f"continue_training: {error}", hint="see ContinuedTrainingSettings") from error
+    options = ContinuedTrainingSettings.of(settings, function="continue_training").resolve()
     folder = resolve_folder(source)
     kind = model_kind(folder)
     if kind not in ("masked-lm", "causal-lm"):
@@ -195,10 +170,8 @@ def continue_training(
     if not len(blocks):
         raise UsageError(f"the texts are shorter than one block of {block} tokens", hint="give more text")
     start = time.monotonic()
-    gpus = [torch.device(options.device)] if torch.device(options.device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.manual_seed(seed)
-        run = _Training(original, blocks, options, special, seed)
+    with seeded(options.device, seed):
+        run = ContinuedTraining(original, blocks, options, special, seed)
         about = {
             "evenhand": __version__,
             "model": folder.name,
@@ -209,13 +182,61 @@ def continue_training(
             "settings": asdict(options) | {"checkpoint_every": 0},
             "dropout": run.dropout,
             "seed": seed,
-            "trained_parameters": sum(weight.numel() for weight in run.model.parameters() if weight.requires_grad),
+            "trained_parameters": sum(weight.numel() for weight in run.network.parameters() if weight.requires_grad),
             "packages": {package: version(package) for package in PACKAGES[options.adapter]},
         }
-        run.train(Path(checkpoint) if checkpoint else None, about, progress or (lambda step, total, text: None))
+        run.run(Path(checkpoint) if checkpoint else None, about, progress)
         model = run.finished_model()
     about |= {"parts_of_a_batch": run.parts, "seconds": round(time.monotonic() - start, 1)}
     return ContinuedLM(model, tokenizer, tuple(run.history), about)
+
+
+class SpecialIds(NamedTuple):
+    """The special tokens that blocks need, and the size of the vocabulary."""
+
+    first: int
+    last: int
+    mask: int
+    never: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialIds:
+        """Return those of a tokenizer.
+
+        Raises:
+            UsageError: If it has no mask token or no tokens around a text.
+        """
+        ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+        if None in ids:
+            names = [role for role, number in zip(("[CLS]", "[SEP]", "[MASK]"), ids, strict=True) if number is None]
+            raise UsageError(f"the tokenizer has no {few(names)}", hint="use an encoder such as BERT")
+        return cls(*ids, tuple(sorted(set(tokenizer.all_special_ids))), len(tokenizer))
+
+
+def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int, special: SpecialIds) -> Rows:
+    """Return the texts as rows of `block` ids, each between [CLS] and [SEP]; texts are separated by [SEP].
+
+    What does not fill the last row is left out.
+    """
+    tokenize = sentence_tokenizer(tokenizer)
+    parts: list[Rows] = []
+    some: list[str] = []
+
+    def flush() -> None:
+        ids = [number for text in tokenize(some) for number in (*text, special.last)]
+        parts.append(np.array(ids, dtype=np.int32))
+        some.clear()
+
+    for text in texts:
+        some.append(text)
+        if len(some) == TEXTS_AT_ONCE:
+            flush()
+    flush()
+    stream = np.concatenate(parts)
+    inner = block - 2
+    rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
+    return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
 
 
 def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int) -> Rows:
@@ -239,8 +260,58 @@ def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, blo
     return stream[: len(stream) // block * block].reshape(-1, block)
 
 
-class _Training:
-    """Model, optimiser, blocks and position of one training."""
+class Masked(NamedTuple):
+    """Blocks with masks, the positions that were chosen, and the ids that stood there."""
+
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def mask_blocks(blocks: Tensor, special: SpecialIds, share: float, generator: torch.Generator) -> Masked:
+    """Choose the same number of tokens in every block, never special ones, and hide them."""
+    count = max(1, round(share * (blocks.shape[1] - 2)))
+    draws = torch.rand(blocks.shape, generator=generator, device=blocks.device)
+    draws[torch.isin(blocks, torch.tensor(special.never, device=blocks.device))] = -1.0
+    positions = draws.topk(count, dim=1).indices
+    labels = blocks.gather(1, positions)
+    kind = torch.rand(labels.shape, generator=generator, device=blocks.device)
+    others = torch.randint(special.size, labels.shape, generator=generator, device=blocks.device)
+    shown = torch.where(kind < KEPT, labels, torch.where(kind < KEPT + RANDOM, others, special.mask))
+    return Masked(blocks.scatter(1, positions, shown), positions, labels)
+
+
+def with_dropout(
+    model: PreTrainedModel, hidden: float | None, attention: float | None
+) -> tuple[PretrainedConfig, dict[str, float]]:
+    """Return a configuration with other dropout rates, and all its rates by name.
+
+    Raises:
+        FormatError: If the configuration has no rate of the kind.
+    """
+    config = copy.deepcopy(model.config)
+    for names, rate, what in ((HIDDEN, hidden, "hidden"), (ATTENTION, attention, "attention")):
+        present = [name for name in names if isinstance(getattr(config, name, None), int | float)]
+        if rate is not None and not present:
+            raise FormatError(
+                f"{config.model_type} models have no {what} dropout (none of {', '.join(names)})",
+                hint=f"leave {what} dropout out",
+            )
+        for name in present if rate is not None else ():
+            setattr(config, name, rate)
+    rates = {name: float(getattr(config, name)) for name in (*HIDDEN, *ATTENTION) if _is_rate(config, name)}
+    return config, rates
+
+
+def _is_rate(config: PretrainedConfig, name: str) -> bool:
+    return isinstance(getattr(config, name, None), int | float)
+
+
+class ContinuedTraining(Training):
+    """A language model in training, one batch of blocks a step."""
+
+    unit = "step"
+    settings: ContinuedTrainingSettings
 
     def __init__(
         self,
@@ -251,62 +322,38 @@ class _Training:
         seed: int,
     ) -> None:
         config, self.dropout = with_dropout(original, settings.hidden_dropout, settings.attention_dropout)
-        self.original, self.settings, self.special, self.seed = original, settings, special, seed
+        self.original, self.special, self.seed = original, special, seed
         model = type(original)(config)
         model.load_state_dict(original.state_dict())
         model.tie_weights()
-        self.model = self._adapted(model.float()).to(settings.device)
+        network = _with_adapter(model.float(), settings).to(settings.device)
+        super().__init__(network, adamw(network.parameters(), settings), settings, total=settings.steps)
         self.blocks = torch.as_tensor(blocks).to(settings.device, torch.int64)
-        self.optimiser = DecayingAdamW(self.model.parameters(), settings)
         self.batch = max(1, settings.tokens // blocks.shape[1])
-        self.parts = 1  # of a batch, computed one after the other
-        self.step = 0
-        self.history: list[dict[str, float]] = []
+        self.loss, self.counted = torch.zeros((), device=settings.device), 0  # since the last entry of the history
 
-    def _adapted(self, model: PreTrainedModel) -> PreTrainedModel:
-        if self.settings.adapter == "none":
-            return model
-        peft: Any = require("peft", extra="peft")
-        names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-        targets = next((list(group) for group in QUERY_AND_VALUE if set(group) <= names), None)
-        if targets is None:
-            raise FormatError(
-                f"{type(model).__name__} has no query and value projections of a known name "
-                f"({'; '.join(' and '.join(group) for group in QUERY_AND_VALUE)})",
-                hint="use adapter=none",
-            )
-        rank = self.settings.rank
-        return peft.get_peft_model(
-            model,
-            peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, fan_in_fan_out="c_attn" in targets),
-        )
+    def advance(self, progress: Progress) -> None:
+        """Train on one batch."""
+        settings, step = self.settings, self.done + 1
+        self.network.train()
+        examples = self._examples(self.blocks[self._rows(self.done)])
+        row = f"block of {self.blocks.shape[1]:,} tokens"
+        self.loss += self.gradient(len(examples[0]), partial(self._loss, examples), row=row)
+        self.counted += 1
+        self.update(learning_rate=settings.rate(step / self.total), clip=settings.clip)
+        if self.counted == max(1, self.total // 40) or step == self.total or (self.path and self._saves_after(step)):
+            mean = float(self.loss) / self.counted
+            self.require_finite(mean)
+            self.history.append({"step": step, "loss": mean})
+            self.loss, self.counted = torch.zeros_like(self.loss), 0
+        progress(step, self.total, f"loss {self.history[-1]['loss']:.3f}" if self.history else "")
 
-    def train(self, path: Path | None, about: Mapping[str, object], progress: Progress) -> None:
-        settings = self.settings
-        if path and path.exists():
-            self._restore(path, about)
-        total, counted = torch.zeros((), device=settings.device), 0
-        report, save = max(1, settings.steps // 40), settings.checkpoint_every or max(1, settings.steps // 10)
-        self.model.train()
-        while self.step < settings.steps:
-            loss = self._add_gradient(self.blocks[self._rows(self.step)])
-            self.step += 1
-            self.optimiser.step(self.step / settings.steps)
-            total += loss
-            counted += 1
-            at_checkpoint = bool(path) and self.step % save == 0
-            if counted == report or self.step == settings.steps or at_checkpoint:
-                mean = float(total) / counted
-                if not math.isfinite(mean):
-                    raise DegenerateError(
-                        f"the loss became {mean} by step {self.step}", hint=f"lower the rate {settings.learning_rate:g}"
-                    )
-                self.history.append({"step": self.step, "loss": mean})
-                total, counted = torch.zeros_like(total), 0
-            if path and at_checkpoint:
-                standing = {"step": self.step, "history": self.history}
-                write_checkpoint(path, self._tensors(), about, standing)
-            progress(self.step, settings.steps, f"loss {self.history[-1]['loss']:.3f}" if self.history else "")
+    def checkpoint_is_due(self) -> bool:
+        """Return whether the next checkpoint is due after the steps done."""
+        return self._saves_after(self.done)
+
+    def _saves_after(self, step: int) -> bool:
+        return step % (self.settings.checkpoint_every or max(1, self.total // 10)) == 0
 
     def _rows(self, step: int) -> Tensor:
         """Return the blocks of a step; each block is used once before any is used again."""
@@ -322,84 +369,49 @@ class _Training:
             self._cached_order: tuple[int | None, Rows] = (epoch, order)
         return self._cached_order[1]
 
-    def _add_gradient(self, blocks: Tensor) -> Tensor:
-        """Add the gradient of a batch and return its loss; a batch that does not fit into memory is halved."""
-        examples = self._examples(blocks)
-        while True:
-            random = self._random_state()
-            try:
-                parts = zip(*(torch.tensor_split(tensor, self.parts) for tensor in examples), strict=True)
-                return torch.stack([self._add_part(*part, share=len(part[0]) / len(blocks)) for part in parts]).sum()
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                if self.parts >= len(blocks):
-                    raise EvenhandError(
-                        f"a single block of {blocks.shape[1]:,} tokens does not fit into memory",
-                        hint="use a smaller block, adapter=lora or another device",
-                    ) from error
-            # The failed attempt left gradients of some parts and drew from the random numbers of dropout.
-            self.optimiser.optimiser.zero_grad(set_to_none=True)
-            self._set_random_state(random)
-            free_cache()
-            self.parts = min(2 * self.parts, len(blocks))
-
-    def _add_part(self, ids: Tensor, positions: Tensor, labels: Tensor, *, share: float) -> Tensor:
-        """Add the gradient of some rows of a batch and return their part of its loss."""
-        rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(positions).flatten()
-        with self._autocast():
-            model = self.model.get_base_model() if self.settings.adapter == "lora" else self.model
-            logits = logits_at(model, rows, positions.flatten(), input_ids=ids).logits
-        loss = torch.nn.functional.cross_entropy(logits.float(), labels.flatten()) * share
-        loss.backward()
-        return loss.detach()
-
     def _examples(self, blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the inputs, and the positions and labels of the tokens to predict, each with a row per block."""
         if self.special is None:
             ids, labels = blocks[:, :-1], blocks[:, 1:]
             return ids, torch.arange(ids.shape[1], device=ids.device).expand_as(ids), labels
-        number = int(np.random.default_rng([self.seed, 2, self.step]).integers(1 << 31))
+        number = int(np.random.default_rng([self.seed, 2, self.done]).integers(1 << 31))
         generator = torch.Generator(blocks.device).manual_seed(number)
         return mask_blocks(blocks, self.special, self.settings.masked, generator)
 
-    def _random_state(self) -> dict[str, Tensor]:
-        state = {"random.cpu": torch.get_rng_state()}
-        if torch.device(self.settings.device).type == "cuda":
-            state["random.cuda"] = torch.cuda.get_rng_state(self.settings.device)
-        return state
-
-    def _set_random_state(self, state: Mapping[str, Tensor]) -> None:
-        torch.set_rng_state(state["random.cpu"])
-        if "random.cuda" in state:
-            torch.cuda.set_rng_state(state["random.cuda"], self.settings.device)
-
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        half = self.settings.precision == "bfloat16"
-        kind = torch.device(self.settings.device).type
-        context: contextlib.AbstractContextManager[object] = torch.autocast(kind, dtype=torch.bfloat16, enabled=half)
-        return context
+    def _loss(self, examples: tuple[Tensor, Tensor, Tensor], part: slice) -> Tensor:
+        """Return the mean loss of some rows of a batch."""
+        ids, positions, labels = (tensor[part] for tensor in examples)
+        rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(positions).flatten()
+        with self.autocast():
+            model = self.network.get_base_model() if self.settings.adapter == "lora" else self.network
+            logits = logits_at(model, rows, positions.flatten(), input_ids=ids).logits
+        return torch.nn.functional.cross_entropy(logits.float(), labels.flatten())
 
     def finished_model(self) -> PreTrainedModel:
         """Return the trained weights in a model with the configuration of the original."""
-        trained = self.model.merge_and_unload() if self.settings.adapter == "lora" else self.model
+        trained = self.network.merge_and_unload() if self.settings.adapter == "lora" else self.network
         model = type(self.original)(copy.deepcopy(self.original.config))
         model.load_state_dict({name: tensor.cpu() for name, tensor in trained.state_dict().items()})
         model.tie_weights()
         return model.eval()
 
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"now.{name}": parameter for name, parameter in self.model.named_parameters()}
-        return tensors | optimiser_tensors(self.optimiser.optimiser) | self._random_state()
 
-    def _restore(self, path: Path, about: Mapping[str, object]) -> None:
-        standing, tensors = read_checkpoint(path, about)
-        try:
-            with torch.no_grad():
-                for name, parameter in self.model.named_parameters():
-                    parameter.copy_(tensors[f"now.{name}"])
-            restore_optimiser(self.optimiser.optimiser, tensors)
-            self._set_random_state(tensors)
-            self.step, self.history = int(standing["step"]), [dict(part) for part in standing["history"]]
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise damaged_checkpoint(path, error) from error
+def _with_adapter(model: PreTrainedModel, settings: ContinuedTrainingSettings) -> PreTrainedModel:
+    """Return the model, with low-rank adapters if they are what is trained."""
+    if settings.adapter == "none":
+        return model
+    peft = require("peft", extra="peft")
+    names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    targets = next((list(group) for group in QUERY_AND_VALUE if set(group) <= names), None)
+    if targets is None:
+        raise FormatError(
+            f"{type(model).__name__} has no query and value projections of a known name "
+            f"({'; '.join(' and '.join(group) for group in QUERY_AND_VALUE)})",
+            hint="use adapter=none",
+        )
+    return peft.get_peft_model(
+        model,
+        peft.LoraConfig(
+            r=settings.rank, lora_alpha=2 * settings.rank, target_modules=targets, fan_in_fan_out="c_attn" in targets
+        ),
+    )

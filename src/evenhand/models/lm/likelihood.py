@@ -17,6 +17,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError
+from evenhand.models.tokenizing import EncodedText, check_texts, covering
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,11 @@ class TokenScores:
     def covering(self, start: int, stop: int) -> list[int]:
         """Return the tokens that cover a character from `start` to `stop`, the last excluded."""
         return covering(self.spans, start, stop)
+
+    @classmethod
+    def unscored(cls, text: EncodedText) -> TokenScores:
+        """Return the tokens of a text with NaN for their log-probabilities."""
+        return cls(text.ids, text.spans, np.full(len(text.ids), np.nan))
 
 
 @runtime_checkable
@@ -210,28 +216,10 @@ def fill(context: str, filler: str) -> tuple[str, int, int]:
     return f"{before}{filler}{rest[0]}", len(before), len(before) + len(filler)
 
 
-def covering(spans: Rows, start: int, stop: int) -> list[int]:
-    """Return the rows of `spans` that cover a character from `start` to `stop`, the last excluded."""
-    rows: list[int] = np.flatnonzero((spans[:, 0] < stop) & (spans[:, 1] > start)).tolist()
-    return rows
-
-
 def score_fillers(view: Likelihood, contexts: Sequence[str], fillers: Sequence[str], batch: int | None) -> Matrix64:
     """Return the log-probability of each filled context under a causal model, (contexts, fillers)."""
     texts = [fill(context, filler)[0] for context in check_texts(contexts) for filler in check_texts(fillers)]
     return view.log_probabilities(texts, batch=batch).log_probabilities.reshape(len(contexts), len(fillers))
-
-
-def check_texts(texts: Sequence[str]) -> Sequence[str]:
-    """Return the texts; raise an error for a single text or for items that are not valid text."""
-    if isinstance(texts, str):
-        raise UsageError("texts is a single text", hint="pass a list of texts")
-    for number, text in enumerate(texts):
-        try:
-            text.encode()
-        except (AttributeError, UnicodeEncodeError) as error:  # not a string, or half of a surrogate pair
-            raise UsageError(f"item {number} is not a text that can be encoded: {text!r:.60}") from error
-    return texts
 
 
 def warn_windowed(name: str, lengths: Sequence[int], longest: int, context: str) -> None:
@@ -258,3 +246,9 @@ def check_scores(totals: Vector64, name: str) -> Vector64:
         row = int(np.argmin(np.isfinite(totals)))
         raise DegenerateError(f"{name}: the log-probability of text {row} is {totals[row]}", hint="check the weights")
     return totals
+
+
+def check_seed(seed: int) -> None:
+    """Raise an error unless the seed is an integer of at least 0."""
+    if not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"seed must be an integer of at least 0, got {seed!r}")

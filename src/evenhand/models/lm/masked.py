@@ -1,22 +1,23 @@
-"""Masked language models: exact pseudo-log-likelihoods, fillers of a blank, and likelihoods with nothing masked."""
+"""Masked language models: pseudo-log-likelihoods, fillers of a blank, nothing masked, and the next-sentence head."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
-from evenhand.models.batching import run_in_batches, tokens_at_once
-from evenhand.models.lm.likelihood import TextScores, TokenScores, check_texts, fill, warn_windowed
-from evenhand.models.lm.next_sentence import NextSentenceHead
-from evenhand.models.lm.token_logits import EncodedText, encode_texts, logits_at, positions_at_once
-from evenhand.models.tokenizing import tokenizer_errors
-from evenhand.models.transformer import Transformer
+from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.encoders.transformer import Transformer
+from evenhand.models.huggingface_folder import read_weight_headers
+from evenhand.models.lm.forward import logits_at, positions_at_once
+from evenhand.models.lm.likelihood import TextScores, TokenScores, fill, warn_windowed
+from evenhand.models.tokenizing import EncodedText, check_texts, encode, encode_texts, tokenizer_errors
 
 if TYPE_CHECKING:
     import torch
@@ -87,7 +88,7 @@ class MaskedLM:
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenScores]:
         """Return the tokens of each text; see `TokenLikelihood`."""
-        return [text.unscored() for text in self._encode(texts)]
+        return [TokenScores.unscored(text) for text in self._encode(texts)]
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
         """Return the pseudo-log-likelihood of each text; `batch` is the number of masked inputs scored at once."""
@@ -148,7 +149,7 @@ class MaskedLM:
                     f"text {number} has {len(ids):,} tokens, and the model reads {self.transformer.window:,}",
                     hint="split the text, or shorten it",
                 )
-        scores = [text.unscored() for text in encoded]
+        scores = [TokenScores.unscored(text) for text in encoded]
 
         def compute(rows: Rows) -> None:
             chosen = [encoded[row] for row in rows]
@@ -244,7 +245,7 @@ class MaskedLM:
                 self._ask(asked, text, position, hidden=[position])
             chosen.append(wanted)
         logs = self._answer(asked, tokens, most)
-        scores, start = [text.unscored() for text in encoded], 0
+        scores, start = [TokenScores.unscored(text) for text in encoded], 0
         for score, wanted in zip(scores, chosen, strict=True):
             score.log_probabilities[wanted] = logs[start : start + len(wanted)]
             start += len(wanted)
@@ -348,3 +349,66 @@ def eager_attention(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         switch(before)
+
+
+POOLER, RELATION = "bert.pooler.dense", "cls.seq_relationship"
+IS_NEXT = 0  # class of BERT's head: the second sentence follows the first
+
+
+class NextSentenceHead:
+    """BERT's next-sentence head over the body of a loaded model.
+
+    Args:
+        transformer: the model that reads the two sentences.
+        weights: `bert.pooler.dense` and `cls.seq_relationship`, weight and bias of each.
+    """
+
+    def __init__(self, transformer: Transformer, weights: dict[str, torch.Tensor]) -> None:
+        self.transformer, self.weights = transformer, weights
+
+    @classmethod
+    def load(cls, folder: Path, transformer: Transformer) -> NextSentenceHead | None:
+        """Return the head that a model folder holds, or None if it holds none."""
+        from safetensors import safe_open
+
+        names = [f"{layer}.{part}" for layer in (POOLER, RELATION) for part in ("weight", "bias")]
+        stored = read_weight_headers(folder)
+        if any(name not in stored for name in names):
+            return None
+        weights = {}
+        for name in names:
+            with safe_open(str(stored[name].path), framework="pt") as file:
+                weights[name] = file.get_tensor(name).float().to(transformer.device)
+        return cls(transformer, weights)
+
+    def log_probabilities(
+        self, contexts: Sequence[str], sentences: Sequence[str], *, tokens: int | None = None
+    ) -> Vector64:
+        """Return the log-probability that each sentence follows its context; NaN for pairs beyond the window."""
+        torch = require("torch", extra="models")
+        tokenizer, window = self.transformer.tokenizer, self.transformer.window
+        encoded = encode(tokenizer, list(check_texts(contexts)), list(check_texts(sentences)), verbose=False)
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        fitting = np.flatnonzero(np.array(lengths) <= window)
+        logs = np.full(len(lengths), np.nan)
+
+        def compute(chosen: Rows) -> None:
+            rows = fitting[chosen]
+            batch = {name: [encoded[name][row] for row in rows] for name in encoded}
+            padded = tokenizer.pad(batch, return_tensors="pt", verbose=False).to(self.transformer.device)
+            state = self.transformer.model.base_model(**padded).last_hidden_state[:, 0].float()
+            pooled = torch.tanh(state @ self.weights[f"{POOLER}.weight"].T + self.weights[f"{POOLER}.bias"])
+            logits = pooled @ self.weights[f"{RELATION}.weight"].T + self.weights[f"{RELATION}.bias"]
+            logs[rows] = logits.log_softmax(dim=-1)[:, IS_NEXT].double().cpu().numpy()
+
+        with torch.inference_mode():
+            run_in_batches(
+                np.array(lengths, dtype=np.int64)[fitting],
+                compute,
+                tokens=tokens or tokens_at_once(self.transformer.device),
+            )
+        if not np.isfinite(logs[fitting]).all():
+            raise DegenerateError(
+                f"{self.transformer.name}: a log-probability is NaN or infinite", hint="check the weights"
+            )
+        return logs

@@ -6,10 +6,8 @@ beginning or end share states (`SentenceEncoding`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,9 +32,6 @@ from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     ModelOverVectors,
     check_array,
-    errors_name,
-    lookup_options,
-    read_model_file,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
@@ -48,7 +43,7 @@ FORWARD, BACKWARD = 0, 1  # the two directions
 
 @NLI_MODELS.register(KIND)
 class BiLSTM(ModelOverVectors):
-    """Decomposable attention over the states of a bidirectional LSTM, so that word order matters.
+    """Decomposable attention over the states of a bidirectional LSTM, so word order matters.
 
     Let h be the states of both directions. A premise token attends to the hypothesis by softmax(h_p . h_h), without a
     network in between, and vice versa. Compare reads [h; attended], its rows are summed over the tokens, and aggregate
@@ -106,17 +101,6 @@ class BiLSTM(ModelOverVectors):
     def file_arrays(self) -> dict[str, Matrix]:
         """Return the weights by their names in the model file."""
         return self.arrays
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu", workers: int | None = None
-    ) -> BiLSTM:
-        """Read a model, over the vectors it was trained on or others of the same dimension."""
-        file = read_model_file(Path(path), kind=KIND)
-        with errors_name(Path(path)):
-            lookup = lookup_options(file.config)
-            name = str(file.config.get("name") or Path(path).stem)
-            return cls(file.arrays, vectors, **lookup, device=device, workers=workers, name=name)
 
     @classmethod
     def from_arrays(
@@ -370,7 +354,7 @@ class PositionStates(NamedTuple):
 class DirectionReader:
     """One direction of the LSTM over the words of a probe.
 
-    The next gates and compare's first layer are both linear in a state. Their matrices are concatenated, so that a
+    The next gates and compare's first layer are both linear in a state. Their matrices are concatenated, so a
     state is multiplied once.
     """
 

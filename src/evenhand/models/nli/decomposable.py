@@ -16,13 +16,11 @@ What remains for each pair is one row per token of A and B through the second ma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, NamedTuple
 
@@ -46,9 +44,6 @@ from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     ModelOverVectors,
     check_array,
-    errors_name,
-    lookup_options,
-    read_model_file,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.models.vectors import Vectors
@@ -114,17 +109,6 @@ class DecomposableAttention(ModelOverVectors):
     def file_arrays(self) -> dict[str, Matrix]:
         """Return the weights by their names in the model file."""
         return self.weights.arrays()
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], vectors: Vectors, *, backend_name: str = "numpy", workers: int | None = None
-    ) -> DecomposableAttention:
-        """Read a model, over the vectors it was trained on or others of the same dimension."""
-        file = read_model_file(Path(path), kind=KIND)
-        with errors_name(Path(path)):
-            weights, lookup = AttentionWeights.from_arrays(file.arrays), lookup_options(file.config)
-        name = str(file.config.get("name") or Path(path).stem)
-        return cls(weights, vectors, **lookup, backend_name=backend_name, workers=workers, name=name)
 
     @classmethod
     def from_arrays(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError, UsageError, require
-from evenhand.models.batching import run_in_batches
+from evenhand.models.device import run_in_batches
 from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
 from evenhand.models.nli.backend import ArrayBackend, DeviceLayer, backend
 from evenhand.models.nli.over_vectors import (
@@ -80,7 +80,7 @@ class ElmoNLI:
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
         """Write the weights as safetensors; `about` is added to the metadata.
 
-        The ELMo model and its maps are not saved, but their names and digests are, so that a reader can tell others.
+        The ELMo model and its maps are not saved, but their names and digests are, so a reader can tell others.
         """
         digests = {"elmo_sha256": self.elmo.weights_digest, "elmo_maps": self.elmo.map_digests}
         config = {"name": self.name, "elmo": self.elmo.name, **digests, **about}

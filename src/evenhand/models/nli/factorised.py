@@ -85,7 +85,7 @@ class PairWeights(Protocol):
 class EncodedSentences:
     """States (phrases, tokens, subjects, width) and their products (phrases, tokens, subjects, hidden).
 
-    TokenRows come before subjects, so that a sum over tokens adds long rows.
+    Tokens come before subjects, so a sum over tokens adds long rows.
     """
 
     states: Array

@@ -38,7 +38,8 @@ from evenhand.files import write_text
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
-from evenhand.models.huggingface import load_model, load_tokenizer, quiet
+from evenhand.models.encoders.transformer import Transformer, load_model
+from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.protocol import LABELS
@@ -49,7 +50,6 @@ from evenhand.models.nli.tokenised_pairs import (
     length_limit,
 )
 from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
-from evenhand.models.transformer import Transformer
 from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress
 from evenhand.version import __version__

@@ -301,7 +301,7 @@ def concatenate(sides: tuple[Tensor, Tensor], inside: tuple[Tensor, Tensor]) -> 
 def _reversal(inside: Tensor) -> Tensor:
     """Return the indices that reverse the tokens of each sentence.
 
-    Padding stays where it is, so that it comes after all tokens in both directions.
+    Padding stays where it is, so it comes after all tokens in both directions.
     """
     positions = torch.arange(inside.shape[-1], device=inside.device)
     return torch.where(inside, inside.sum(-1, keepdim=True) - 1 - positions, positions)

@@ -59,6 +59,12 @@ class ModelOverVectors:
         self.lookup = Lookup(vectors, len(oov), lower)
 
     @classmethod
+    def load(cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu") -> ModelOverVectors:
+        """Read a model of this kind, over the vectors it was trained on or others of the same dimension."""
+        file = read_model_file(Path(path), kind=cls.kind)
+        return build(file, vectors, path=Path(path), device=device)
+
+    @classmethod
     def from_arrays(
         cls,
         arrays: Mapping[str, ArrayLike],
@@ -134,7 +140,7 @@ class Lookup:
     """Rows of tokens in a table: the vectors, followed by spare rows for out-of-vocabulary words.
 
     An out-of-vocabulary word always gets the same spare row (CRC-32 of its spelling). Published code draws one at
-    random for each occurrence, so that its answers differ between runs.
+    random for each occurrence, so its answers differ between runs.
     """
 
     vectors: Vectors

@@ -74,7 +74,7 @@ class NLIEnsemble:
     The members are trained on the same data and differ in their random seed only. A single model is an ensemble of
     one. `note` is what a reader of the scores must know, such as "the model was not retrained".
 
-    `results` memoises what was computed from the members, so that several measures that ask the same probe with the
+    `results` memoises what was computed from the members, so several measures that ask the same probe with the
     same sample and seed run it once. It is not part of equality and is not pickled. `engine` computes the parts of
     the probes that measures ask; None is this process.
 

@@ -20,7 +20,8 @@ import torch
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
 from evenhand.models.device import resolve_precision, torch_device
-from evenhand.models.huggingface import load_model, load_tokenizer
+from evenhand.models.encoders.transformer import Transformer, load_model
+from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
 from evenhand.models.nli.tokenised_pairs import (
     PairFormat,
@@ -30,7 +31,6 @@ from evenhand.models.nli.tokenised_pairs import (
     pair_ids,
 )
 from evenhand.models.tokenizing import Ids, Tokenize, sentence_tokenizer
-from evenhand.models.transformer import Transformer
 from evenhand.words.probes import Points, Probe
 from evenhand.words.probes.probe import Side
 
@@ -57,7 +57,7 @@ class TransformerNLI:
             error is raised if the names there do not determine it.
         device: auto, cpu or cuda.
         precision: auto is bfloat16 on a GPU and float32 elsewhere. bfloat16 applies to products only, with exact
-            weights, so that scores match float32. float16 is faster, but overflows in some models, which raises an
+            weights, so scores match float32. float16 is faster, but overflows in some models, which raises an
             error.
         batch: Tokens in a batch.
         name: The name of the model; by default that of the folder.

@@ -83,7 +83,7 @@ def load(
     Args:
         source: a path, a catalog id (see `evenhand list data`), or "glove-embedded".
         format: a format id (see `evenhand list formats`); detected from the content and the name by default.
-        cache: store the parsed file under `EVENHAND_CACHE`, so that the next load memory-maps it.
+        cache: store the parsed file under `EVENHAND_CACHE`, so the next load memory-maps it.
         limit: load only the first rows, which are the most frequent words in most files.
         vocabulary: a file with one word per line, for a matrix without words.
         encoding_errors: "replace" substitutes U+FFFD for bytes that are not valid UTF-8.
@@ -222,7 +222,7 @@ def _vectors(parsed: Parsed, path: Path, case: Case, language: str) -> Vectors:
 
 
 def _title(path: Path) -> str:
-    """Return the file name; all key tables of spaCy have the same one, so that the folder names them."""
+    """Return the file name; all key tables of spaCy have the same one, so the folder names them."""
     if path.name != KEYS:
         return path.name
     folder = path.absolute().parent
@@ -258,7 +258,7 @@ def save(vectors: Vectors, path: Path, *, format: str | None = None) -> Path:
     """Write the vectors in the format given by the file name; the target is replaced when everything is written.
 
     A history that the format cannot hold is written to `<file>.history.json`. The new file is renamed over the old one,
-    so that there is always one of them. A process that is killed leaves either the previous or the new result: `load`
+    so there is always one of them. A process that is killed leaves either the previous or the new result: `load`
     completes a save that was interrupted after all files were written.
     """
     path = Path(os.path.expanduser(path))  # noqa: PTH111  does not raise for an unknown home

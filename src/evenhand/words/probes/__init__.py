@@ -4,11 +4,9 @@ Models are in `models.nli`, scores in `measures.inference`.
 """
 
 from evenhand.words.probes.catalog import ids, listing, probe
-from evenhand.words.probes.dataset import export
-from evenhand.words.probes.fillers import Filler
-from evenhand.words.probes.probe import Label, Pair, Points, Probe
-from evenhand.words.probes.rows import Sample, stratified
-from evenhand.words.probes.surface import RELEASED, Surface
+from evenhand.words.probes.dataset import Sample, export, stratified
+from evenhand.words.probes.phrases import RELEASED, Surface
+from evenhand.words.probes.probe import Filler, Label, Pair, Points, Probe
 
 __all__ = [
     "RELEASED",

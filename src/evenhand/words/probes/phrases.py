@@ -1,20 +1,70 @@
-"""Phrases: the parts that premise and hypothesis share, one for every filling of a template's other slots."""
+"""Phrases: the parts that premise and hypothesis share, one for every filling of a template's other slots.
+
+A `Surface` decides how a sentence is written: determiner, articles, case and full stop.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.words.articles import with_articles
-from evenhand.words.probes.surface import Surface
+from evenhand.words.grammar import agrees, with_articles
 from evenhand.words.template import SLOT, Template
 from evenhand.words.wordset import Words, checked_words
+
+Determiner = Literal["", "The", "A/An"]
+Casing = Literal["natural", "lower"]
+Stop = Literal["", ".", " ."]
+CHOICES = {"determiner": Determiner, "articles": None, "case": Casing, "stop": Stop}  # any language has its articles
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A surface form, the same for premise and hypothesis, so that only the subject differs.
+
+    An empty `determiner` or `stop` keeps that of the template. Articles follow the sound of the next word, or its first
+    letter with `articles="letter"`. With `articles="french"` all that is marked in a sentence agrees with the gender of
+    its subject. `case="lower"` is the published preprocessing.
+    """
+
+    determiner: Determiner = ""
+    articles: str = "phonetic"
+    case: Casing = "natural"
+    stop: Stop = ""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            allowed = get_args(CHOICES[name])
+            if name != "articles" and value not in allowed:
+                choices = ", ".join(map(repr, filter(None, allowed)))
+                raise UsageError(f"surface: {name} cannot be {value!r}", hint=f"use one of {choices}")
+        agrees(self.articles)  # raises an error for an unknown rule
+
+    def determiner_for(self, original: str) -> str:
+        """Return the determiner that replaces that of a template, in the same case; "" stays ""."""
+        if not self.determiner or not original:
+            return original
+        return self.determiner if original[0].isupper() else self.determiner.lower()
+
+    def end(self, text: str) -> str:
+        """Replace the full stop of a template, if it has one."""
+        return text.rstrip(". ") + self.stop if self.stop and text.endswith(".") else text
+
+    def apply_case(self, text: str) -> str:
+        """Return the text in the chosen case."""
+        return text.lower() if self.case == "lower" else text
+
+
+# The released code of Dev et al. (2020), also used by Dawkins (2021): "A nurse bought a SUV ."
+RELEASED = Surface("A/An", "letter", "natural", " .")
+
 
 DETERMINER = re.compile(r"\b(The|the|A/An|a/an) $")
 SUBJECT = "\x00"  # marks the differing slot while articles are chosen; no word contains it

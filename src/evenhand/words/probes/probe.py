@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -11,14 +11,64 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
-from evenhand.words.agreement import agree
-from evenhand.words.articles import FRENCH
-from evenhand.words.probes.fillers import Filler, groups_of, indices_of
-from evenhand.words.probes.phrases import Phrases, drop_fillers, restrict_templates
-from evenhand.words.probes.surface import Surface
-from evenhand.words.source import Cited, Source, digest_of
+from evenhand.words.grammar import agree, agrees, genders_of, with_articles
+from evenhand.words.probes.phrases import Phrases, Surface, drop_fillers, restrict_templates
 from evenhand.words.template import Template
-from evenhand.words.wordset import Words
+from evenhand.words.wordset import Cited, Source, Words, digest_of
+
+WORD = "{word}"
+
+
+GENDERS = ("feminine", "masculine", "neuter")
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A word, the phrase around it, and the group of people it belongs to.
+
+    `bare` fillers (names, pronouns) take no determiner. `capital` fillers are capitalised in natural case: published
+    lists have demonyms in lower case. `gender` is the grammatical gender of the phrase, with which a sentence agrees.
+    """
+
+    word: str
+    frame: str = WORD
+    group: str = ""
+    bare: bool = False
+    capital: bool = False
+    gender: str = ""
+
+    def __post_init__(self) -> None:
+        if self.frame.count(WORD) != 1:
+            raise UsageError(f"filler {self.word!r}: the frame {self.frame!r} must contain {WORD} once")
+        if self.gender not in ("", *GENDERS):
+            raise UsageError(
+                f"filler {self.word!r}: unknown gender {self.gender!r}", hint=f"use one of {', '.join(GENDERS)}"
+            )
+
+    def phrase(self, determiner: str, surface: Surface) -> str:
+        """Return the phrase in the sentence, with determiner, articles and capitals."""
+        word = self.word[:1].upper() + self.word[1:] if self.capital else self.word
+        front = "" if self.bare or not determiner else surface.determiner_for(determiner) + " "
+        return surface.apply_case(with_articles(front + self.frame.replace(WORD, word), surface.articles))
+
+
+def groups_of(fillers: Sequence[Filler]) -> dict[str, tuple[int, ...]]:
+    """Return the indices of each group's fillers, in order of appearance, without fillers that have no group."""
+    groups: dict[str, list[int]] = {}
+    for index, filler in enumerate(fillers):
+        if filler.group:
+            groups.setdefault(filler.group, []).append(index)
+    return {name: tuple(indices) for name, indices in groups.items()}
+
+
+def indices_of(fillers: Sequence[Filler], words: str | Iterable[str], *, what: str) -> list[int]:
+    """Return the indices of the fillers with these words; an unknown word is an error that suggests similar ones."""
+    wanted = {words} if isinstance(words, str) else set(words)
+    present = [filler.word for filler in fillers]
+    for word in sorted(wanted - set(present)):
+        raise unknown_name(f"{what} filler", word, set(present))
+    return [index for index, word in enumerate(present) if word in wanted]
+
 
 Label = Literal["entailment", "neutral", "contradiction"]
 Side = Literal["premise", "hypothesis"]
@@ -81,10 +131,10 @@ class Probe(Cited):
             if name not in self.groups:
                 raise unknown_name(f"group of probe {self.name!r}", name, self.groups)
         for filler in (*self.premise, *self.hypothesis) if self.agrees else ():
-            if not filler.gender:
+            if filler.gender not in (genders := genders_of(self.surface.articles)):
                 raise UsageError(
                     f"probe {self.name!r}: {filler.word!r} has no gender, and sentences agree with it",
-                    hint='add gender = "feminine" or gender = "masculine" to its list',
+                    hint="add " + " or ".join(f'gender = "{gender}"' for gender in genders) + " to its list",
                 )
         len(self.phrases)  # raises an error for a template that does not fit
 
@@ -102,7 +152,7 @@ class Probe(Cited):
     @property
     def agrees(self) -> bool:
         """True if sentences agree with the gender of their subject, so that they differ in more than the subject."""
-        return self.surface.articles == FRENCH
+        return agrees(self.surface.articles)
 
     @cached_property
     def phrases(self) -> Phrases:
@@ -177,8 +227,10 @@ class Probe(Cited):
         phrases = self.phrases.all
         pairs = ((phrases[t], f) for t, f in zip(points.phrase.tolist(), fillers.tolist(), strict=True))
         if self.agrees:
-            genders = [filler.gender for filler in self.side(side)]
-            return [agree(x.before + self.subjects(side, x.determiner)[f] + x.after, genders[f]) for x, f in pairs]
+            genders, rule = [filler.gender for filler in self.side(side)], self.surface.articles
+            return [
+                agree(x.before + self.subjects(side, x.determiner)[f] + x.after, genders[f], rule) for x, f in pairs
+            ]
         return [x.before + self.subjects(side, x.determiner)[f] + x.after for x, f in pairs]
 
     def restrict(

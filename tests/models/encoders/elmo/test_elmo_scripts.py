@@ -24,8 +24,8 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_lstm_has_the_values_and_gradients_of_the_network() -> None:
     from elmo_kernels import LSTMLayer  # type: ignore[import-not-found]
 
+    from evenhand.models.encoders.elmo.files import ElmoOptions
     from evenhand.models.encoders.elmo.network import ElmoLSTMLayer
-    from evenhand.models.encoders.elmo.options import ElmoOptions
 
     torch.manual_seed(0)
     layer = ElmoLSTMLayer(ElmoOptions(cells=24, projection=8, cell_clip=0.8, projection_clip=0.9))
@@ -111,7 +111,7 @@ PAIRS = (("A man sleeps.", "He is asleep.", "entailment"), ("A girl ran to a cat
 
 
 def projections(dim: int, sites: list[str]) -> dict[str, Any]:
-    from evenhand.mitigations.maps.linear import SoftProjection
+    from evenhand.mitigations.maps.coordinates import SoftProjection
 
     rng = np.random.default_rng(len(sites))
     return {site: SoftProjection((v := rng.normal(size=(1, dim))) / np.linalg.norm(v)) for site in sites}

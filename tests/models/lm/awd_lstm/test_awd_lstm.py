@@ -1,10 +1,14 @@
 """The model against its definition: dropout, tied weights, the fused layer against a loop of cells."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from evenhand.errors import UsageError  # noqa: E402
+from evenhand.errors import FormatError, UsageError  # noqa: E402
+from evenhand.models.lm.awd_lstm.model_folder import LMSettings, settings_of, word_table  # noqa: E402
 from evenhand.models.lm.awd_lstm.network import (  # noqa: E402
     AWDLSTM,
     LSTMLayer,
@@ -12,7 +16,6 @@ from evenhand.models.lm.awd_lstm.network import (  # noqa: E402
     locked_dropout,
     mask,
 )
-from evenhand.models.lm.awd_lstm.settings import LMSettings, settings_of  # noqa: E402
 
 SMALL = LMSettings(embedding=6, hidden=10, layers=3)
 
@@ -162,3 +165,22 @@ def test_invalid_settings_are_named() -> None:
         settings_of("wikitext2")
     with pytest.raises(KeyError, match="hidden"):
         settings_of("ptb", hiden=3)
+
+
+def test_the_table_of_an_awd_lstm(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    from evenhand.interop.huggingface import input_embeddings
+    from evenhand.models import lm
+
+    vocabulary = lm.TokenVocabulary(("she", "<unk>", "he", "<eos>", "nurse"))
+    model = lm.AWDLSTM(5, lm.LMSettings(embedding=4, hidden=6, layers=2), seed=3)
+    lm.save(model, vocabulary, tmp_path / "lm")
+    vectors = word_table(tmp_path / "lm")
+    assert vectors.words == ("she", "he", "nurse")
+    np.testing.assert_array_equal(vectors["nurse"], model.encoder.weight[4].detach().numpy())
+    assert input_embeddings(tmp_path / "lm").words == vectors.words
+    assert vectors.source["left_out"] == {"special": 2}
+    save_file({"other": np.zeros((5, 4), np.float32)}, tmp_path / "lm" / "model.safetensors")
+    with pytest.raises(FormatError, match="no word table of 5 rows"):
+        word_table(tmp_path / "lm")

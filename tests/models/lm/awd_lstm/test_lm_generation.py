@@ -23,7 +23,7 @@ from evenhand.models.lm import (  # noqa: E402
     save,
     write_samples,
 )
-from evenhand.models.lm.awd_lstm.generation import _choose  # noqa: E402
+from evenhand.models.lm.awd_lstm.inference import _choose  # noqa: E402
 from evenhand.models.lm.awd_lstm.model_folder import is_saved  # noqa: E402
 
 WORDS = TokenVocabulary(("he", "she", "nurse", "doctor", "<eos>", "<unk>"))
@@ -56,9 +56,7 @@ def test_perplexity_is_that_of_the_whole_text_at_once(monkeypatch: pytest.Monkey
     picked = torch.log_softmax(logits, dim=-1)[torch.arange(100), torch.from_numpy(TOKENS[1:]).long()]
     expected = math.exp(-float(picked.mean()))
     assert perplexity(model, TOKENS) == pytest.approx(expected, rel=1e-6)
-    monkeypatch.setattr(
-        "evenhand.models.lm.awd_lstm.word_likelihood.CHUNK", 7
-    )  # the state is carried from chunk to chunk
+    monkeypatch.setattr("evenhand.models.lm.awd_lstm.inference.CHUNK", 7)  # the state is carried from chunk to chunk
     assert perplexity(model, TOKENS) == pytest.approx(expected, rel=1e-6)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evenhand.models.encoders.elmo.options import CHARACTERS, PADDING, ElmoOptions
+from evenhand.models.encoders.elmo.files import CHARACTERS, PADDING, ElmoOptions
 
 FORGET_BIAS = 1.0
 CARRY_BIAS = -2.0  # a new highway layer passes most of its input through

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evenhand.models.lm.awd_lstm.settings import GATES, LMSettings
+from evenhand.models.lm.awd_lstm.model_folder import GATES, LMSettings
 
 State: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # hidden and cell, each (1, batch, units)
 States: TypeAlias = "tuple[State, ...]"  # one of each layer

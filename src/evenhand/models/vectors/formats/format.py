@@ -103,7 +103,7 @@ class Format:
         read: reads a file.
         write: writes vectors; None for a format that can only be read.
         matches: whether the first bytes of a file are in this format; None if they do not tell.
-        cached: whether the parsed file is stored, so that the next load is fast; not for memory-mapped formats.
+        cached: whether the parsed file is stored, so the next load is fast; not for memory-mapped formats.
         why_not_written: the reason, where `write` is None.
         holds_history: whether the file holds the history of the vectors; if not, a separate file is written.
         separate_words: whether the words of a file can be in another one, the vocabulary file.

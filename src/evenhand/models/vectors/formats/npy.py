@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from evenhand.arrays import Matrix
-from evenhand.columnar import ColumnRequest, MissingColumnError
+from evenhand.columnar import MissingColumnError, TextColumn
 from evenhand.errors import EvenhandError, FormatError, InputMissingError
 from evenhand.files import bare_name, compression_of, existing, open_bytes, writing
 from evenhand.models.vectors.formats.format import (
@@ -110,7 +110,7 @@ def write(vectors: WordMatrix, path: Path) -> None:
     with writing(vocabulary) as out:
         out.write(raw)
     with writing(path) as out:
-        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so that a
+        # Not `out` itself: numpy would write to its descriptor with fwrite and miss errors of the last block, so a
         # full disk would leave half a matrix.
         stream = SimpleNamespace(write=out.write)
         np.lib.format.write_array(stream, np.ascontiguousarray(vectors.matrix), allow_pickle=False)
@@ -125,16 +125,15 @@ def read_parquet(path: Path, options: ReadOptions) -> Parsed:
             hint="put the two files of a data set in a folder of their own",
         )
     allowed = max(MAX_EXPANSION * existing(path).stat().st_size, options.max_record)
-    request = ColumnRequest(str(path), None, options.max_record, memory=4 * allowed, total=allowed)
+    column = TextColumn(str(path), None, options.max_record, limit=4 * allowed, total=allowed)
     words: list[str] = []
     try:
-        for block in request.parquet(path):
+        for block in column.parquet(path):
             for place, kind in block.others.items():
                 raise _not_words(path, f"{kind or 'too long a text'} in row {len(words) + place + 1}")
             words += [text for text in block.texts if text is not None]
     except MissingColumnError as error:
-        texts = [name for name, kind in error.columns.items() if kind == "String"]
-        raise _not_words(path, str(texts)) from None
+        raise _not_words(path, str(error.texts)) from None
     return Parsed(words, read_matrix(matrices[0]))
 
 

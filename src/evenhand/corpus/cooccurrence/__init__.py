@@ -1,1 +1,0 @@
-"""Co-occurrence counts of all word pairs, PMI and genderedness."""
