@@ -3,9 +3,11 @@
     EVENHAND_DATA=folder python scripts/bert_carry.py nli OUT              # encoder, SNLI pairs, dev, test, HANS
     EVENHAND_DATA=folder python scripts/bert_carry.py all OUT              # the same with the other pairs
     EVENHAND_DATA=folder python scripts/bert_carry.py mlm OUT              # encoder, WikiText-2 and part of enwik8
+    EVENHAND_DATA=folder python scripts/bert_carry.py nli OUT BODY         # another encoder: its folder
 
 The machine with the GPU receives few megabytes, so everything is as small as it can be without loss beyond float16. The
-bytes of float16 numbers are stored in two planes: that of signs and exponents can be compressed by a third. The
+bytes of float16 numbers are stored in two planes: that of signs and exponents can be compressed by a third. An encoder
+given by its folder is rounded to the precision of bfloat16, and word pieces that occur in no text are left out. The
 functions that split a trained model into files of limited size and join them again are here as well.
 """
 
@@ -38,16 +40,25 @@ SHORTEST = 200  # characters of an article
 PART = 15 * 2**20  # bytes of a file that comes back
 PACKED = "body.safetensors"
 DROPPED_BITS = 2  # of float16's ten, where the other pairs have to fit as well
+MANY = 50_000_000  # weights, beyond which better compression takes minutes
+LARGE_DROPPED_BITS = 3  # what is left is the precision of bfloat16
 
 
-def pack(folder: Path, out: Path, *, drop: int = 0) -> None:
-    """Write the encoder without its pooler, in float16 rounded by `drop` bits, as two planes of bytes."""
+def pack(folder: Path, out: Path, *, drop: int = 0, texts: Iterable[str] = ()) -> None:
+    """Write the encoder without its pooler, in float16 rounded by `drop` bits, as two planes of bytes.
+
+    With texts, the vectors of word pieces that occur in none of them are 0.
+    """
     weights = load_file(folder / "model.safetensors")
+    if texts:
+        table = weights["embeddings.word_embeddings.weight"]
+        table[sorted(set(range(len(table))) - used_pieces(folder, texts))] = 0
     kept = {name: w for name, w in weights.items() if w.dtype.kind == "f" and not name.startswith("pooler.")}
     bits = np.concatenate([w.astype("<f2").ravel() for w in kept.values()]).view("<u2")
     if drop:
         bits = ((bits + (1 << (drop - 1))) >> drop << drop).astype("<u2")  # sign and magnitude: rounds away from 0
-    planes = [lzma.compress(part.tobytes(), preset=6) for part in bits.view(np.uint8).reshape(-1, 2).T]
+    preset = 0 if len(bits) > MANY else 6
+    planes = [lzma.compress(part.tobytes(), preset=preset) for part in bits.view(np.uint8).reshape(-1, 2).T]
     low, high = (np.frombuffer(part, np.uint8) for part in planes)
     shapes = json.dumps({name: list(w.shape) for name, w in kept.items()})
     digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
@@ -55,6 +66,22 @@ def pack(folder: Path, out: Path, *, drop: int = 0) -> None:
     save_file({"low": low, "high": high}, out / PACKED, metadata=about)
     for name in ("config.json", *TOKENIZER):
         shutil.copy(folder / name, out / name)
+
+
+def used_pieces(folder: Path, texts: Iterable[str]) -> set[int]:
+    """Return the word pieces that occur in some text or in a probe, with those of pronouns and all special tokens."""
+    from transformers import AutoTokenizer
+
+    from evenhand.models.nli.transformer import sentences
+    from evenhand.words import probes
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    every = [*texts, "he she him her"]
+    for name in ("gender-occupation", "control-entailment", "control-contradiction"):
+        probe = probes.probe(name)
+        phrases = np.arange(probe.shape[0])
+        every += [*sentences(probe, "premise", phrases), *sentences(probe, "hypothesis", phrases)]
+    return {piece for ids in tokenizer(every)["input_ids"] for piece in ids} | set(tokenizer.all_special_ids)
 
 
 def unpack(carried: Path, folder: Path) -> tuple[Path, dict[str, str]]:
@@ -171,13 +198,18 @@ def enwik8(size: int) -> list[str]:
     return kept
 
 
-def main(kind: str, out: Path) -> None:
+def main(kind: str, out: Path, body: Path | None = None) -> None:
     """Write one folder."""
     from evenhand.data import fetch
 
     out.mkdir(parents=True, exist_ok=True)
     data, sources = Path(os.environ["EVENHAND_DATA"]), {}
-    pack(Path(fetch(BODY)), out, drop=DROPPED_BITS if kind == "all" else 0)
+    if body:
+        read = [sides(row)[:2] for source in PAIRS.values() for row in rows(data / source)]
+        read += [pair[:2] for pair in hans(data / HANS)]
+        pack(body, out, drop=LARGE_DROPPED_BITS, texts={text for pair in read for text in pair})
+    else:
+        pack(Path(fetch(BODY)), out, drop=DROPPED_BITS if kind == "all" else 0)
     if kind == "mlm":
         texts = {name: wikitext(data / "wikitext-2" / f"{name}.txt") for name in ("train", "valid")}
         articles = enwik8(ENWIK8_BYTES)
@@ -199,6 +231,6 @@ def main(kind: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("nli", "all", "mlm"):
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("nli", "all", "mlm"):
         sys.exit(__doc__)
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -7,7 +7,8 @@
 
 CARRY is a folder of scripts/bert_carry.py. `nli` trains one model for every seed and condition (no map; he-she removed
 in training and test; a random direction removed in both) in processes side by side on one GPU. A model trained without
-a map is also probed with the he-she direction, or a random one, removed at test time. Each finished task is written to
+a map is also probed with the he-she direction, or a random one, removed at test time. With `--sample`, probes are put
+to a sample of their pairs, and to all pairs for the trained models of the first seed. Each finished task is written to
 OUT/nli.json at once; with `--done` a later command continues with the tasks that are missing. `mlm` trains a
 masked-language-model head. `split` and `join` pass weights through files of limited size.
 """
@@ -135,10 +136,15 @@ def work(inputs: Inputs, task: Task, folder: Path) -> None:
     )
     if task.condition != OTHERS:
         record |= {name: evaluate(nli, pairs).accuracy for name, pairs in inputs.tests.items()}
+    sample = TINY_SAMPLE if inputs.given.tiny else inputs.given.sample
     for name in OTHER_PROBES if task.condition == OTHERS else (PROBE,):
         started = time.monotonic()
-        found = probe(nli, name, sample=TINY_SAMPLE if inputs.given.tiny else None, draws=0, force=True)
+        found = probe(nli, name, sample=sample, draws=0, force=True)
         record[name] = {**short(found.to_dict()), "seconds": round(time.monotonic() - started, 1)}
+    if sample and task.seed == 0 and task.condition in TRAINED and not inputs.given.tiny:
+        started = time.monotonic()
+        found = probe(nli, PROBE, draws=0, force=True)
+        record[f"{PROBE}-all"] = {**short(found.to_dict()), "seconds": round(time.monotonic() - started, 1)}
     record["seconds"] = round(time.monotonic() - began, 1)
     write_json(record, folder / f"{task.name}.json")
 
@@ -372,6 +378,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         one.add_argument("--batch", type=int)
         one.add_argument("--learning-rate", type=float)
         one.add_argument("--precision", help="of the probe")
+        one.add_argument("--sample", type=int, help="pairs of the probe; all for the trained models of seed 0 besides")
         one.add_argument("--no-mps", action="store_true")
     parts = stages.add_parser("split")
     parts.add_argument("folder", type=Path)

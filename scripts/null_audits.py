@@ -1,8 +1,8 @@
 """Audit subjects without bias and count how many audits claim one: the rate of false findings.
 
-    python scripts/null_audits.py --kind vectors --concept gender -n 500 --jobs 16 -o null/vectors-gender.json
-    python scripts/null_audits.py -n 500 --jobs 16 --seconds 3000 -o null.json     # all kinds and concepts in turn
-    python scripts/null_audits.py --kind masked --measure crows-pairs winobias -n 50
+    python scripts/null_audits.py -n 500 --jobs 16 --seconds 3000 -o null.json
+    python scripts/null_audits.py --kind masked --concept gender --measure crows-pairs winobias -n 50
+    python scripts/null_audits.py --summarise -o null.json
 
 Subjects, each drawn anew from a seed:
 
@@ -11,9 +11,14 @@ Subjects, each drawn anew from a seed:
 - corpus: documents of WikiText-2 (`EVENHAND_DATA`), or of random words where it is absent, drawn with replacement; a
   group word is replaced by that of a random group each time it occurs.
 
-An audit asks the default questions about the concept, with no method, as `evenhand audit` does. Those about quality,
-the controls, and the measures that say only what a method left are not asked. An audit claims bias if a finding says so
-after correction. At most 5 % may. Next to OUTPUT.json stands OUTPUT.md, a table.
+An audit asks the default questions about the concept, with no method, as `evenhand audit` does. What can claim no bias
+is not asked, which saves time and changes no finding: quality, controls, measures that say only what a method left, and
+measures of vectors without a test. An audit claims bias if a finding says so after correction. At most 5 % may. That a
+classifier decides otherwise for another group is a fact about the texts asked, which needs no test; facts are counted
+apart.
+
+Every finished audit is a line of OUTPUT.jsonl. The same command goes on where it was interrupted. OUTPUT.json and
+OUTPUT.md sum up all lines.
 """
 
 import argparse
@@ -23,6 +28,7 @@ import re
 import tempfile
 import time
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -48,6 +54,7 @@ from evenhand.stats.bootstrap import wilson
 from evenhand.subjects import Subject, open_subject
 
 COUNT, LEVEL = 500, 0.05
+LEVELS = (LEVEL, 0.01)
 CONCEPTS = ("gender", "race", "religion")
 COMMON_WORDS = 2_000  # of the embedded vectors, which a tokenizer knows beside those of the questions
 DOCUMENTS = 1_500
@@ -58,14 +65,10 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKEN = re.compile(r"\b[a-z]+\b|\b[0-9]{1,2}\b|[^\w\s]")  # without the ids of data sets
 OTHER_LANGUAGES = re.compile(r"french|german|italian|japanese|multilingual|russian|spanish")
 PAIRS = "bordia2019-cnn-dm"  # the group words of corpus-bias for gender
-VIEWS = {  # what an audit asks of each kind
-    "vectors": ("vectors",),
-    "encoder": ("sentences",),
-    "masked": ("likelihood",),
-    "causal": ("likelihood", "generation"),
-    "classifier": ("labels",),
-    "corpus": ("text",),
-}
+UNTESTED = (  # measures without a p-value and without a value expected of nothing, so they claim nothing
+    *("analogy-generation", "bat", "direct-bias", "ect", "gipe", "mac", "midb", "proximity-bias", "ripa", "rnsb"),
+    *("same", "sembias"),
+)
 
 
 # Subjects ------------------------------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ def random_transformer(class_name: str) -> Callable[[int, Path, str], Subject]:
 
         transformers.utils.logging.disable_progress_bar()
         torch.set_num_threads(1)
-        torch.manual_seed(seed)
+        torch.manual_seed(zlib.crc32(f"{class_name} {seed}".encode()))  # no two kinds share their weights
         tokenizer = _tokenizer(causal=class_name.startswith("GPT2"))
         settings: dict[str, Any] = {"vocab_size": len(tokenizer), "initializer_range": SPREAD}
         if class_name.startswith("GPT2"):
@@ -135,10 +138,10 @@ def _vocabulary() -> list[str]:
         for file in shipped.iterdir()
         if file.is_file() and not OTHER_LANGUAGES.search(file.name)
     ]
-    for name in ("crows-pairs", "stereoset", "winobias", "winogender"):
+    for name in ("crows-pairs", "seat", "stereoset", "winobias", "winogender"):
         where = data.locate(name)
         for path in sorted(where.rglob("*") if where and where.is_dir() else [where] if where else []):
-            if path.is_file() and path.suffix in (".csv", ".json", ".tsv", ".txt", ".dev", ".test"):
+            if path.is_file() and path.suffix in (".csv", ".json", ".jsonl", ".tsv", ".txt", ".dev", ".test"):
                 texts.append(path.read_text("utf-8", errors="replace"))
     found = {token for text in texts for token in TOKEN.findall(text.lower())}
     return sorted(found | set(TOKEN.findall(" ".join(eh.Vectors.default().words[:COMMON_WORDS]))))
@@ -217,32 +220,32 @@ def audit(task: Task) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         subject = KINDS[task.kind](task.seed, Path(folder), task.concept)
-        plan = null_plan(subject, task)
-        found = eh.Audit.run(subject, plan=plan)
-        claims = [finding for finding in findings(found) if finding.kind == "bias" and finding.label]
+        found = eh.Audit.run(subject, plan=null_plan(subject, task))
+        told = [finding for finding in findings(found) if finding.kind == "bias" and finding.label]
         return {
+            "kind": task.kind,
+            "concept": task.concept,
             "seed": task.seed,
-            "claims": [(finding.label, finding.p_value) for finding in claims],
+            "claims": [(finding.label, finding.p_value) for finding in told if finding.p_value is not None],
+            "facts": [finding.label for finding in told if finding.p_value is None],
             "p_values": {
-                result.label: (result.question.measure, result.measurement.p_value)
+                result.label: result.measurement.p_value
                 for result in found.results
                 if result.measurement.value is not None
             },
-            "seconds": time.perf_counter() - started,
+            "seconds": round(time.perf_counter() - started, 2),
         }
 
 
 def null_plan(subject: Subject, task: Task) -> Plan:
-    """Return the default questions about bias that a kind is asked."""
+    """Return the default questions that can claim a bias."""
     plan = Plan.default([subject], methods=[], concept=task.concept, seed=task.seed)
-    views = VIEWS[task.kind]
     kept = tuple(
         question
         for question in plan.questions
-        if question.info.view in views
-        and role(question, task.concept) == "bias"
+        if role(question, task.concept) in ("bias", "by construction")
         and question.info.role != "left"
-        and question.measure not in task.without
+        and question.measure not in (*UNTESTED, *task.without)
         and (not task.measures or question.measure in task.measures)
     )
     if not kept:
@@ -269,69 +272,75 @@ def run(tasks: Sequence[Task], jobs: int, deadline: float) -> Iterator[dict[str,
                 yield future.result()
 
 
-def summary(kind: str, concept: str, results: Sequence[dict[str, Any]], asked: int) -> dict[str, Any]:
-    """Return how many audits claim something, which measures do, and the p-values by measure."""
+# Results -------------------------------------------------------------------------------------------------------------
+
+
+def summary(kind: str, concept: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many audits claim something, which measures do, and the p-values by score."""
     n = len(results)
     claiming = sum(bool(result["claims"]) for result in results)
-    low, high = wilson(claiming / n, n).tolist() if n else (0.0, 1.0)
     by_label: dict[str, list[float | None]] = {}
-    measure_of: dict[str, str] = {}
     for result in results:
-        for label, (measure, p) in result["p_values"].items():
+        for label, p in result["p_values"].items():
             by_label.setdefault(label, []).append(p)
-            measure_of[label] = measure
     rows = {}
     for label, values in sorted(by_label.items()):
         p = np.array([value for value in values if value is not None])
-        rows[label] = {
-            "measure": measure_of[label],
-            "n": len(values),
-            "without_p": len(values) - len(p),
-            **({"p05": float((p < 0.05).mean()), "p01": float((p < 0.01).mean()), "least": p.min()} if len(p) else {}),
-        }
+        if len(p):
+            shares = {f"p{100 * level:02.0f}": float((p < level).mean()) for level in LEVELS}
+            rows[label] = {"n": len(values), "without_p": len(values) - len(p), **shares, "least": float(p.min())}
     claims = Counter(label for result in results for label, _ in result["claims"])
     return {
         "kind": kind,
         "concept": concept,
-        "asked": asked,
         "done": n,
+        "seeds": [min(result["seed"] for result in results), max(result["seed"] for result in results)],
         "claiming": claiming,
-        "share": claiming / n if n else None,
-        "interval": [low, high],
+        "share": claiming / n,
+        "interval": wilson(claiming / n, n).tolist(),
+        "with_facts": sum(bool(result["facts"]) for result in results),
         "claims": dict(claims.most_common()),
-        "seeds_with_claims": [result["seed"] for result in results if result["claims"]],
-        "seconds_of_an_audit": float(np.mean([result["seconds"] for result in results])) if n else None,
+        "seeds_with_claims": sorted(result["seed"] for result in results if result["claims"]),
+        "seconds_of_an_audit": float(np.mean([result["seconds"] for result in results])),
         "scores": rows,
     }
 
 
-def table(summaries: Sequence[dict[str, Any]]) -> str:
+def summaries(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one summary for each kind and concept."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for result in results:
+        groups.setdefault((result["kind"], result["concept"]), []).append(result)
+    return [
+        summary(kind, concept, groups[kind, concept])
+        for kind in KINDS
+        for concept in CONCEPTS
+        if (kind, concept) in groups
+    ]
+
+
+def table(every: Sequence[dict[str, Any]]) -> str:
     """Return the results as Markdown: claims by kind, then the p-values of every score."""
     lines = [
         "| subject | concept | audits | claim bias | share | 95 % interval | claimed by |",
         "|---|---|--:|--:|--:|---|---|",
     ]
-    for one in summaries:
+    for one in every:
         by = ", ".join(f"{label} ({count})" for label, count in one["claims"].items())
         low, high = one["interval"]
         lines.append(
             f"| {one['kind']} | {one['concept']} | {one['done']} | {one['claiming']} | "
-            f"{100 * (one['share'] or 0):.1f} % | {100 * low:.1f} to {100 * high:.1f} % | {by} |"
+            f"{100 * one['share']:.1f} % | {100 * low:.1f} to {100 * high:.1f} % | {by} |"
         )
-    lines += [
-        "",
-        "| subject | concept | score | audits | p < .05 | p < .01 | no p-value |",
-        "|---|---|---|--:|--:|--:|--:|",
-    ]
-    for one in summaries:
+    lines += ["", "| subject | concept | score | audits | p < .05 | p < .01 |", "|---|---|---|--:|--:|--:|"]
+    for one in every:
         for label, row in one["scores"].items():
-            shares = [f"{100 * row[key]:.1f} %" if key in row else "" for key in ("p05", "p01")]
-            cells = (one["kind"], one["concept"], label, row["n"], *shares, row["without_p"])
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+            shares = (f"{100 * row[key]:.1f} %" for key in ("p05", "p01"))
+            lines.append(f"| {' | '.join(map(str, (one['kind'], one['concept'], label, row['n'], *shares)))} |")
     return "\n".join(lines) + "\n"
 
 
-def manifest(arguments: argparse.Namespace, started: float) -> dict[str, Any]:
+def manifest(arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
     """Return what the results depend on."""
     versions = {"python": python_version(), "evenhand": eh.__version__}
     for package in ("numpy", "scipy", "scikit-learn", "torch", "transformers"):
@@ -341,42 +350,64 @@ def manifest(arguments: argparse.Namespace, started: float) -> dict[str, Any]:
             versions[package] = "absent"
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(seconds, 1),
         "versions": versions,
-        "options": {key: value for key, value in vars(arguments).items() if key != "output"},
+        "options": {key: value for key, value in vars(arguments).items() if key not in ("output", "summarise")},
         "corpus": _documents()[1] if "corpus" in arguments.kind else None,
         "level": LEVEL,
     }
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the audits of a file; a last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text("utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def write_summary(output: Path, about: dict[str, Any]) -> None:
+    """Sum up all audits of a file of lines."""
+    every = summaries(read_lines(output.with_suffix(".jsonl")))
+    write_text(output, json.dumps({"manifest": about, "results": every}, indent=1) + "\n")
+    write_text(output.with_suffix(".md"), table(every))
+
+
 def main() -> None:
-    """Run the audits and write the results after each kind and concept."""
+    """Run the audits that are missing and write a summary of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--concept", nargs="+", default=list(CONCEPTS))
+    parser.add_argument("--concept", nargs="+", choices=CONCEPTS, default=list(CONCEPTS))
     parser.add_argument("--measure", nargs="+", default=[], help="ask these measures only")
     parser.add_argument("--without", nargs="+", default=[], help="leave these measures out")
     parser.add_argument("-n", "--count", type=int, default=COUNT, help="audits of each kind and concept")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no audit after this time")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, default=None, help="a JSON file; nothing is written without it")
+    parser.add_argument("--summarise", action="store_true", help="only sum up what was done")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a JSON file, beside which OUTPUT.jsonl is")
     arguments = parser.parse_args()
-    started = time.monotonic()
-    pairs = [(kind, concept) for kind in arguments.kind for concept in arguments.concept]
-    summaries: list[dict[str, Any]] = []
-    for number, (kind, concept) in enumerate(pairs):
-        seeds = range(arguments.first_seed, arguments.first_seed + arguments.count)
-        tasks = [Task(kind, concept, s, tuple(arguments.measure), tuple(arguments.without)) for s in seeds]
-        left = arguments.seconds - (time.monotonic() - started)
-        deadline = time.monotonic() + left / (len(pairs) - number)  # what is left is shared by those to come
-        summaries.append(summary(kind, concept, list(run(tasks, arguments.jobs, deadline)), len(tasks)))
-        print(table(summaries[-1:]), flush=True)
-        if arguments.output:
-            arguments.output.parent.mkdir(parents=True, exist_ok=True)
-            record = {"manifest": manifest(arguments, started), "results": summaries}
-            write_text(arguments.output, json.dumps(record, indent=1) + "\n")
-            write_text(arguments.output.with_suffix(".md"), table(summaries))
+    started, store = time.monotonic(), arguments.output.with_suffix(".jsonl")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    before = read_lines(store)
+    done = {(result["kind"], result["concept"], result["seed"]) for result in before}
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.count)
+    # By seed first: what a time limit cuts off is missing from all kinds alike.
+    tasks = [
+        Task(kind, concept, seed, tuple(arguments.measure), tuple(arguments.without))
+        for seed in seeds
+        for kind in arguments.kind
+        for concept in arguments.concept
+        if (kind, concept, seed) not in done
+    ]
+    if not arguments.summarise:
+        write_text(store, "".join(json.dumps(result) + "\n" for result in before))  # without a line that was cut off
+        with store.open("a", encoding="utf-8") as lines:
+            for result in run(tasks, arguments.jobs, started + arguments.seconds):
+                lines.write(json.dumps(result) + "\n")
+                lines.flush()
+    write_summary(arguments.output, manifest(arguments, time.monotonic() - started))
+    print(arguments.output.with_suffix(".md").read_text("utf-8"))
 
 
 if __name__ == "__main__":

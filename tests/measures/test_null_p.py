@@ -26,7 +26,7 @@ from evenhand.measures.registry import info
 from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats.permutation import relabelling_p
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words import Template
+from evenhand.words import Query, SentenceQuery, Template
 
 DRAWS = 300
 MOST = 0.05 + 3 * np.sqrt(0.05 * 0.95 / DRAWS)  # three standard errors above the level
@@ -122,13 +122,30 @@ def _term_p(seed: int, bias: float = 0.0) -> float | None:
             examples.append(StereoExample("", "intra", str(term), "gender", "BLANK", *texts))
             words = [normal(seed, int(12 * abs(normal(term, number, kind)))) for kind in range(3)]
             values.append([words[0] + bias, words[1], words[2] - 1])
-    table = TermTable.of(examples, np.array(values), "corrected")
-    return null_p(table.units(1, "term-mean")[0], 50.0)
+    return TermTable.of(examples, np.array(values), "corrected").p_value("term-mean")
 
 
 def test_stereoset_terms_prefer_either_side() -> None:
     assert share_found(_term_p) <= MOST
     assert _term_p(0, bias=3.0) < 0.01
+
+
+def _shared_attributes(seed: int, bias: float = 0.0) -> TermTable:
+    """Ten terms whose stereotypes are mostly one of four words: a preference for such a word is no stereotype."""
+    examples, values = [], []
+    for term, number in product(range(10), range(20)):
+        words = [f"common{number % 4}" if number % 5 else f"own{term}.{number}", f"other{term}.{number}", "unrelated"]
+        texts = [StereoSentence(f"{term}.{number}.{word}", f"they are {word}") for word in words]
+        examples.append(StereoExample("", "intra", str(term), "gender", "BLANK", *texts))
+        values.append([normal(seed, words[0]) + bias, normal(seed, words[1]), -1.0])
+    return TermTable.of(examples, np.array(values), "corrected")
+
+
+def test_stereoset_does_not_take_a_word_that_terms_share_for_a_stereotype() -> None:
+    assert share_found(lambda seed: _shared_attributes(seed).p_value("term-mean")) <= MOST
+    by_term = share_found(lambda seed: null_p(_shared_attributes(seed).units(1, "term-mean")[0], 50.0))
+    assert by_term > 0.2  # a test over terms alone
+    assert _shared_attributes(0, bias=3.0).p_value("term-mean") < 0.01
 
 
 class RandomPronouns:
@@ -202,6 +219,46 @@ class WordEncoder:
         words = {word for text in texts for word in text.lower().strip(".").split()}
         vectors = {word: np.random.default_rng([self.seed, *word.encode()]).normal(size=5) for word in words}
         return np.array([sum(vectors[word] for word in text.lower().strip(".").split()) for text in texts])
+
+
+class GenderedEncoder(WordEncoder):
+    """The same, with the women's words moved towards the words of the queries."""
+
+    women = frozenset({"she", "woman", "girl", "mother", "sister", "daughter", "wife", "aunt"})
+    women |= {"mary", "emily", "sarah", "lisa"}
+
+    def encode(self, texts, *, layer=None, pooling=None, tokens=None):
+        plain = super().encode(texts)
+        shift = super().encode(["how to become a software engineer"])[0]
+        share = np.array([not self.women.isdisjoint(text.lower().strip(".").split()) for text in texts])
+        return plain + share[:, None] * shift
+
+
+def test_retrieval_that_prefers_women_is_found() -> None:
+    found = [measures.retrieval_skew(GenderedEncoder(seed), concept="gender")[0].p_value for seed in range(20)]
+    assert np.mean(np.array(found) < 0.05) > 0.6
+
+
+# Phrases of a set share the word that makes the group, and differ in a word that both sets have.
+PHRASES = SentenceQuery(
+    Query(
+        "phrases",
+        {
+            group: [f"the {group} {noun}" for noun in ("woman", "girl", "lady", "mother")]
+            for group in ("white", "black")
+        },
+        {"kind": ["kind", "good", "warm", "nice"], "angry": ["angry", "bad", "cold", "mean"]},
+    ),
+    {},
+)
+
+
+def test_seat_takes_phrases_that_share_a_word_for_one_observation() -> None:
+    found = measures.seat(WordEncoder(0), PHRASES)
+    assert found.details["words"][:2] == [1, 1]
+    assert found.p_value == 1.0
+    names = [item["word"] for item in found.items]
+    assert names[0] == "the white woman / the white girl / the white lady / the white mother"
 
 
 @pytest.mark.parametrize("concept", ["gender", "religion"])

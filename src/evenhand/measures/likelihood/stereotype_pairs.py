@@ -224,7 +224,7 @@ class _ScoredPairs:
         by_pair = sign_test(more, less)
         if by_pair is None:
             return None
-        names = commonest_differences([self.asked.pairs[row] for row in rows])
+        names = commonest_differences([(self.asked.pairs[row].more, self.asked.pairs[row].less) for row in rows])
         by_word = null_p(mean_units("word", names, preferences(more, less)), 0.5)
         return by_pair if by_word is None else max(by_pair, by_word)
 
@@ -252,12 +252,16 @@ class _ScoredPairs:
         return {"pair": pair.id, "category": pair.category, "direction": pair.direction, **scores, **counts}
 
 
-def commonest_differences(pairs: Sequence[StereotypePair]) -> list[str]:
-    """Return for each pair the word that only one of its sentences has and that most pairs differ in."""
+def commonest_differences(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return for each pair of texts the word that only one of them has and that most pairs differ in.
+
+    >>> commonest_differences([("She is kind", "She is old"), ("He is old", "He is wise"), ("yes", "yes")])
+    ['old', 'old', 'pair 2']
+    """
     own = []
-    for pair in pairs:
-        more, less = (set(WORD.findall(text.lower())) for text in (pair.more, pair.less))
-        own.append(sorted(more ^ less) or [pair.id])
+    for number, (first, second) in enumerate(pairs):
+        words = set(WORD.findall(first.lower())) ^ set(WORD.findall(second.lower()))
+        own.append(sorted(words) or [f"pair {number}"])
     counts = Counter(word for words in own for word in words)
     return [max(words, key=lambda word: (counts[word], word)) for words in own]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from evenhand.words import template as find_template
 
 TEMPLATE = "bland-sentences"
 SLOT = "word"
+TOKEN = re.compile(r"\w+")
 ROLES = ("targ1", "targ2", "attr1", "attr2")  # the sets of a published test
 SEAT = "seat"  # the data set
 # Concepts of the published tests, by the part of their name after "sent-"; the others are controls.
@@ -244,7 +246,44 @@ def encode_query(
         index = {text: row for row, text in enumerate(texts)}
         vectors = tuple(unit[:, [index[text] for text in group.sentences]] for group in sets)
     coverage = sum(coverages, Coverage(()))
+    sets = [*linked_sets(sets[: resolved.arity[0]]), *sets[resolved.arity[0] :]]
     return EncodedQuery(resolved, tuple(sets), numbers, vectors, coverage, tuple(lists), params)
+
+
+def linked_sets(targets: Sequence[SentenceSet]) -> list[SentenceSet]:
+    """Return the target sets with phrases that share a word of their own set as one unit.
+
+    "white woman" and "white girl" are not two independent observations: an encoder that knows nothing of groups may
+    still prefer "white" to "black", and does so in all phrases with these words. A word that every set has, such as
+    "woman", distinguishes no set and links nothing.
+    """
+    tokens = [[set(TOKEN.findall(word.lower())) for word in group.words] for group in targets]
+    of_set = [set().union(*words) for words in tokens]
+    linked = []
+    for place, (group, words) in enumerate(zip(targets, tokens, strict=True)):
+        elsewhere = set().union(*(other for number, other in enumerate(of_set) if number != place))
+        units = _components([own - elsewhere for own in words])
+        names: dict[int, list[str]] = {}
+        for word, unit in zip(group.words, units, strict=True):
+            names.setdefault(unit, []).append(word)
+        owners = np.array([units[owner] for owner in group.owners.tolist()], dtype=np.int64)
+        linked.append(SentenceSet(group.name, tuple(map(" / ".join, names.values())), group.sentences, owners))
+    return linked
+
+
+def _components(parts: Sequence[set[str]]) -> list[int]:
+    """Number sets so that those with a common element, directly or through others, have the same number.
+
+    >>> _components([{"white"}, {"white", "girl"}, {"fair"}, set()])
+    [0, 0, 1, 2]
+    """
+    numbers = list(range(len(parts)))
+    for row, part in enumerate(parts):
+        for before in range(row):
+            if part & parts[before]:
+                numbers = [numbers[before] if number == numbers[row] else number for number in numbers]
+    order: dict[int, int] = {}
+    return [order.setdefault(number, len(order)) for number in numbers]
 
 
 def _sentences(view: SentenceEncoder, query: Query, group: WordSet, template: Template) -> tuple[SentenceSet, Coverage]:
