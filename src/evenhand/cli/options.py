@@ -121,6 +121,10 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Where a model runs: auto, cpu or cuda.", show_default="auto")
 ]
+KeyEnv = Annotated[
+    str | None,
+    typer.Option("--key-env", help="Environment variable with the key of a server.", show_default="no key"),
+]
 LabelOrder = Annotated[
     str | None,
     typer.Option("--labels", help="Order of the labels of a Hugging Face model: e,n,c.", show_default="its config"),
@@ -178,10 +182,7 @@ class Opening:
     system: Annotated[
         str | None, typer.Option("--system", help="System prompt of every conversation.", show_default="none")
     ] = None
-    key_env: Annotated[
-        str | None,
-        typer.Option("--key-env", help="Environment variable with the key of a server.", show_default="no key"),
-    ] = None
+    key_env: KeyEnv = None
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", help="Requests to a server at a time.", show_default="8")
     ] = None

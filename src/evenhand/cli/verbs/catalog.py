@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import Json
+from evenhand.cli.options import Json, KeyEnv, open_subjects
 from evenhand.cli.terminal import escape, show_json, show_plain
 from evenhand.cli.terminal import show as print_out
 from evenhand.errors import UnknownNameError, UsageError, unknown_name
@@ -148,21 +148,28 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            help="Any id of `evenhand list`, a file with a probe of yours, or the folder of a run.", show_default=False
+            help="Any id of `evenhand list`, a file with a probe of yours, the folder of a run, or openai:URL.",
+            show_default=False,
         ),
     ],
     tables: Annotated[
         bool, typer.Option("--tables", help="Print every number of a run, not only the findings.")
     ] = False,
+    key_env: KeyEnv = None,
     as_json: Json = False,
 ) -> None:
-    """Show details of a measure, method, probe, model, word list or data set, or the findings of a run."""
+    """Show details of a measure, method, probe, model, word list or data set, the findings of a run, or a server."""
     if (Path(name) / "audit.json").is_file():
         _show_run(Path(name), tables, as_json)
         return
     if tables:
         raise UsageError(f"--tables is for the folder of a run, which {name!r} is not", hint="leave it out")
-    record = _find(name)
+    if "://" in name:
+        record = open_subjects([name], key_env=key_env)[0].describe()
+    elif key_env:
+        raise UsageError(f"--key-env is for the address of a server, which {name!r} is not", hint="leave it out")
+    else:
+        record = _find(name)
     if as_json:
         show_json(record)
         return

@@ -235,6 +235,22 @@ def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int,
     return [(token["id"], _piece(token.get("piece"))) for token in tokens]
 
 
+def llama_beginning(client: Client) -> tuple[int, ...]:
+    """Return the token for the beginning of a text, or for its end, that llama.cpp names; none if it names none."""
+    try:
+        properties = client.get(LLAMA_PROPERTIES)
+    except RequestRefusedError:
+        return ()
+    for name in ("bos_token", "eos_token"):
+        text = properties.get(name)
+        if isinstance(text, str) and text:
+            body = {"content": text, "add_special": False, "parse_special": True}
+            tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+            if isinstance(tokens, list) and len(tokens) == 1 and isinstance(tokens[0], int):
+                return (tokens[0],)
+    return ()
+
+
 def _piece(piece: object) -> str:
     """Return the text of a token; a list of bytes is part of a character, which is kept byte by byte."""
     if isinstance(piece, str):

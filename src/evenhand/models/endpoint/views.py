@@ -26,6 +26,7 @@ from evenhand.models.endpoint.server import (
     first_tokens,
     forced_body,
     forced_log_probability,
+    llama_beginning,
     llama_tokens,
 )
 from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
@@ -215,11 +216,17 @@ class RemoteLikelihood:
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
-        """The tokens that the model reads before every text."""
-        with_first = [token for token, _ in llama_tokens(self.model.client, "a", special=True)]
-        without = [token for token, _ in llama_tokens(self.model.client, "a", special=False)]
+        """The tokens before every text: those that the server adds, or the token for the beginning of a text.
+
+        A model opened from its file begins with that token too, so both give a text the same score.
+        """
+        client = self.model.client
+        with_first = [token for token, _ in llama_tokens(client, "a", special=True)]
+        without = [token for token, _ in llama_tokens(client, "a", special=False)]
         extra = len(with_first) - len(without)
-        return tuple(with_first[:extra]) if with_first[extra:] == without else ()
+        if extra > 0 and with_first[extra:] == without:
+            return tuple(with_first[:extra])
+        return llama_beginning(client)
 
     def _check_length(self, tokens: int, text: str) -> None:
         limit = self.model.server.context
