@@ -88,7 +88,8 @@ def seat(
     """Measure the effect size over sentences, with a permutation test and an interval over words.
 
     Sentences of one word move together: the test exchanges words between the target sets, and the interval is over the
-    choice of words. A test over sentences finds differences where there are none.
+    choice of words. A test over sentences finds differences where there are none. So do phrases that share a word which
+    the other set lacks, such as "white woman" and "white girl": they count as one word.
 
     Args:
         view: a sentence encoder, or the `sentences` view of a subject.
