@@ -7,6 +7,7 @@ the verbs that compute their result each time. A new option or verb that stands 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ PERMISSION = "whether a file may be opened; what was read from it is hashed"
 VEC = ("audit", "{vec}", "--no-methods", "--measure", "weat", "--query", "weat-7")
 HF = ("audit", "hf:{bert}", "--no-methods", "--measure", "seat", "--query", "weat-7")
 WRITER = ("audit", "hf:{gpt}", "--measure", "corpus-bias")
+CHAT = ("audit", "hf:{chat}", "--measure", "corpus-bias")
 SWEEP = ("debias", "{vec}", "--sweep", "-o", "{out}")
 LM = ("lm", "train", "{text}", "--out", "{out}", "--sweep-lambda", "0,1", "--device", "cpu")
 
@@ -74,6 +76,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         "--samples": (WRITER, (*WRITER, "--samples", "7")),
         "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
+        "--system": (CHAT, (*CHAT, "--system", "Be fair.")),
         "--seed": (VEC, (*VEC, "--seed", "1")),
     },
     "debias": {
@@ -117,6 +120,8 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--workers": RAY,
         "--encoding-errors": "strict refuses what replace reads; the words that were read are hashed",
         "--allow-pickle": PERMISSION,
+        "--key-env": "who asks a server; the answers are those of its model, whose fingerprint is hashed",
+        **dict.fromkeys(("--concurrency", "--timeout"), "how fast a server is asked, not what"),
         "--tables": SHOWN,
         "--json": SHOWN,
     },
@@ -263,7 +268,15 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
         "bert": lambda: tiny_folder("BertModel"),
         "gpt": lambda: tiny_folder("GPT2LMHeadModel"),
         "nli": lambda: tiny_folder("BertForSequenceClassification", num_labels=3),
+        "chat": lambda: _with_template(tiny_folder("GPT2LMHeadModel"), folder / "chat"),
     }  # fmt: skip
+
+
+def _with_template(model: Path, folder: Path) -> Path:
+    if not folder.is_dir():
+        shutil.copytree(model, folder)
+        (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }} {% endfor %}")
+    return folder
 
 
 class KeysKnownError(UsageError):

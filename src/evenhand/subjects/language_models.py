@@ -219,6 +219,10 @@ class LanguageModelSubject(Subject):
             self.instead_of_changes = "train it with a regulariser: `evenhand lm train --lambda`"
         else:
             self.network = TransformerPart(path, self._load, device=self._device, precision=self._precision)
+        if self.system and "chat" not in self.offers:
+            raise UsageError(
+                f"{self.name} has no chat template; a system prompt is for conversations", hint="leave `system=` out"
+            )
 
     @cached_property
     def model(self) -> LanguageModel:
