@@ -78,6 +78,7 @@ def address(gguf: Path) -> Iterator[str]:
     params = xllamacpp.CommonParams()
     params.model.path, params.port, params.n_ctx, params.n_parallel = str(gguf), port, 1024, 2
     params.cache_type_k = params.cache_type_v = FLOAT32  # half precision would round the log-probabilities
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     server: Any = xllamacpp.Server(params)
     yield f"openai:http://127.0.0.1:{port}/v1"
     del server
