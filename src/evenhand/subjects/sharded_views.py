@@ -31,7 +31,7 @@ ATTRIBUTES: dict[ViewName, tuple[str, ...]] = {
     "sentences": ("name", "layers", "pooling"),
     "labels": ("name", "labels", "exclusive", "unit"),
 }
-Column = TypeVar("Column")
+_Column = TypeVar("_Column")
 
 
 @dataclass(frozen=True)
@@ -280,5 +280,5 @@ def shard_view(subject: Subject, view: ViewName, engine: Engine) -> ShardedView:
     return ShardedCausalLM(parts, attributes) if writes else ShardedLikelihood(parts, attributes)
 
 
-def _joined(parts: Iterable[Sequence[Column]]) -> list[Column]:
+def _joined(parts: Iterable[Sequence[_Column]]) -> list[_Column]:
     return [item for part in parts for item in part]

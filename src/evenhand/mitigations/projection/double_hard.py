@@ -24,7 +24,7 @@ from evenhand.subspaces.subspace import RANK_RTOL, principal
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-BiasScore = Literal["cosine", "projection"]
+DoubleHardScore = Literal["cosine", "projection"]
 FREQUENT = 50_000  # rows considered, and the longest word: the restriction of Gonen & Goldberg 2019
 LONGEST = 19
 
@@ -68,7 +68,7 @@ class DoubleHardDebias(VectorMethod):
     components: int = 20
     n_words: int = 1000
     anchor: Sequence[str] | None = None
-    score: BiasScore = "cosine"
+    score: DoubleHardScore = "cosine"
     centre_first: bool = False
     words: Selector | None = None
     seed: int = 0

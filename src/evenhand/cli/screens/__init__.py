@@ -1,1 +1,0 @@
-"""What the terminal shows of each kind of result."""
