@@ -31,7 +31,7 @@ from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.mitigations.method import apply_methods, chain_report
-from evenhand.models.endpoint.answers import keeping_answers
+from evenhand.models.endpoint.client import keeping_answers
 from evenhand.models.lm.causal import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.progress import Progress, followed

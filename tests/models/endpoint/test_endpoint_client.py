@@ -14,8 +14,15 @@ pytest.importorskip("tenacity")
 
 from evenhand.errors import UsageError
 from evenhand.models.endpoint import client as module
-from evenhand.models.endpoint.answers import FILE, AnswerStore
-from evenhand.models.endpoint.client import Client, EndpointError, Request, RequestRefusedError, check_base
+from evenhand.models.endpoint.client import (
+    ANSWER_FILE,
+    AnswerStore,
+    Client,
+    EndpointError,
+    Request,
+    RequestRefusedError,
+    check_base,
+)
 from scripted_server import Asked, Reply, serving
 
 KEY = "sk-very-secret-4711"
@@ -109,7 +116,7 @@ def test_damaged_answers_are_asked_for_again(tmp_path: Path, damage: str) -> Non
     with serving({"/v1/ask": lambda asked: Reply({"n": asked.body["n"]})}) as server:
         client = Client(server.base, concurrency=1)
         client.post_all(requests(2), model="m", read=number, store=AnswerStore(tmp_path))
-        file = tmp_path / FILE
+        file = tmp_path / ANSWER_FILE
         text = file.read_text()
         if damage == "torn":
             file.write_text(text[:-9])
@@ -165,7 +172,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(monkeypatch: pytest.MonkeyP
     assert error.value.status == 401
     assert KEY not in str(error.value)
     assert "MY_KEY" in str(error.value)
-    assert KEY not in (tmp_path / FILE).read_text()
+    assert KEY not in (tmp_path / ANSWER_FILE).read_text()
     assert KEY not in repr(client)
     assert KEY not in json.dumps(client.traffic.to_dict())
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import TextTooLongError, UsageError
-from evenhand.models.endpoint.answers import current_store
-from evenhand.models.endpoint.client import Client, EndpointError, Request
+from evenhand.models.endpoint.client import Client, EndpointError, Request, current_store
 from evenhand.models.endpoint.server import (
     CHAT,
     COMPLETIONS,
