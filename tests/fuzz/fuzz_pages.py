@@ -30,6 +30,7 @@ TAG = re.compile(
 )
 ATTRIBUTE = re.compile(rb"\s([a-zA-Z][a-zA-Z0-9:-]*)(?==|[\s/]|$)")
 QUOTED = re.compile(rb'"[^"]*"')
+CHANNELS = {"x": "quantitative", "y": "nominal", "color": "nominal"}
 SWITCHES = {
     b"checked",
     b"selected",
@@ -194,12 +195,19 @@ def _request(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _known_markup() -> tuple[set[bytes], set[bytes]]:
-    """Return the tags and attributes of the templates."""
+    """Return the tags and attributes of the templates, and of a chart that shows nothing of a request."""
     import evenhand.report
     import evenhand.web
+    from evenhand.report.charts import svg
 
     folders = [Path(str(module.__file__)).parent for module in (evenhand.web, evenhand.report)]
     text = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.html")))
+    point = {
+        "mark": {"type": "point", "tooltip": True},
+        "encoding": {c: {"field": c, "type": t} for c, t in CHANNELS.items()},
+    }
+    rule = {"mark": "rule", "encoding": {"x": {"datum": 0}}}
+    text += svg({"data": {"values": [{"x": 1, "y": "a", "color": "b"}]}, "layer": [point, rule]}).encode()
     tags = {tag.lower() for tag in re.findall(rb"<([a-zA-Z][a-zA-Z0-9]*)", text)} | {b"!doctype html", b"svg"}
     attributes = {name.lower() for name in re.findall(rb"\s([a-zA-Z][a-zA-Z0-9:-]*)=", text)} | SWITCHES
     if handlers := {name for name in attributes if name.startswith(b"on")}:

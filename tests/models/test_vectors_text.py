@@ -210,7 +210,7 @@ def test_cut_off_at_any_byte_it_is_refused_or_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'{"a": 1}', r'"vectors" object.*missing\n.*--format'),
+        (b'{"a": 1}', r'"vectors" object.*missing\n.*`format=`'),
         (b'{"vectors":{"a":[1]}}', '"dimensions"'),
         (b'{"dimensions":0,"vectors":{"a":[1]}}', '"dimensions"'),
         (b'{"dimensions":999999,"vectors":{"a":[1]}}', '"dimensions"'),

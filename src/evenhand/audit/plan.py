@@ -351,6 +351,9 @@ def _question(entry: TomlTable) -> Question:
             raise unknown_name(f"variant of {info.id}", variant, info.variants)
     given = entry.child("options")
     for name, value in given.table.items():
+        if info.view == "text" and name in ("samples", "tokens"):  # how much a model writes: `workload.with_texts`
+            given.value(name, int)
+            continue
         if problem := option_problem(measures.get(info.id), name, value):
             raise given.error(name, problem)
     options = dict(info.variants.get(variant, {})) | dict(given.table)

@@ -36,6 +36,7 @@ from evenhand.subjects.transformer_subjects import TransformerPart
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.elmo.encoder import Elmo, RowMap
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.models.nli.elmo import ElmoNLI
     from evenhand.models.nli.transformer import TransformerNLI
 
@@ -201,7 +202,7 @@ class NLISubject(Subject):
         self.ensemble = NLIEnsemble(tuple(models), note)
         super().__init__(name or self.ensemble.name, address)
         self._given_digest = digest
-        model = self._member.transformer if folder is not None else None
+        model: Transformer | None = getattr(self._member, "transformer", None) if folder is not None else None
         if folder is not None and model is not None:
             self.network = TransformerPart(folder, lambda: model, device=model.device, precision=model.precision)
 
