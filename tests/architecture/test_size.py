@@ -17,13 +17,13 @@ FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # Lower these numbers when the package shrinks. Raising one needs a decision record.
-MAX_MODULES = 447
-MAX_IN_FOLDER = 21
+MAX_MODULES = 300
+MAX_IN_FOLDER = 15
 MAX_LINES = 600
-MAX_CODE_LINES = 56_500
-MAX_ANY = 640
-MAX_REPEATED_NAMES = 50
-MAX_MUTUAL_IMPORTS = 20
+MAX_CODE_LINES = 54_530
+MAX_ANY = 522
+MAX_REPEATED_NAMES = 0
+MAX_MUTUAL_IMPORTS = 0
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
