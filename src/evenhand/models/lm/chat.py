@@ -31,12 +31,12 @@ SAMPLES = 20  # answers that are counted where a model gives no log-probabilitie
 Message = Mapping[str, str]
 """`role` (system, user or assistant) and `content`."""
 Conversation = Sequence[Message]
-How = Literal["log-probabilities", "sampled answers"]
+ReadFrom = Literal["log-probabilities", "sampled answers"]
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """How probable each option is as the answer to each conversation.
+    """ReadFrom probable each option is as the answer to each conversation.
 
     Attributes:
         probabilities: (conversations, options). With `none` each row sums to 1.
@@ -47,7 +47,7 @@ class Choices:
 
     probabilities: Matrix64
     none: Vector64
-    read_from: How
+    read_from: ReadFrom
     samples: int = 0
 
     def __len__(self) -> int:
