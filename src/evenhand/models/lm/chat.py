@@ -36,7 +36,7 @@ ReadFrom = Literal["log-probabilities", "sampled answers"]
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """ReadFrom probable each option is as the answer to each conversation.
+    """How probable each option is as the answer to each conversation.
 
     Attributes:
         probabilities: (conversations, options). With `none` each row sums to 1.
