@@ -111,6 +111,20 @@ def test_show_says_what_the_server_can_do(server: ScriptedServer) -> None:
     assert KEY not in done.output
 
 
+def test_forced_likelihoods_are_asked_for_by_name_only() -> None:
+    from evenhand.models.endpoint.server import Server
+    from evenhand.subjects.endpoint import EndpointSubject
+
+    for server, asked in (
+        (Server("m", chat=True, completion=True, forced=True), ("chat", "text", "generation")),
+        (Server("m", chat=True, completion=True, echo=True), ("chat", "likelihood", "text", "generation")),
+    ):
+        subject = EndpointSubject("http://127.0.0.1:9/v1", model="m")
+        subject.server = server
+        assert "likelihood" in subject.offers
+        assert subject.asked_by_default == asked
+
+
 def test_an_address_that_ends_in_v1_needs_no_scheme(server: ScriptedServer) -> None:
     assert json.loads(run("show", server.base, "--json").stdout)["kind"] == "openai"
 

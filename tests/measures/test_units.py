@@ -18,6 +18,7 @@ from evenhand.audit import Result
 from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence
 from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.registry import as_measurements
+from evenhand.models.lm.chat import Choices
 from scripted_model import ScriptedModel
 
 Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]
@@ -78,6 +79,15 @@ class HashedWriter:
             [" ".join(words[int(6 * number(prompt, i, j))] for j in range(4 + i)) for i in range(samples)]
             for prompt in prompts
         ]
+
+
+class HashedChat:
+    name = "hashed"
+
+    def choose(self, conversations, options, *, samples=20, seed=0):
+        rows = [[number(messages[-1]["content"], option) for option in options] for messages in conversations]
+        shares = np.array(rows) / (1.0 + np.sum(rows, axis=1, keepdims=True))
+        return Choices(shares, 1.0 - shares.sum(axis=1), "log-probabilities")
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +195,7 @@ def asked(data: Path) -> dict[str, Asked]:
         **{name: lambda name=name: measures.get(name)(model, pairs) for name in ("crows-pairs", "aul", "aula")},
         "stereoset": lambda: measures.stereoset(model, list(_examples())),
         "bbq": lambda: measures.bbq(model, data / "bbq", concept="age"),
+        "bbq-chat": lambda: measures.bbq_chat(HashedChat(), data / "bbq", concept="age"),
         "holistic-bias": lambda: measures.holistic_bias(model, data / "holistic-bias", axis="religion"),
         "honest": lambda: measures.honest(model, data / "honest", lexicon=data / "honest", k=2),
         "winobias": lambda: measures.winobias(model, data / "winobias"),

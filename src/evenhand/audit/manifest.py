@@ -27,6 +27,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", 
 # The options of opening a subject that `evenhand audit` has.
 OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
+    "system", "key_env", "concurrency", "timeout",
 )  # fmt: skip
 LONGEST_ARGUMENT = 200  # characters of an object in the text of a call
 

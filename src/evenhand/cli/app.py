@@ -68,7 +68,7 @@ VERBS = {
     ),
     "show": VerbPlace(
         "catalog:show",
-        "Show details of a measure, method, probe, model, word list or data set, or the findings of a run.",
+        "Show details of a measure, method, probe, model, word list or data set, the findings of a run, or a server.",
     ),
     "fetch": VerbPlace("fetch:fetch", "Download data sets and vectors from the catalog."),
     "convert": VerbPlace(

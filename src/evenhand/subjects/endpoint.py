@@ -84,6 +84,11 @@ class EndpointSubject(Subject):
         views += ["text", "generation"] if self.server.completion else []
         return tuple(views)
 
+    @property
+    def asked_by_default(self) -> tuple[ViewName, ...]:
+        """All but likelihoods by forced tokens, which take a request for every token: name their measures."""
+        return tuple(view for view in self.offers if view != "likelihood" or self.server.echo)
+
     def _open_view(self, name: ViewName) -> Any:
         if name == "text":
             return self.text()
