@@ -32,7 +32,7 @@ def requests(count: int) -> list[Request]:
     return [Request("/ask", {"n": n}) for n in range(count)]
 
 
-def number(answer: dict[str, int]) -> int:
+def number(_: Request, answer: dict[str, int]) -> int:
     return answer["n"]
 
 
@@ -132,7 +132,7 @@ def test_damaged_answers_are_asked_for_again(tmp_path: Path, damage: str) -> Non
 
 
 def test_a_malformed_answer_is_an_error_and_is_not_kept(tmp_path: Path) -> None:
-    def read(answer: dict[str, int]) -> int:
+    def read(_: Request, answer: dict[str, int]) -> int:
         if "n" not in answer:
             raise module.malformed("the server", "a number")
         return answer["n"]

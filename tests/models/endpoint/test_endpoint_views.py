@@ -11,7 +11,7 @@ pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
 from evenhand.errors import EvenhandError, UsageError
-from evenhand.models.endpoint.client import Client, EndpointError
+from evenhand.models.endpoint.client import Client, EndpointError, keeping_answers
 from evenhand.models.endpoint.server import echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
 from evenhand.models.lm.chat import Chat, user
@@ -176,6 +176,28 @@ def test_forced_tokens_give_the_log_probabilities_of_the_model() -> None:
         assert np.isnan(some[[0, 1, 3]]).all()
         with pytest.raises(EvenhandError, match="longer than the 64"):
             view.log_probabilities(["ab" * 40])
+
+
+def test_an_answer_about_another_token_is_not_kept(tmp_path) -> None:
+    routes = llama_routes()
+    logs = routes.pop("logs")
+    honest = routes["/completion"]
+
+    def other(asked: Asked) -> Reply:
+        reply = honest(asked)
+        reply.body["completion_probabilities"][0]["id"] = 0
+        return reply
+
+    with serving(routes) as server:
+        client = Client(server.base)
+        model = RemoteModel(client, inspect_server(client), "d")
+        with keeping_answers(tmp_path):
+            server.routes["/completion"] = other
+            with pytest.raises(EndpointError, match="another token"):
+                RemoteLikelihood(model).log_probabilities(["ab"])
+            server.routes["/completion"] = honest
+            scores = RemoteLikelihood(model).token_log_probabilities(["ab"])[0]
+    assert scores.log_probabilities == pytest.approx([logs[0, 1], logs[1, 2]])
 
 
 def test_a_server_that_reports_the_forced_distribution_is_not_believed() -> None:

@@ -102,8 +102,9 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[SUBJECT]...",
-            help="What to audit: a vector file or catalog id, hf:FOLDER, a GGUF file, an evenhand NLI model or "
-            "language model, predictions, corpus:PATH. Several are ranked. Default: the embedded GloVe vectors.",
+            help="What to audit: a vector file or catalog id, hf:FOLDER, a GGUF file, openai:URL#MODEL, an evenhand "
+            "NLI model or language model, predictions, corpus:PATH. Several are ranked. Default: the embedded GloVe "
+            "vectors.",
             show_default=False,
         ),
     ] = None,

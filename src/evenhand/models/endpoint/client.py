@@ -152,7 +152,7 @@ class Client:
         requests: Sequence[Request],
         *,
         model: str,
-        read: Callable[[JSON], T],
+        read: Callable[[Request, JSON], T],
         store: AnswerStore | None = None,
     ) -> list[T]:
         """Return what `read` finds in the answer to each request, in their order.
@@ -163,8 +163,8 @@ class Client:
         Args:
             requests: the requests; equal ones are sent once.
             model: what decides the answers beside the requests: the fingerprint of the model.
-            read: takes what is needed from an answer, and raises `EndpointError` where it is not there. It runs before
-                an answer is kept, so a malformed one is never reused.
+            read: takes what is needed from the answer to a request, and raises an error where it is not there. It runs
+                before an answer is kept, so a malformed one is never reused.
             store: where answers are kept; None keeps them for this call only.
         """
         keys = [request.key(model) for request in requests]
@@ -177,13 +177,13 @@ class Client:
             if kept is None:
                 waiting[key] = request
             else:
-                found[key] = read(kept)
+                found[key] = read(request, kept)
                 self.traffic.kept += 1
         done = len(found)
 
         def arrived(key: str, answer: JSON) -> None:
             nonlocal done
-            found[key] = read(answer)
+            found[key] = read(waiting[key], answer)
             if store is not None:
                 store.put(key, answer)
             done += 1
@@ -369,8 +369,6 @@ def _read_key(name: str) -> str:
 
 
 def _parsed(content: bytes, base: str, route: str) -> JSON:
-    import json
-
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):

@@ -218,11 +218,19 @@ def forced_body(before: list[int], token: int) -> JSON:
     }  # fmt: skip
 
 
+def forced_token(body: JSON) -> int:
+    """Return the token that a request of `forced_body` asks for."""
+    token: int = body["logit_bias"][0][0]
+    return token
+
+
 def forced_log_probability(answer: JSON, token: int, base: str) -> float:
-    """Return the log-probability of a forced token."""
+    """Return the log-probability of a token that the server was forced to write."""
     entry = _first_entry(answer, base)
-    if entry.get("id") != token or not _is_log(entry.get("logprob")):
+    if entry.get("id") != token:
         raise EndpointError(f"{base} wrote another token than the one it was forced to write")
+    if not _is_log(entry.get("logprob")):
+        raise malformed(base, "readable log-probabilities")
     return float(entry["logprob"])
 
 

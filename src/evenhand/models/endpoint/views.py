@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import TextTooLongError, UsageError
-from evenhand.models.endpoint.client import Client, EndpointError, Request, current_store
+from evenhand.models.endpoint.client import JSON, Client, EndpointError, Request, current_store
 from evenhand.models.endpoint.server import (
     CHAT,
     COMPLETIONS,
     LLAMA_COMPLETION,
+    EchoedToken,
     Server,
     chat_body,
     chat_text,
@@ -25,6 +26,7 @@ from evenhand.models.endpoint.server import (
     first_tokens,
     forced_body,
     forced_log_probability,
+    forced_token,
     llama_beginning,
     llama_tokens,
 )
@@ -33,6 +35,7 @@ from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores,
 from evenhand.models.tokenizing import check_texts
 
 FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with
+T = TypeVar("T")
 SEEDS = 1 << 31  # servers take seeds of 31 bits
 
 
@@ -51,7 +54,7 @@ class RemoteModel:
         self.client, self.server, self.digest, self.system = client, server, digest, system
         self.name = name or server.model
 
-    def ask(self, requests: Sequence[Request], read: Any) -> list[Any]:
+    def ask(self, requests: Sequence[Request], read: Callable[[Request, JSON], T]) -> list[T]:
         """Return what `read` finds in the answer to each request; see `Client.post_all`."""
         return self.client.post_all(requests, model=self.digest, read=read, store=current_store())
 
@@ -84,7 +87,7 @@ class RemoteChat:
             for conversation in conversations
             for number in range(samples)
         ]  # fmt: skip
-        texts = self.model.ask(requests, partial(chat_text, base=base))
+        texts = self.model.ask(requests, lambda _, answer: chat_text(answer, base))
         return [texts[low : low + samples] for low in range(0, len(texts), samples)]
 
     def choose(
@@ -103,7 +106,7 @@ class RemoteChat:
             for conversation in conversations
         ]
 
-        def read(answer: dict[str, Any]) -> list[tuple[str, float]]:
+        def read(_: Request, answer: JSON) -> list[tuple[str, float]]:
             tokens = first_tokens(answer, base)
             if not tokens:
                 raise EndpointError(f"{base} gave an answer without log-probabilities, which it gave before")
@@ -139,7 +142,7 @@ class RemoteWriter:
             for prompt in check_texts(prompts)
             for number in range(samples)
         ]  # fmt: skip
-        texts = self.model.ask(requests, partial(completion_text, base=self.model.client.base))
+        texts = self.model.ask(requests, lambda _, answer: completion_text(answer, self.model.client.base))
         return [texts[low : low + samples] for low in range(0, len(texts), samples)]
 
 
@@ -187,10 +190,14 @@ class RemoteLikelihood:
         server, base = self.model.server, self.model.client.base
         asked = [text for text in texts if text]
         requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
-        answers = dict(zip(asked, self.model.ask(requests, lambda answer: answer), strict=True))
-        return [self._from_echo(echoed_tokens(answers[text], text, base) if text else []) for text in texts]
 
-    def _from_echo(self, tokens: list[Any]) -> TokenScores:
+        def read(request: Request, answer: JSON) -> list[EchoedToken]:
+            return echoed_tokens(answer, request.body["prompt"], base)
+
+        tokens = dict(zip(asked, self.model.ask(requests, read), strict=True))
+        return [self._from_echo(tokens[text] if text else []) for text in texts]
+
+    def _from_echo(self, tokens: list[EchoedToken]) -> TokenScores:
         ids = [_text_id(token.text) for token in tokens]
         logs = [np.nan if token.log_probability is None else token.log_probability for token in tokens]
         spans = [_span(token.start, token.text) for token in tokens]
@@ -240,33 +247,20 @@ class RemoteLikelihood:
         encoded = [self._encode(text) for text in texts]
         wanted: list[tuple[int, int]] = []
         requests: list[Request] = []
-        tokens: list[int] = []
         for row, (first, score) in enumerate(encoded):
-            chosen = range(len(score.ids)) if positions is None else positions[row]
-            for place in chosen:
+            for place in range(len(score.ids)) if positions is None else positions[row]:
                 before = [*first, *score.ids[:place].tolist()]
                 if before:  # nothing stands before the first token of a model without a token for the beginning
                     wanted.append((row, place))
-                    tokens.append(int(score.ids[place]))
-                    requests.append(Request(LLAMA_COMPLETION, forced_body(before, tokens[-1])))
-        # The token is part of the request, so what is read of an answer is checked against the request's own token.
-        logs = self.model.client.post_all(
-            requests, model=self.model.digest, store=current_store(), read=partial(_forced_value, base=base)
-        )
+                    requests.append(Request(LLAMA_COMPLETION, forced_body(before, int(score.ids[place]))))
+
+        def read(request: Request, answer: JSON) -> float:
+            return forced_log_probability(answer, forced_token(request.body), base)
+
         values = [np.full(len(score.ids), np.nan) for _, score in encoded]
-        for (row, place), token, (found, log) in zip(wanted, tokens, logs, strict=True):
-            if found != token:
-                raise EndpointError(f"{base} wrote another token than the one it was forced to write")
+        for (row, place), log in zip(wanted, self.model.ask(requests, read), strict=True):
             values[row][place] = log
         return [TokenScores(score.ids, score.spans, part) for (_, score), part in zip(encoded, values, strict=True)]
-
-
-def _forced_value(answer: dict[str, Any], base: str) -> tuple[int, float]:
-    entries = answer.get("completion_probabilities")
-    token = entries[0].get("id") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else None
-    if not isinstance(token, int):
-        raise EndpointError(f"{base} gave an answer without log-probabilities, which it gave before")
-    return token, forced_log_probability(answer, token, base)
 
 
 def sample_seed(seed: int, number: int) -> int:
