@@ -387,6 +387,11 @@ class CausalLM:
         logs = logits.float().log_softmax(dim=-1).gather(-1, tensors[3][:, None])[:, 0].double().cpu().numpy()
         return np.split(logs, np.cumsum(counts)[:-1])
 
+    @property
+    def beginning(self) -> list[int]:
+        """The token from which the first token of a text is predicted."""
+        return self._first_ids("")
+
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
