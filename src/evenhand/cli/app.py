@@ -56,7 +56,7 @@ VERBS = {
     ),
     "probe": VerbPlace("probe:probe", "Ask a model about sentences that differ in one word, and score its answers."),
     "explain": VerbPlace(
-        "explain:explain", "Show which layers and tokens of a model decide that it scores two texts differently."
+        "measure:explain", "Show which layers and tokens of a model decide that it scores two texts differently."
     ),
     "report": VerbPlace(
         "runs:report", "Write the report of a saved audit, a comparison of several, or the figures of an audit."
