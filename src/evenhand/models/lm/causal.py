@@ -446,6 +446,11 @@ class CausalLM:
                 yield number, logs[index[0], index[1]].double().cpu().numpy()
             above += len(places)
 
+    @property
+    def beginning(self) -> list[int]:
+        """The token from which the first token of a text is predicted."""
+        return self._first_ids("")
+
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
