@@ -54,6 +54,7 @@ def test_default_queries_ship_with_the_package(name: str) -> None:
         "words",
         "neutral-text",
         "names",
+        "rows",
         *data.catalog(),
         *probes.ids(),
         *(entry.id for entry in words.listing()),
