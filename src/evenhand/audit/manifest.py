@@ -29,6 +29,12 @@ OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
     "system", "key_env", "concurrency", "timeout", "group", "label", "prediction", "score", "threshold", "positive",
 )  # fmt: skip
+# The entry of a record that is about several concepts at once, such as the categories of a benchmark.
+SEVERAL = {
+    "name": "social",
+    "digest": "",
+    "limits": "Every category that was asked counts; the scores by category say which.",
+}
 LONGEST_ARGUMENT = 200  # characters of an object in the text of a call
 
 
@@ -173,7 +179,7 @@ OWN_GROUPS = "The groups are those that the table names. What else the rows diff
 
 def name_own_groups(subjects: Sequence[Subject]) -> bool:
     """Return whether all subjects are tables, which name their groups themselves."""
-    return all(subject.own_groups and subject.offers == ("outcomes",) for subject in subjects)
+    return bool(subjects) and all(subject.own_groups and subject.offers == ("outcomes",) for subject in subjects)
 
 
 def _own_concept(subjects: Sequence[Subject]) -> dict[str, Any]:
@@ -187,7 +193,7 @@ def _own_concept(subjects: Sequence[Subject]) -> dict[str, Any]:
 
 def manifest(
     subjects: Sequence[Subject],
-    concept: Concept,
+    concept: Concept | None,
     plan: Mapping[str, Any],
     *,
     invocation: Invocation | None = None,
@@ -201,7 +207,7 @@ def manifest(
 
     Args:
         subjects: what was measured.
-        concept: what was measured and removed.
+        concept: what was measured and removed; None for several at once.
         plan: methods, questions and seed.
         invocation: how the run was started.
         running: how it was computed: processes, memory.
@@ -219,7 +225,7 @@ def manifest(
         "evenhand": version.__version__,
         "arguments": {**(invocation or Invocation()).to_dict(), "effective": effective},
         "subjects": [subject.describe() for subject in subjects],
-        "concept": _own_concept(subjects) or {**concept.to_dict(), "digest": concept.digest},
+        "concept": _own_concept(subjects) or ({**concept.to_dict(), "digest": concept.digest} if concept else SEVERAL),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())),

@@ -112,7 +112,7 @@ def _caption(audit: Audit, row: Row, groupings: Sequence[str], groups: Sequence[
     hidden = len(row.original.items) - len(groups)
     others += f" The {hidden} smallest groups are not drawn." if hidden > 0 else ""
     return (
-        "Points at the same place: the groups are treated alike. Where labels are not equally often positive, not all "
-        f"panels can be equal at once. Lines are 95 % intervals of each group.{others} "
+        "Points at the same place are ideal: the groups are treated alike. Where labels are not equally often "
+        f"positive, not all panels can be equal at once. Lines are 95 % intervals of each group.{others} "
         f"n = {row.original.n:,} rows, seed {audit.seed}."
     )
