@@ -436,6 +436,11 @@ class CausalLM:
         mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)
         return {"position_ids": torch.from_numpy(depths).to(self.device), "attention_mask": mask}
 
+    @property
+    def beginning(self) -> list[int]:
+        """The token from which the first token of a text is predicted."""
+        return self._first_ids("")
+
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
