@@ -27,7 +27,7 @@ from evenhand.errors import (
     require,
     unknown_name,
 )
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.model_files import read_json, read_json_value
 from evenhand.models.tokenizing import check_texts, encode
@@ -244,7 +244,7 @@ class TransformerSentences:
             rows[row, : len(sequence)] = sequence
             mask[row, : len(sequence)] = 1
         self.transformer.check_ids(rows)
-        with torch.inference_mode():
+        with torch.inference_mode(), model_errors(model):
             output = body(
                 input_ids=torch.from_numpy(rows).to(self.transformer.device),
                 attention_mask=torch.from_numpy(mask).to(self.transformer.device),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.files import require_inside, write_text
-from evenhand.models.device import pad, run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, pad, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
@@ -382,6 +382,7 @@ class CausalLM:
         rows = np.repeat(np.arange(len(windows)), counts)
         columns = np.concatenate([len(window.ids) - 1 - window.new + np.arange(window.new) for window in windows])
         targets = np.concatenate([window.ids[len(window.ids) - window.new :] for window in windows])
+        self.transformer.check_ids(targets)
         tensors = [torch.from_numpy(array).to(self.device) for array in (rows, columns, padded, targets)]
         logits = logits_at(self.model, *tensors[:2], input_ids=tensors[2], use_cache=False).logits
         logs = logits.float().log_softmax(dim=-1).gather(-1, tensors[3][:, None])[:, 0].double().cpu().numpy()
@@ -417,7 +418,8 @@ class CausalLM:
         done = torch.zeros(draws.shape[1], dtype=torch.bool, device=self.device)
         with torch.inference_mode():
             for number in draws:
-                out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
+                with model_errors(self.model):
+                    out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 past = out.past_key_values
                 cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
