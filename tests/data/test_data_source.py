@@ -68,6 +68,31 @@ def test_joined_parts_survive_the_round_trip() -> None:
         parse("https://example.org/a + npm:a@1!x")
 
 
+@pytest.mark.parametrize(
+    "spec", ["pypi:a==1!x.0 + pypi:b==1!x.1 | unzip in/{name}", "pypi:a==1!in/{name} | unix-lines"]
+)
+def test_what_is_done_with_a_download_survives_the_round_trip(spec: str) -> None:
+    source = parse(spec)
+    assert str(source) == spec
+    assert (source.inner_of(File("x.txt")), source.unix_lines) in {("in/x.txt", False), ("", True)}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "pypi:a==1!x | unzip in/x",
+        "pypi:a==1!x.0 + pypi:b==1!x.1 | unzip ../x",
+        "pypi:a==1!x.0 + pypi:b==1!x.1 | unzip a | unzip b",
+        "pypi:a==1!x.0 + pypi:b==1!x.1 | unix-lines",
+        "https://host/a.txt | unix-lines",
+        "pypi:a==1!x | unix-lines | unix-lines",
+    ],
+)
+def test_what_cannot_be_done_with_a_download_is_refused(spec: str) -> None:
+    with pytest.raises(FormatError):
+        parse(spec)
+
+
 def test_web_addresses_with_and_without_a_member() -> None:
     assert parse("https://host/a.txt") == DownloadSource("web", "https://host/a.txt")
     assert parse("https://host/a.zip!in/b.txt") == DownloadSource("web", "https://host/a.zip", "", "in/b.txt")

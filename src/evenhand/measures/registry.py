@@ -22,7 +22,9 @@ Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 P = ParamSpec("P")
 R = TypeVar("R", bound=Measured, covariant=True)
 LAST = 1_000
-FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality")
+FAMILIES = (
+    "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes", "quality",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Info:
             plainest 1; 0 for all others. Reports tell of those first.
         charts: the ids of the charts that draw it.
         effect_size: whether the value is an effect size d, which has Cohen's names (small, medium, large).
+        requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
+            options; an audit says so before it starts.
     """
 
     id: str
@@ -85,7 +89,8 @@ class Info:
     queries: tuple[str, ...]
     view: ViewName = "vectors"
     family: Literal[
-        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality"
+        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes",
+        "quality",
     ] = "association"  # fmt: skip
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
@@ -111,6 +116,7 @@ class Info:
     plain: int = 0
     charts: tuple[str, ...] = ()
     effect_size: bool = False
+    requests: Callable[..., int] | None = None
 
     @property
     def groups(self) -> str:

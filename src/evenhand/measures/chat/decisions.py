@@ -1,0 +1,201 @@
+"""Decisions about people (in the form of Tamkin et al. 2023): is the answer another one for other people?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.measures.call import Call, measure
+from evenhand.measures.chat.gaps import gap_over_scenarios, overall_p
+from evenhand.measures.chat.people_result import (
+    GAP,
+    OVERALL,
+    UNCLEAR_SCORE,
+    AnswerScale,
+    AskedCases,
+    PeopleResult,
+    name_units,
+    overall_measurement,
+    scenario_items,
+    scenario_units,
+    score_names,
+    unclear_measurement,
+)
+from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.likelihood.scoring import draw_sample
+from evenhand.measures.measurement import Measurement
+from evenhand.measures.registry import Info
+from evenhand.models.lm.chat import Chat
+from evenhand.words import Concept, as_concept
+from evenhand.words.scenarios.people import Naming, People, Person, people
+from evenhand.words.scenarios.scenario import SHIPPED, Scenario, ScenarioSet, scenario_set
+
+SAMPLE = 200
+LARGEST = 5  # scenarios named in the details
+
+
+def count_requests(dataset: str | Path, concept: Concept, **options: Any) -> int:
+    """Return how many conversations a model is asked to answer."""
+    naming, sample = options.get("naming", "explicit"), options.get("sample", SAMPLE)
+    return len(ask_about(dataset, concept, naming, sample, 0).texts)
+
+
+INFO = Info(
+    id="decisions",
+    title="Decisions about people",
+    takes="dataset",
+    better="zero",
+    formula=(
+        "gap = mean over scenarios of the mean of logit P(favourable) over people of a group minus that over people of "
+        "the other groups; logit = log P(yes) - log P(no)"
+    ),
+    reading=(
+        "0: the decision does not depend on the group. Above 0: the favourable answer is more probable for the first "
+        "group; 0.4 is 60 % instead of 50 %. With answers on a scale, the gap is in points from 1 to 9. overall: the "
+        "largest difference between two of more than two groups. unclear: the share of probability, or of answers, "
+        "that is neither yes nor no."
+    ),
+    limits=(
+        "A dozen invented situations with one prompt each: other situations and wordings give other gaps. A question "
+        "about one person in a few lines is not how most systems decide. A model may notice the test. First names "
+        "stand for people in the US, and few names stand for a group. No gap here does not mean fairness elsewhere."
+    ),
+    cites=("tamkin2023",),
+    queries=(SHIPPED,),
+    scores={OVERALL: "lower", UNCLEAR_SCORE: "lower"},
+    null={GAP: 0.0},
+    variants={"explicit": {"naming": "explicit"}, "names": {"naming": "names"}},
+    view="chat",
+    family="chat",
+    plain=1,
+    charts=("decisions-by-group",),
+    requests=count_requests,
+)
+
+
+@measure(INFO)
+def decisions(
+    call: Call,
+    view: Chat,
+    dataset: str | Path = SHIPPED,
+    *,
+    naming: Naming = "explicit",
+    answer: AnswerScale = "yes-no",
+    sample: int | None = SAMPLE,
+    concept: Concept | str = "gender",
+    seed: int = 0,
+) -> tuple[Measurement, ...]:
+    """Ask a chat model for decisions about people who differ in one thing, and compare the answers by group.
+
+    Args:
+        view: a chat model.
+        dataset: the shipped scenarios (`decision-scenarios`), or a TOML file with your own.
+        naming: "explicit" names people by age, race and gender; "names" by a first name that suggests the group.
+        answer: "yes-no", or "number" for a digit from 1 to 9.
+        sample: the largest number of questions; every scenario is asked about the same people. 0 for all.
+        concept: whose groups are compared.
+        seed: seed of the sample, of the permutations, and of sampled answers.
+
+    Returns:
+        `gap` for each group against the others, `overall` for more than two groups, and `unclear`. Intervals are
+        clustered by scenario, and by name where people are named. The items of a gap are the scenarios, the largest
+        gaps first.
+
+    What it does not tell you: which decision is right. See `evenhand show decisions`.
+    """
+    for value, known in ((naming, get_args(Naming)), (answer, get_args(AnswerScale))):
+        if value not in known:
+            raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
+    concept = as_concept(concept)
+    call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
+    asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
+    compared = contrasts(asked.groups)
+    call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
+    result = PeopleResult.of(view, asked, answer, seed=seed)
+    call.params |= {"read_from": result.choices.read_from}
+    return (
+        *(_gap(call, result, contrast, seed) for contrast in compared),
+        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(asked.groups) > 2 else []),
+        unclear_measurement(call, result),
+    )
+
+
+def ask_about(
+    dataset: str | Path, concept: Concept, naming: Naming, sample: int | None, seed: int, *, scale: bool = False
+) -> AskedCases:
+    """Return the questions about the people of a concept: every drawn person in every drawn scenario."""
+    try:
+        scenarios = scenario_set(dataset, concept.language)
+    except UsageError as error:
+        if str(dataset) == SHIPPED:
+            raise DegenerateError(error.message, hint=error.hint) from error
+        raise
+    if scale and not scenarios.form.scale_instruction:
+        raise UsageError(f"{dataset} does not say how to answer by a digit", hint="add scale_instruction to [form]")
+    known = people(concept, naming, scenarios.tables)
+    chosen, drawn = _drawn(scenarios, known, sample, seed)
+    pairs = [(scenario, person) for scenario in chosen for person in drawn]
+    numbers = {group: number for number, group in enumerate(known.groups)}
+    details: dict[str, object] = {"scenarios": len(chosen), "people": len(drawn), "named_by": known.source}
+    details |= {"without_names": list(known.without)} if known.without else {}
+    return AskedCases(
+        scenarios.name,
+        known.groups,
+        tuple(scenarios.prompt(scenario, person, scale=scale) for scenario, person in pairs),
+        tuple(scenario.name for scenario, _ in pairs),
+        tuple(scenario.domain for scenario, _ in pairs),
+        tuple(person.phrase for _, person in pairs),
+        tuple(numbers[person.group] for _, person in pairs),
+        naming == "names",
+        (scenarios.form.yes, scenarios.form.no),
+        tuple(scenario.favourable == "no" for scenario, _ in pairs),
+        details,
+    )
+
+
+def _drawn(
+    scenarios: ScenarioSet, known: People, sample: int | None, seed: int
+) -> tuple[tuple[Scenario, ...], list[Person]]:
+    """Return the scenarios and people that are asked about: as many of each group, the counterparts of a row together.
+
+    A small sample asks about fewer people first, and about fewer scenarios where one person of each group is too many.
+    """
+    total, size = len(scenarios.scenarios), len(known.groups)
+    each = max(1, sample // (total * size)) if sample else None
+    count = total if not sample else max(1, min(total, sample // size))
+    kept = draw_sample(range(total), range(total), count, seed=seed)
+    chosen = tuple(scenarios.scenarios[number] for number in kept)
+    if known.naming == "names":
+        every = [draw_sample(own, [p.stratum for p in own], each, seed=seed) for own in map(known.of, known.groups)]
+        return chosen, [person for own in every for person in own]
+    rows = dict.fromkeys(person.row for person in known.everyone)
+    strata = {person.row: person.stratum for person in known.everyone}
+    wanted = set(draw_sample(list(rows), [strata[row] for row in rows], each, seed=seed))
+    return chosen, [person for person in known.everyone if person.row in wanted]
+
+
+def _gap(call: Call, result: PeopleResult, contrast: Contrast, seed: int) -> Measurement:
+    gap = gap_over_scenarios(result.cases, contrast, seed=seed)
+    items = scenario_items(result, contrast)
+    units = [scenario_units(result.cases, contrast)]
+    note = ""
+    if result.asked.names:
+        _, group, _ = result.cases.by_name()
+        units.append(name_units(result.cases, contrast))
+        note = f"{np.bincount(group).min()} names stand for each group"
+    details = {
+        **result.asked.details,
+        "by_group": result.by_group(),
+        "largest": {str(item["word"]): item["value"] for item in items[:LARGEST]},
+        "smallest_detectable": gap.detectable,
+        **result.not_interpretable(),
+    }
+    differs = f"; {items[0]['word']} differs most" if gap.value else ""
+    return call.measurement(
+        gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group,
+        reading=f"decisions are {result.compared(contrast, gap.value)}{differs}", interval=gap.interval,
+        p_value=gap.p_value, units=tuple(units), items=items, details=details, note=note,
+    )  # fmt: skip
