@@ -55,10 +55,13 @@ def test_holm_by_hand(encoders_page: ModuleType) -> None:
 
 
 def test_results_are_merged_by_what_they_were_trained_on(encoders_page: ModuleType, tmp_path: Path) -> None:
-    new = {"about": {}, "runs": [{**run("none", 0, 0.5), "data": "all"}]}
-    (tmp_path / "nli.json").write_text(json.dumps(new))
-    kept = encoders_page.merged(results(), encoders_page.arguments(["--bert", str(tmp_path / "nli.json")]))
-    assert set(kept["bert"]) == {"snli", "all"}
+    for body in ("all-minilm-l6-v2", "larger"):
+        new = {"about": {"body": {"name": body}}, "runs": [{**run("none", 0, 0.5), "data": "all"}]}
+        (tmp_path / f"{body}.json").write_text(json.dumps(new))
+    given = encoders_page.arguments(["--bert", *(str(path) for path in sorted(tmp_path.glob("*.json")))])
+    kept = encoders_page.merged(results(), given)
+    assert set(kept["bert"]) == {"snli", "all", "larger all"}
+    del kept["bert"]["larger all"]
     assert encoders_page.filled(encoders_page.skeleton(kept), kept).count("| ours |") == 3
 
 

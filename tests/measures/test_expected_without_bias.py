@@ -30,8 +30,8 @@ def test_the_value_without_bias_is_that_of_the_definition() -> None:
         assert eh.measures.get(id).info.null == expected, id
 
 
-def test_every_other_value_is_one_half_or_zero() -> None:
+def test_every_other_value_is_one_half_zero_or_a_ratio_of_one() -> None:
     for id in MEASURES.ids():
         null = eh.measures.get(id).info.null
-        for value in null.values() if isinstance(null, dict) else [null] if null is not None else []:
-            assert value in (*HALF, 0.0), id
+        for score, value in null.items() if isinstance(null, dict) else [(id, null)] if null is not None else []:
+            assert value in ((1.0,) if score.endswith("-ratio") else (*HALF, 0.0)), (id, score)

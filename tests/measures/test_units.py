@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import evenhand as eh
@@ -19,6 +20,7 @@ from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence
 from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.registry import as_measurements
 from evenhand.models.lm.chat import Choices
+from evenhand.models.outcomes import Outcomes
 from scripted_model import ScriptedModel
 
 Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]
@@ -88,6 +90,27 @@ class HashedChat:
         rows = [[number(messages[-1]["content"], option) for option in options] for messages in conversations]
         shares = np.array(rows) / (1.0 + np.sum(rows, axis=1, keepdims=True))
         return Choices(shares, 1.0 - shares.sum(axis=1), "log-probabilities")
+
+    def answer(self, conversations, *, samples=1, **settings):
+        """Assign each word of a list to one of two options."""
+        texts = [messages[-1]["content"] for messages in conversations]
+        return [[self._assign(text, sample) for sample in range(samples)] for text in texts]
+
+    def _assign(self, text, sample):
+        options = text.partition("options: ")[2].partition(".")[0].split(" or ")
+        words = [word.strip(" .") for word in text.partition("Words: ")[2].splitlines()[0].split(",")]
+        return "\n".join(f"{word} - {options[number(text, word, sample) < 0.5]}" for word in words)
+
+
+def predictions() -> Outcomes:
+    """A table whose predictions depend on the row in no meaningful way."""
+    rows = range(120)
+    frame = pl.DataFrame({
+        "group": [("a", "b", "c")[row % 3] for row in rows],
+        "label": [int(number("label", row) < 0.4) for row in rows],
+        "score": [number("score", row) for row in rows],
+    })  # fmt: skip
+    return eh.open(frame).view("outcomes")
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +219,11 @@ def asked(data: Path) -> dict[str, Asked]:
         "stereoset": lambda: measures.stereoset(model, list(_examples())),
         "bbq": lambda: measures.bbq(model, data / "bbq", concept="age"),
         "bbq-chat": lambda: measures.bbq_chat(HashedChat(), data / "bbq", concept="age"),
+        "decisions": lambda: measures.decisions(HashedChat(), concept="religion"),
+        "relative-decisions": lambda: measures.relative_decisions(HashedChat(), "bai2025-career"),
+        "resume-names": lambda: measures.resume_names(HashedChat()),
+        "word-association": lambda: measures.word_association(HashedChat(), "bai2025-career", sample=8),
+        "group-metrics": lambda: measures.group_metrics(predictions()),
         "holistic-bias": lambda: measures.holistic_bias(model, data / "holistic-bias", axis="religion"),
         "honest": lambda: measures.honest(model, data / "honest", lexicon=data / "honest", k=2),
         "winobias": lambda: measures.winobias(model, data / "winobias"),

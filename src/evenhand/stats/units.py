@@ -99,10 +99,9 @@ STATISTICS: Mapping[StatisticName, SumStatistic] = {
 }
 
 
-# How many columns each of them takes; None for any number of pairs.
-COLUMNS: Mapping[StatisticName, int | None] = {
-    "ratios": None, "exp-ratio": 2, "effect-size": 6, "pearson": 6, "slope": 6,
-}  # fmt: skip
+# How many columns each of them takes; the others take any number of pairs, of two families in the worst of two rates.
+COLUMNS: Mapping[str, int] = {"exp-ratio": 2, "effect-size": 6, "pearson": 6, "slope": 6}
+FAMILIES: Mapping[str, int] = {"worst-rate-range": 2, "worst-rate-quotient": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +157,7 @@ class Units:
         rows = MOST_UNITS if names is None else len(names)
         if record["statistic"] not in NAMES or columns.ndim != 2 or len(columns) != rows:
             raise ValueError("the units of a measurement are damaged")
-        wanted = COLUMNS[record["statistic"]]
-        if columns.shape[1] % 2 if wanted is None else columns.shape[1] != wanted:
+        if not _fits(record["statistic"], columns.shape[1]):
             raise ValueError("the units of a measurement are damaged")
         if not np.isfinite(columns).all() or (names is not None and len(set(names)) != len(names)):
             raise ValueError("the units of a measurement are damaged")
@@ -179,6 +177,13 @@ class Units:
     def scaled(self, factor: float) -> Units:
         """Return the units of the estimate times a factor."""
         return Units(self.statistic, self.unit, self.names, self.columns, self.count, self.factor * factor)
+
+
+def _fits(statistic: str, columns: int) -> bool:
+    """Return whether a statistic can be computed from a number of columns."""
+    if statistic in COLUMNS:
+        return columns == COLUMNS[statistic]
+    return columns > 0 and columns % (2 * FAMILIES.get(statistic, 1)) == 0
 
 
 def units(statistic: StatisticName, unit: str, names: Iterable[object], *columns: Floats) -> Units:
