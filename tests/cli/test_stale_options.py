@@ -43,6 +43,10 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             (*HF[:2], "-m", "linear", "--site", "embeddings", *HF[3:]),
             (*HF[:2], "-m", "linear", "--site", "layer:1", *HF[3:]),
         ),
+        "--sweep": (
+            ("audit", "{vec}", "-m", "random", "--sweep", "k=1,2", *VEC[3:]),
+            ("audit", "{vec}", "-m", "random", "--sweep", "k=1,3", *VEC[3:]),
+        ),
         "--measure": (VEC, (*VEC, "--measure", "mac", "--query", "weat-7")),
         "--query": (VEC, (*VEC, "--query", "weat-8")),
         "--concept": (VEC, (*VEC, "--concept", "religion")),

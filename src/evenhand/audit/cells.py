@@ -85,7 +85,10 @@ def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> 
     steps: list[object] = []
     for step in split_chain(chain) if chain else ():
         method = method_of(step)
-        steps.append([method.id, method.definition, method.params()])
+        params = method.params()
+        read = [file for value in params.values() if isinstance(value, str) for file in _files_of(value)]
+        content = [(file.name, _hash_of(file, **identity_of(file))) for file in read]
+        steps.append([method.id, method.definition, params, *([content] if content else [])])
     return _key(["stage", version.__version__, subject_digest, steps, concept.digest if steps else "", seed])
 
 

@@ -36,6 +36,7 @@ from evenhand.measures.inference.nli_measures import nli_groups as nli_groups
 from evenhand.measures.inference.nli_measures import nli_neutrality as nli_neutrality
 from evenhand.measures.labels.counterfactual import counterfactual as counterfactual
 from evenhand.measures.likelihood.bbq import bbq as bbq
+from evenhand.measures.likelihood.bias_by_site import bias_by_site as bias_by_site
 from evenhand.measures.likelihood.crows_pairs import aul as aul
 from evenhand.measures.likelihood.crows_pairs import aula as aula
 from evenhand.measures.likelihood.crows_pairs import crows_pairs as crows_pairs

@@ -72,6 +72,7 @@ class Info:
             plainest 1; 0 for all others. Reports tell of those first.
         charts: the ids of the charts that draw it.
         effect_size: whether the value is an effect size d, which has Cohen's names (small, medium, large).
+        on_request: whether an audit asks it only if it is named, because it takes many passes.
         requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
             options; an audit says so before it starts.
     """
@@ -113,6 +114,7 @@ class Info:
     plain: int = 0
     charts: tuple[str, ...] = ()
     effect_size: bool = False
+    on_request: bool = False
     requests: Callable[..., int] | None = None
 
     @property

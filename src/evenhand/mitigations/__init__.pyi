@@ -4,10 +4,13 @@ from evenhand.mitigations import maps as maps
 from evenhand.mitigations.alignment.bam import BAM as BAM
 from evenhand.mitigations.alignment.oscar import OSCaR as OSCaR
 from evenhand.mitigations.decoding.self_debias import SelfDebias as SelfDebias
+from evenhand.mitigations.decoding.system_prompt import SystemPrompt as SystemPrompt
 from evenhand.mitigations.erasure.hsr import HSR as HSR
 from evenhand.mitigations.erasure.inlp import INLP as INLP
 from evenhand.mitigations.erasure.leace import LEACE as LEACE
 from evenhand.mitigations.erasure.leace import ConceptScrubbing as ConceptScrubbing
+from evenhand.mitigations.erasure.oracle import OracleLEACE as OracleLEACE
+from evenhand.mitigations.erasure.oracle import QuadraticLEACE as QuadraticLEACE
 from evenhand.mitigations.erasure.rlace import RLACE as RLACE
 from evenhand.mitigations.maps import VectorMap as VectorMap
 from evenhand.mitigations.maps.site_change import SiteChange as SiteChange
@@ -15,6 +18,7 @@ from evenhand.mitigations.method import Mitigation as Mitigation
 from evenhand.mitigations.method import Target as Target
 from evenhand.mitigations.method import apply_methods as apply_methods
 from evenhand.mitigations.projection.double_hard import DoubleHardDebias as DoubleHardDebias
+from evenhand.mitigations.projection.gbdd import GBDD as GBDD
 from evenhand.mitigations.projection.hard import HardDebias as HardDebias
 from evenhand.mitigations.projection.linear import LinearProjection as LinearProjection
 from evenhand.mitigations.projection.linear import RandomProjection as RandomProjection
@@ -26,6 +30,7 @@ from evenhand.mitigations.registry import get as get
 from evenhand.mitigations.registry import get_vector_method as get_vector_method
 from evenhand.mitigations.registry import ids as ids
 from evenhand.mitigations.registry import listing as listing
+from evenhand.mitigations.steering.ablation import DirectionalAblation as DirectionalAblation
 from evenhand.mitigations.steering.steering import Steering as Steering
 from evenhand.mitigations.text.cda import CounterfactualAugmentation as CounterfactualAugmentation
 from evenhand.mitigations.text.text_change import TextChange as TextChange

@@ -12,7 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.models.endpoint.client import ATTEMPTS, CONCURRENCY, TIMEOUT, Client
 from evenhand.models.endpoint.server import Server, fingerprint, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
-from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName
+from evenhand.subjects.subject import SUBJECTS, Address, Change, Subject, TextView, ViewName, join_prompts
 
 SAMPLES, TOKENS = 200, 100  # texts and tokens that it writes unless told otherwise; each is paid for
 START = "The"  # what sampled texts begin with: a server continues a prompt, and refuses an empty one
@@ -36,7 +36,7 @@ class EndpointSubject(Subject):
     title = "a language model behind a server"
     opens = "openai:URL#MODEL"
     likelihood_of = "causal-lm"
-    instead_of_changes = "a model behind a server can be changed by a system prompt only"
+    instead_of_changes = "a model behind a server can be changed by a prompt only: `evenhand audit -m system-prompt`"
     options: ClassVar[tuple[str, ...]] = (
         "key_env", "system", "concurrency", "timeout", "attempts", "samples", "tokens", "seed",
     )  # fmt: skip
@@ -88,6 +88,16 @@ class EndpointSubject(Subject):
     def asked_by_default(self) -> tuple[ViewName, ...]:
         """All but likelihoods by forced tokens, which take a request for every token: name their measures."""
         return tuple(view for view in self.offers if view != "likelihood" or self.server.echo)
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """The prompt alone: the weights are behind the server."""
+        return ("prompt",) if self.server.chat else ()
+
+    def _apply(self, change: Change) -> None:
+        self.system = join_prompts(self.system, getattr(change, "system", ""))
+        if self._before is not None:
+            self.__dict__["server"] = self._before.server  # what it can do does not depend on the prompt
 
     def _open_view(self, name: ViewName) -> Any:
         if name == "text":

@@ -23,11 +23,13 @@ from evenhand.subjects.subject import (
     ON_ENGINE,
     SUBJECTS,
     Address,
+    Change,
     Subject,
     TextView,
     ViewName,
     files_digest,
     folder_kind,
+    join_prompts,
 )
 from evenhand.subjects.transformer_subjects import TransformerPart, resolve
 
@@ -255,6 +257,17 @@ class LanguageModelSubject(Subject):
         """Where the model runs and how precisely, and the system prompt."""
         prompt = {"system": self.system} if self.system else {}
         return {"device": device_kind(self._device), "precision": self._precision, **prompt}
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """The transformer, and the prompt of a model that comes with a chat template."""
+        return (*super().changeable, "prompt") if "chat" in self.offers else super().changeable
+
+    def _apply(self, change: Change) -> None:
+        if change.acts_on == "prompt":
+            self.system = join_prompts(self.system, getattr(change, "system", ""))
+        else:
+            super()._apply(change)
 
     def _open_view(self, name: ViewName) -> Any:
         if name in ("likelihood", "generation"):  # the causal model of transformers does both

@@ -26,7 +26,12 @@ ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", 
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 ON_ENGINE: tuple[ViewName, ...] = ("sentences", "likelihood", "labels", "inference")  # of models that workers load
-PARTS = {"vectors": "word vectors", "transformer": "a transformer", "text": "the text of a corpus"}  # in words
+PARTS = {
+    "vectors": "word vectors",
+    "transformer": "a transformer",
+    "text": "the text of a corpus",
+    "prompt": "a prompt",
+}  # in words
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
 # scikit-learn the solvers that classifiers and tests use. Readers of files (polars, safetensors, gensim) give the same
 # content or fail, and the content is hashed.
@@ -329,6 +334,8 @@ class Subject(ABC):
             sites: where in a transformer the methods will act.
             **options: the options of `save`.
         """
+        if any(change.acts_on == "prompt" for change in self.changes):
+            raise UsageError(f"{self.name} is changed by a prompt, which no file of a model holds", hint="audit it")
         if self.network is None:
             raise UsageError(f"{self.name} is {self.title}, which cannot be written", hint=self.instead_of_changes)
         self.network.check_output(out, sites=sites, **options)
@@ -388,6 +395,11 @@ def describe_change(change: Change) -> dict[str, Any]:
     """Return what a record keeps of a change."""
     describe: Callable[[], dict[str, Any]] | None = getattr(change, "describe", None)
     return describe() if describe else {**change.report, "sha256": change.digest}
+
+
+def join_prompts(*prompts: str) -> str:
+    """Return system prompts as one, the first in front."""
+    return "\n\n".join(prompt for prompt in prompts if prompt)
 
 
 def _change_again(subject: Subject, changes: tuple[Change, ...]) -> Subject:

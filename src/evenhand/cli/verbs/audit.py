@@ -39,7 +39,8 @@ class PlanOptions:
         typer.Option(
             "--method",
             "-m",
-            help="A method, or a chain such as hard.misp; may be repeated.",
+            help="A method, a chain such as hard.misp, or one with parameters: steering(strength=2)@layer:4; may be "
+            "repeated.",
             show_default="linear, span for word vectors",
         ),
     ] = None
@@ -50,6 +51,14 @@ class PlanOptions:
             help="Where in a transformer the methods act: embeddings, layer:N, attention:N, mlp:N, pooled. "
             "A method may name its own: -m leace@layer:4.",
             show_default="embeddings",
+        ),
+    ] = None
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            help="Try each method with several values of a parameter, and its control: strength=-2,-1,1,2.",
+            show_default=False,
         ),
     ] = None
     no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False
@@ -89,9 +98,10 @@ class PlanOptions:
         from evenhand.audit.workload import seconds_of
 
         return Plan.default(
-            subjects, methods=() if self.no_methods else self.method, site=self.site, only=self.measure or (),
-            queries=self.query or (), concept=self.concept, seed=seed, full_probes=self.full_probes, limit=self.limit,
-            samples=self.samples, tokens=self.tokens, budget=seconds_of(self.budget) if self.budget else None,
+            subjects, methods=() if self.no_methods else self.method, site=self.site, sweep=self.sweep,
+            only=self.measure or (), queries=self.query or (), concept=self.concept, seed=seed,
+            full_probes=self.full_probes, limit=self.limit, samples=self.samples, tokens=self.tokens,
+            budget=seconds_of(self.budget) if self.budget else None,
         )  # fmt: skip
 
 
@@ -196,6 +206,8 @@ def _refuse_contradictions(
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
     if asked.limit is not None and asked.full_probes:
         raise UsageError("--limit and --full-probes contradict each other", hint="leave one of them out")
+    if asked.sweep and not asked.method and not plan:
+        raise UsageError("--sweep varies a parameter of methods, and none was named", hint="add --method steering")
     if asked.site and not asked.method and not plan:
         raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
     if memory is not None and jobs == 1:

@@ -289,10 +289,10 @@ def parse_methods(chain: str, options: list[str], site: str | None = None) -> li
     `site` is where the methods act that name no site themselves.
     """
     from evenhand import mitigations
-    from evenhand.audit.plan import at_site, split_chain
+    from evenhand.audit.plan import at_site, split_chain, step_parts
 
-    steps = [step.partition("@") for step in split_chain(at_site(chain, site) if site else chain)]
-    ids = [id for id, _, _ in steps]
+    steps = [step_parts(step) for step in split_chain(at_site(chain, site) if site else chain)]
+    ids = [id for id, _ in steps]
     given: dict[str, dict[str, str]] = {id: {} for id in ids}
     for text in options:
         name, sign, value = text.partition("=")
@@ -302,8 +302,7 @@ def parse_methods(chain: str, options: list[str], site: str | None = None) -> li
         if not dot and len(ids) > 1:
             raise UsageError(f"--set {text}: which method?", hint=f"write --set {ids[0]}.{text}")
         given[id if dot else ids[0]][(key if dot else name).strip()] = value
-    places = [{"site": where} if at else {} for _, at, where in steps]
-    return [mitigations.get(id).with_params({**place, **given[id]}) for id, place in zip(ids, places, strict=True)]
+    return [mitigations.get(id).with_params({**own, **given[id]}) for id, own in steps]
 
 
 def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, started: Invocation, as_json: bool) -> None:

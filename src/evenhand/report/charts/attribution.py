@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenhand.audit import Audit
 from evenhand.measures import numbers
 from evenhand.models.attribution.pairs import ALIGNMENT, PairAttribution
-from evenhand.report.charts.figure import Figure
-from evenhand.report.charts.style import INK, PALETTE, chart, number_axis, reference_line, shared_domain
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
+from evenhand.report.charts.style import (
+    DISTINGUISHABLE,
+    INK,
+    PALETTE,
+    chart,
+    number_axis,
+    panels,
+    reference_line,
+    scales,
+    shared_domain,
+)
 
 DIVERGING = ["#7a4a00", "#c26a00", "#ffffff", "#0b7a75", "#003f3c"]
 WIDEST = 46  # units that a chart has room for
@@ -121,3 +132,67 @@ def gradient_figure(result: PairAttribution) -> Figure:
         "patching above measures that, a gradient only suggests it."
     )
     return Figure("Gradient times input", spec, ("token", *sides), table, caption, id="gradients")
+
+
+KINDS = {
+    "layer": "output of the layer, tokens that differ",
+    "attention": "what attention reads",
+    "mlp": "what the feed-forward part reads",
+}
+
+
+@register_chart("bias-by-site", family="likelihood")
+def bias_by_site(audit: Audit, subject: str) -> Figure | None:
+    """Draw the share of the differences that each site carries, one panel per kind of site, one line per stage."""
+    row = next((row for row in drawn_rows(audit, subject, "bias-by-site") if row.original.items), None)
+    if row is None:
+        return None
+    stages = [stage for stage, cell in row.cells.items() if cell.items][:DISTINGUISHABLE]
+    values = []
+    for stage in stages:
+        for item in row.cells[stage].items:
+            kind, _, number = str(item["word"]).partition(":")
+            if item["value"] is not None:
+                low, high = item["interval"] or (item["value"], item["value"])  # type: ignore[misc]
+                value = {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": item["value"]}
+                values.append(value | {"low": low, "high": high})
+    marks = scales(stages)
+    domain = shared_domain([float(value[name]) for value in values for name in ("low", "high")])
+    x = number_axis("layer", "layer", axis={"tickMinStep": 1, "format": "d"})
+    y = number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
+    layer: list[dict[str, Any]] = [
+        reference_line("y", 0),
+        {
+            "mark": {"type": "area", "opacity": 0.18, "aria": False},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
+            "encoding": {"x": x, "y": y, "color": marks["color"]},
+        },
+        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1}, "encoding": {"x": x, "y": y, **marks}},
+    ]
+    shown = [title for title in KINDS.values() if any(value["kind"] == title for value in values)]
+    spec = chart(
+        f"Share of the differences between sentences of a pair that each layer carries, on {len(stages)} stages",
+        data={"values": values},
+        **panels(layer, "kind", shown, columns=3, width=210, height=170),
+    )
+    table = tuple(
+        (
+            stage,
+            str(item["word"]),
+            numbers.number(item["value"], 2),  # type: ignore[arg-type]
+            f"[{item['interval'][0]:.2f}, {item['interval'][1]:.2f}]" if item["interval"] else "–",  # type: ignore[index]
+            str(item["pairs"]),
+        )
+        for stage in stages
+        for item in row.cells[stage].items
+    )
+    caption = (
+        "How much of the difference between the two sentences of a pair follows when activations of the first are put "
+        "into the run of the second: 100 % is all of it. Where the first panel falls, other tokens have read the words "
+        "that differ; a peak in the others shows a part that moves or uses the difference. Bands are 95 % intervals "
+        f"over pairs. {sources(audit, row, 'pairs')}"
+    )
+    return Figure("Where in the model?", spec, ("stage", "site", "share", "95 % interval", "pairs"), table, caption)
