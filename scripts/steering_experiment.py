@@ -41,7 +41,8 @@ def likelihood_plan(arguments: argparse.Namespace) -> Plan:
     questions = [Question("perplexity", "neutral-text", only_query=True)]
     if arguments.pairs:
         questions.append(Question("crows-pairs", "crows-pairs-gender", {"sample": arguments.pairs}))
-    questions.append(Question("pronoun-share", "occupations-share-of-women", only_query=True))
+    if arguments.pronouns:
+        questions.append(Question("pronoun-share", "occupations-share-of-women", only_query=True))
     return Plan(tuple(questions), methods(arguments.strengths, arguments.site))
 
 
@@ -105,14 +106,17 @@ def main() -> None:
     parser.add_argument("--site", default="layer:15")
     parser.add_argument("--strengths", nargs="+", default=["-4", "-2", "2", "4"])
     parser.add_argument("--pairs", type=int, default=40, help="CrowS-Pairs; 0 where the data set is not there")
-    parser.add_argument("--sites", type=int, default=16, help="pairs of bias-by-site")
+    parser.add_argument("--no-pronouns", dest="pronouns", action="store_false", help="leave out 480 sentences a stage")
+    parser.add_argument("--sites", type=int, default=16, help="pairs of bias-by-site; 0 leaves it out")
     parser.add_argument("--chat", default="bbq-gender-identity")
     parser.add_argument("--items", type=int, default=12, help="items of BBQ; 0 leaves the chat audit out")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     subject = eh.open(arguments.model, device=arguments.device)
-    made = {"likelihood": likelihood_plan(arguments), "sites": site_plan(arguments)}
+    made = {"likelihood": likelihood_plan(arguments)}
+    if arguments.sites:
+        made["sites"] = site_plan(arguments)
     if arguments.items and "chat" in subject.offers:
         made["chat"] = chat_plan(arguments)
     found: dict[str, Audit] = {}

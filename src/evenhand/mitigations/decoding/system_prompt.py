@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, write_text
-from evenhand.mitigations.method import CHAT, Mitigation, Target
+from evenhand.mitigations.method import CHAT, Mitigation, Target, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.subjects.subject import AnySubject, Subject
 from evenhand.words import Concept
@@ -121,6 +121,7 @@ class SystemPrompt(Mitigation):
     control: bool = False
 
     def _check(self, concept: Concept) -> None:
+        require_groups(concept, self.id)
         if self.text is not None and self.control:
             raise UsageError("the control has a text of its own", hint="leave text or control out")
         self._change(concept)

@@ -153,7 +153,7 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
         for item in row.cells[stage].items:
             kind, _, number = str(item["word"]).partition(":")
             if item["value"] is not None:
-                low, high = item["interval"] or (item["value"], item["value"])  # type: ignore[misc]
+                low, high = item["interval"] or (item["value"], item["value"])
                 value = {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": item["value"]}
                 values.append(value | {"low": low, "high": high})
     marks = scales(stages)
@@ -182,8 +182,8 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
         (
             stage,
             str(item["word"]),
-            numbers.number(item["value"], 2),  # type: ignore[arg-type]
-            f"[{item['interval'][0]:.2f}, {item['interval'][1]:.2f}]" if item["interval"] else "–",  # type: ignore[index]
+            numbers.number(item["value"], 2),
+            f"[{item['interval'][0]:.2f}, {item['interval'][1]:.2f}]" if item["interval"] else "–",
             str(item["pairs"]),
         )
         for stage in stages
