@@ -22,7 +22,9 @@ from evenhand.registry import Registry
 if TYPE_CHECKING:
     from evenhand.subjects.transformer_subjects import TransformerPart
 
-ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat"]
+ViewName = Literal[
+    "vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat", "outcomes"
+]  # fmt: skip
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 ON_ENGINE: tuple[ViewName, ...] = ("sentences", "likelihood", "labels", "inference")  # of models that workers load
@@ -30,6 +32,7 @@ PARTS = {
     "vectors": "word vectors",
     "transformer": "a transformer",
     "text": "the text of a corpus",
+    "outcomes": "decisions",
     "prompt": "a prompt",
 }  # in words
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
@@ -48,7 +51,7 @@ class Change(Protocol):
     """
 
     acts_on: ClassVar[str]
-    """The part of a subject that it changes, one of `Subject.changeable`: vectors, transformer, text."""
+    """The part of a subject that it changes, one of `Subject.changeable`: vectors, transformer, text, outcomes."""
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -165,6 +168,11 @@ class Subject(ABC):
     @abstractmethod
     def offers(self) -> tuple[ViewName, ...]:
         """The views this subject has."""
+
+    @property
+    def own_groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The groups that the subject itself names, by grouping; empty where the words of a concept name them."""
+        return {}
 
     @property
     def asked_by_default(self) -> tuple[ViewName, ...]:

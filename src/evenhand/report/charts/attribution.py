@@ -18,9 +18,10 @@ from evenhand.report.charts.style import (
     reference_line,
     scales,
     shared_domain,
+    spread,
 )
 
-DIVERGING = ["#7a4a00", "#c26a00", "#ffffff", "#0b7a75", "#003f3c"]
+DIVERGING = ["#c26a00", "#ffffff", "#0b7a75"]
 WIDEST = 46  # units that a chart has room for
 
 
@@ -67,7 +68,7 @@ def patching_figure(result: PairAttribution) -> Figure:
                 "field": "value",
                 "type": "quantitative",
                 "title": what,
-                "scale": {"domain": [-reach, 0, reach], "range": [DIVERGING[1], DIVERGING[2], DIVERGING[3]]},
+                "scale": {"domain": [-reach, 0, reach], "range": DIVERGING, "interpolate": "rgb"},
                 "legend": {"gradientLength": 160},
             },
         },
@@ -157,13 +158,18 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
                 value = {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": item["value"]}
                 values.append(value | {"low": low, "high": high})
     marks = scales(stages)
-    domain = shared_domain([float(value[name]) for value in values for name in ("low", "high")])
-    x = number_axis("layer", "layer", axis={"tickMinStep": 1, "format": "d"})
+    # Of a few pairs the bands may be wide: shares are drawn, bands end at the edge.
+    domain = shared_domain([0.0, 1.0, *(float(value["share"]) for value in values)])
+    for channel in marks.values():
+        channel["legend"] = {"columns": 2}
+    layers = sorted({int(value["layer"]) for value in values})
+    ticks = spread(layers, 8)
+    x = number_axis("layer", "layer", axis={"values": ticks, "format": "d"})
     y = number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
     layer: list[dict[str, Any]] = [
         reference_line("y", 0),
         {
-            "mark": {"type": "area", "opacity": 0.18, "aria": False},
+            "mark": {"type": "area", "opacity": 0.18, "aria": False, "clip": True},
             "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
         },
         {
