@@ -9,7 +9,7 @@ from evenhand.audit.cells import change_key
 from evenhand.audit.plan import at_site, method_of, split_chain, step_parts, swept
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.report.charts import figures
-from evenhand.report.charts.strength import swept_stages
+from evenhand.report.charts.attribution import swept_stages
 
 
 def test_steps_have_parameters_and_sites() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import DegenerateError, UsageError  # noqa: E402
-from evenhand.mitigations.steering.ablation import DirectionalAblation  # noqa: E402
+from evenhand.mitigations.steering.steering import DirectionalAblation  # noqa: E402
 from evenhand.models.encoders.activations import read_tokens  # noqa: E402
 
 Folder = Callable[..., Path]
