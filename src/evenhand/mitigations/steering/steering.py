@@ -47,8 +47,8 @@ class Steering(SiteMethod):
     change of this size, shows beside `direction="random"`, which adds a random vector of the same length.
 
     The model is changed wherever it is used: in likelihoods, in what it writes, in chat. Tokens with massive
-    activations keep theirs, and do not count in the means. Saved, the direction is added to a bias where that is exact, and kept beside the weights
-    otherwise.
+    activations keep theirs, and do not count in the means. Saved, the direction is added to a bias where that is exact,
+    and kept beside the weights otherwise.
 
     What it does not do: treat texts differently. The same vector is added whatever the text says, so a bias that
     depends on the context is shifted, not removed.
