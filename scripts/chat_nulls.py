@@ -1,6 +1,7 @@
 """Audit chat models that ignore whom they are asked about, and count how many audits claim bias.
 
     python scripts/chat_nulls.py -n 500 -o reproductions/chat-nulls.json
+    python scripts/chat_nulls.py -o reproductions/chat-nulls.json --page reproductions/null-audits.md
 
 The models answer at random, anew in each audit:
 
@@ -197,13 +198,42 @@ def summary(lines: Sequence[dict]) -> dict[str, object]:
     return found
 
 
+def tables(found: dict) -> str:
+    """Return the shares as two tables of a page."""
+    titles = {
+        "ignores": "answers ignore the person",
+        "names": "every name has an effect of its own",
+        "gap": "a gap of 0.5 in the logit",
+    }
+    lines = ["| chat model | audits | claim bias | share | 95 % interval |", "|---|--:|--:|--:|---|"]
+    for kind, title in titles.items():
+        own = found[kind]
+        low, high = (100 * end for end in own["interval"])
+        share = f"{100 * own['share']:.1f} % | {low:.1f} to {high:.1f} %"
+        lines.append(f"| {title} | {own['audits']} | {own['claim_bias']} | {share} |")
+    lines += ["", f"| score, p < .05 | {' | '.join(titles.values())} |", f"|---|{'--:|' * len(titles)}"]
+    for label in found["ignores"]["scores"]:
+        cells = [found[kind]["scores"][label] for kind in titles]
+        shares = " | ".join(f"{100 * cell['below_05']:.1f} % of {cell['tests']}" for cell in cells)
+        lines.append(f"| {label} | {shares} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Audit, and sum up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=500, help="audits of each null")
     parser.add_argument("--power", type=int, default=100, help="audits of models with a gap")
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--page", type=Path, help="write the tables into this page and audit nothing")
     options = parser.parse_args()
+    if options.page:
+        text = tables(json.loads(options.out.read_text())["kinds"])
+        page = options.page.read_text()
+        pattern = r"<!-- table chat -->.*?<!-- end -->"
+        filled = re.sub(pattern, lambda _: f"<!-- table chat -->\n{text}\n<!-- end -->", page, flags=re.DOTALL)
+        options.page.write_text(filled)
+        return
     record = options.out.with_suffix(".jsonl")
     done = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     known = {(line["kind"], line["seed"]) for line in done}
