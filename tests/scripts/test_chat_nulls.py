@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from chat_nulls import one_audit, tables
+from chat_nulls import one_audit, tables  # noqa: E402
 
 
 def test_the_page_has_the_numbers_of_the_record() -> None:
