@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,19 @@ PROMPTS = {
 }
 TIED = 1e-9  # of a probability: the mean over six orders of equal numbers differs by rounding
 POSITION, NO_OPTION = "position-effect", "no-option"
+
+
+def count_letters(dataset: str | Path, concept: Concept, **options: Any) -> int:
+    """Return how many conversations a model is asked to answer: every item in six orders, also those of a control."""
+    chosen = {name: str(options.get(name, "")) for name in ("category", "language")}
+    sample = options.get("sample", SAMPLE)
+    sizes = [
+        len(draw_items(dataset, chosen["category"], concept, sample, 0, language=chosen["language"], control=control))
+        for control in ((False, True) if has_control(dataset) else (False,))
+    ]
+    return len(ORDERS) * sum(sizes)
+
+
 INFO = Info(
     id="bbq-chat",
     title="BBQ, asked of a chat model",
@@ -75,6 +89,7 @@ INFO = Info(
     view="chat",
     family="chat",
     concepts=tuple(OF_CONCEPT),
+    requests=count_letters,
 )
 
 
