@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, FormatError, UsageError
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.models.lm.templates import render
 from evenhand.models.model_files import read_json
 from evenhand.models.tokenizing import encode_one, tokenizer_errors
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 GGUF_TEMPLATE = b"tokenizer.chat_template"  # the key of the template in the header of a GGUF file
 GGUF_HEADER = 64 << 20  # bytes; vocabularies of 260,000 tokens take 6 MB
-MOST_CHARACTERS = 1_000_000  # that a template may make of a conversation
 SAMPLES = 20  # answers that are counted where a model gives no log-probabilities
 Message = Mapping[str, str]
 """`role` (system, user or assistant) and `content`."""
@@ -205,7 +205,8 @@ def from_answers(answers: Sequence[Sequence[str]], options: Sequence[str]) -> Ch
 class TemplateChat:
     """A causal language model and the chat template of its tokenizer, as a `Chat`.
 
-    The template is rendered by `transformers`, in a sandbox without access to files, modules or attributes of objects.
+    The template is rendered by `transformers`, in a sandbox without access to files, modules or attributes of objects,
+    in a process with a limit of time and memory.
 
     Args:
         model: the language model.
@@ -228,7 +229,7 @@ class TemplateChat:
         seed: int = 0,
     ) -> list[list[str]]:
         """Return answers; see `Chat`."""
-        prompts = [self.prompt(conversation) for conversation in conversations]
+        prompts = self.prompts(conversations)
         return self.model.continue_ids(prompts, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
 
     def choose(
@@ -238,38 +239,21 @@ class TemplateChat:
         plain = tuple(check_options(options))
         if plain not in self._groups:
             self._groups[plain] = self._tokens_of(plain)
-        prompts = [self.prompt(conversation) for conversation in conversations]
+        prompts = self.prompts(conversations)
         shares = self.model.next_token_shares(prompts, self._groups[plain])
         return Choices(shares, np.clip(1.0 - shares.sum(axis=1), 0.0, 1.0), "log-probabilities")
 
-    def prompt(self, conversation: Conversation) -> list[int]:
-        """Return the tokens of a conversation up to where the model speaks.
+    def prompts(self, conversations: Sequence[Conversation]) -> list[list[int]]:
+        """Return the tokens of each conversation up to where the model speaks.
 
         Raises:
-            UsageError: If the template refuses the conversation, such as one with a system prompt.
+            UsageError: If the template refuses a conversation, such as one with a system prompt.
+            FormatError: If the template takes too long or makes too long a text.
         """
-        from jinja2 import TemplateError
-
-        messages = [dict(message) for message in with_system(conversation, self.system)]
-        try:
-            with tokenizer_errors(self.model.tokenizer):
-                text = self._render(messages)
-        except FormatError as error:
-            if isinstance(error.__cause__, TemplateError):
-                raise UsageError(
-                    f"the chat template of {self.name} refuses a conversation: {error.__cause__}",
-                    hint="some models take no system prompt",
-                ) from error
-            raise
-        return encode_one(self.model.tokenizer, text)
-
-    def _render(self, messages: list[dict[str, str]]) -> str:
-        text = self.model.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
-            raise FormatError(
-                f"the chat template of {self.name} does not make a text of {MOST_CHARACTERS:,} characters"
-            )
-        return text
+        tokenizer = self.model.tokenizer
+        messages = [[dict(message) for message in with_system(part, self.system)] for part in conversations]
+        texts = render(self.model.chat_template or "", messages, dict(tokenizer.special_tokens_map), name=self.name)
+        return [encode_one(tokenizer, text) for text in texts]
 
     def _tokens_of(self, options: Sequence[str]) -> list[Rows]:
         """Return the tokens that choose each option; each token of the vocabulary is read once."""
