@@ -174,6 +174,7 @@ STORES_NOTHING = {
     ),
     **dict.fromkeys(("corpus cooccur", "corpus sgns", "lm generate", "convert"), "writes a file, and does not read it"),
     **dict.fromkeys(("report", "check", "show"), "reads records, whose content has a digest"),
+    **dict.fromkeys(("import lm-eval", "import inspect"), COMPUTED),
     "serve": "every audit of the page has a folder of its own",
     "reproduce": COMPUTED,
     "fetch": "downloads files by their sha256",

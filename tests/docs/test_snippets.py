@@ -14,7 +14,10 @@ import evenhand as eh
 
 DOCS = ROOT / "docs"
 FOLDERS = ("measures", "methods", "tutorials")
-ALSO = ("how-to/own-words.md", "how-to/debias-a-model.md", "reference/methods.md", "reference/words.md")
+ALSO = (
+    "how-to/own-words.md", "how-to/debias-a-model.md", "how-to/logs.md", "reference/methods.md", "reference/words.md",
+)  # fmt: skip
+LOGS = {"lm-eval-output": "lm-eval", "bbq.eval": "inspect/bbq.eval"}  # of tests/interop/logs
 PAGES = [path for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md")) if blocks(path)]
 PAGES += [DOCS / name for name in ALSO]
 OTHERS = {  # pages whose Python runs in a test of their own
@@ -56,6 +59,9 @@ def test_the_page_runs_from_top_to_bottom(
     for name, (class_name, options) in MODELS.items():
         if name in text and "<!-- own models -->" not in text:
             (workplace / name).symlink_to(tiny_folder(class_name, **options))
+    for name, log in LOGS.items():
+        if name in text:
+            (workplace / name).symlink_to(ROOT / "tests" / "interop" / "logs" / log)
     if "my.vec" in text and 'my.vec")' not in text:
         eh.Vectors.default().head(5000).save("my.vec")
     with warnings.catch_warnings():

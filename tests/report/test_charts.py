@@ -66,6 +66,9 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
     yield asked("pronoun-share", "occupations", score="pearson", items=values(share=0.1))
     yield asked("winogender", "winogender", score="share-correlation", items=values(share=5.0))
     yield asked("counterfactual", "texts", score="gap")
+    answers = {name: {"mean": 0.5, "interval": [0.4, 0.6]} for name in ("female", "male")}
+    decided = [{"word": f"scenario {n}", "value": 0.3 - n / 10, "groups": answers} for n in range(4)]
+    yield asked("decisions", "decision-scenarios", score="gap", variant="explicit", items=tuple(decided))
     yield asked("corpus-bias", "words", score="beta", items=values(first=-0.2), details={"intercept": 0.0})
     yield asked("similarity", "men")
 

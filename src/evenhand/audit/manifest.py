@@ -29,6 +29,12 @@ OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
     "system", "key_env", "concurrency", "timeout",
 )  # fmt: skip
+# The entry of a record that is about several concepts at once, such as the categories of a benchmark.
+SEVERAL = {
+    "name": "social",
+    "digest": "",
+    "limits": "Every category that was asked counts; the scores by category say which.",
+}
 LONGEST_ARGUMENT = 200  # characters of an object in the text of a call
 
 
@@ -169,7 +175,7 @@ def _opening(subjects: Sequence[Subject]) -> list[str]:
 
 def manifest(
     subjects: Sequence[Subject],
-    concept: Concept,
+    concept: Concept | None,
     plan: Mapping[str, Any],
     *,
     invocation: Invocation | None = None,
@@ -183,7 +189,7 @@ def manifest(
 
     Args:
         subjects: what was measured.
-        concept: what was measured and removed.
+        concept: what was measured and removed; None for several at once.
         plan: methods, questions and seed.
         invocation: how the run was started.
         running: how it was computed: processes, memory.
@@ -201,7 +207,7 @@ def manifest(
         "evenhand": version.__version__,
         "arguments": {**(invocation or Invocation()).to_dict(), "effective": effective},
         "subjects": [subject.describe() for subject in subjects],
-        "concept": {**concept.to_dict(), "digest": concept.digest},
+        "concept": {**concept.to_dict(), "digest": concept.digest} if concept else SEVERAL,
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audit.cells import ROW_ONLY
-from evenhand.audit.manifest import Invocation, call_text, manifest
+from evenhand.audit.manifest import SEVERAL, Invocation, call_text, manifest
 from evenhand.audit.plan import Plan, Question
 from evenhand.audit.schema import DIGEST, SCHEMA, UNREADABLE, content_digest, read_json, require_valid
 from evenhand.errors import (
@@ -299,15 +299,23 @@ class Audit:
 def record_measured(
     subject: Subject,
     measured: Sequence[tuple[Question, Sequence[Measurement]]],
-    concept: Concept,
+    concept: Concept | None,
     *,
     seed: int = 0,
     warnings: Sequence[str] = (),
     invocation: Invocation | None = None,
 ) -> Audit:
-    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own."""
+    """Return the record of measurements that were made elsewhere, for verbs with a screen of their own.
+
+    Without a concept, the measurements are about several: the record calls it `social`.
+    """
     questions = tuple(question for question, _ in measured)
-    plan = Plan(questions, concept=concept.name, seed=seed, subjects=(subject.address or subject.name,))
+    plan = Plan(
+        questions,
+        concept=concept.name if concept else SEVERAL["name"],
+        seed=seed,
+        subjects=(subject.address or subject.name,),
+    )
     record = manifest(
         [subject], concept, plan.to_dict(), invocation=invocation, warnings=warnings, cells_computed=len(measured)
     )

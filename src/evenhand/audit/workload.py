@@ -105,6 +105,13 @@ def outlook(tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: Cel
         if times:
             each = f" on each of {times} stages" if times > 1 else ""
             lines.append(f"{measure}: the model writes {texts:,} texts of up to {tokens:,} tokens{each}")
+    asked = Counter[tuple[str, int]]()
+    for question in missing:
+        if count := conversations_asked(question, concept):
+            asked[question.label(), count] += 1
+    for (label, count), times in asked.items():
+        each = f" on each of {times} stages" if times > 1 else ""
+        lines.append(f"{label}: {counted(count, 'request')} to the chat model{each}")
     if plan.budget:
         lines.append("cells that the budget leaves no time for will be named in the record")
     return "\n".join(lines)
@@ -123,6 +130,16 @@ def texts_written(question: Question, concept: Concept) -> tuple[int, int]:
             return 0, 0
         return count, int(options.get("tokens", counterfactual_text.TOKENS))
     return 0, 0
+
+
+def conversations_asked(question: Question, concept: Concept) -> int:
+    """Return how many conversations a chat model answers for a question; 0 where the measure does not say."""
+    if question.info.requests is None:
+        return 0
+    try:
+        return question.info.requests(question.query, concept, **question.options)
+    except EvenhandError:  # the measure itself will say why
+        return 0
 
 
 def sample_notes(subjects: Sequence[Subject], plan: Plan) -> list[str]:

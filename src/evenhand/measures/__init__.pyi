@@ -13,6 +13,7 @@ from evenhand.measures.association.same import same as same
 from evenhand.measures.association.weat import generalised_weat as generalised_weat
 from evenhand.measures.association.weat import weat as weat
 from evenhand.measures.chat.bbq_chat import bbq_chat as bbq_chat
+from evenhand.measures.chat.decisions import decisions as decisions
 from evenhand.measures.geometry.analogies import analogy_generation as analogy_generation
 from evenhand.measures.geometry.analogies import generate_analogies as generate_analogies
 from evenhand.measures.geometry.analogies import sembias as sembias

@@ -72,6 +72,8 @@ class Info:
             plainest 1; 0 for all others. Reports tell of those first.
         charts: the ids of the charts that draw it.
         effect_size: whether the value is an effect size d, which has Cohen's names (small, medium, large).
+        requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
+            options; an audit says so before it starts.
     """
 
     id: str
@@ -111,6 +113,7 @@ class Info:
     plain: int = 0
     charts: tuple[str, ...] = ()
     effect_size: bool = False
+    requests: Callable[..., int] | None = None
 
     @property
     def groups(self) -> str:

@@ -122,7 +122,12 @@ def tokens_at_once(device: str) -> int:
 
 
 def run_in_batches(
-    lengths: Sequence[int] | Rows, compute: Callable[[Rows], None], *, tokens: int, most: int | None = None
+    lengths: Sequence[int] | Rows,
+    compute: Callable[[Rows], None],
+    *,
+    tokens: int,
+    most: int | None = None,
+    unit: str = "texts",
 ) -> None:
     """Call `compute` with the indices of sequences of similar length, longest first.
 
@@ -134,6 +139,7 @@ def run_in_batches(
         compute: processes the sequences with these indices; it must be repeatable.
         tokens: the largest number of tokens in a batch.
         most: the largest number of sequences in a batch.
+        unit: what progress is counted in.
 
     Raises:
         EvenhandError: If a single sequence does not fit into memory.
@@ -163,7 +169,7 @@ def run_in_batches(
             tokens = longest * (len(rows) // 2)
             continue
         start += len(rows)
-        tell(start, len(order), "texts")
+        tell(start, len(order), unit)
 
 
 def is_out_of_memory(error: Exception) -> bool:

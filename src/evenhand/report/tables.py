@@ -31,7 +31,7 @@ KINDS = {
     "vectors": "word vectors", "nli": "NLI model", "lm": "language model", "encoder": "text encoder",
     "corpus": "corpus", "elmo": "ELMo model", "text-classifier": "text classifier", "nli-classifier": "NLI model",
     "masked-lm": "masked language model", "causal-lm": "causal language model",
-    "openai": "language model behind a server",
+    "openai": "language model behind a server", "log": "model in a log",
 }  # fmt: skip
 # Views from what a model does to what it is made of.
 OUTPUTS_FIRST = ("labels", "inference", "chat", "likelihood", "generation", "text", "sentences", "vectors")

@@ -138,9 +138,9 @@ def count_answers(items: Sequence[BBQItem], chosen: Matrix64) -> BBQCounts:
 
 
 def choose(scores: Matrix64) -> Matrix64:
-    """Return the weight of each answer: 1 for the best, equal parts for equally good ones."""
+    """Return the weight of each answer: 1 for the best, equal parts for equally good ones, 0 in a row of NaN."""
     best = scores == scores.max(axis=1, keepdims=True)
-    return np.asarray(best / best.sum(axis=1, keepdims=True))
+    return np.asarray(best / np.maximum(best.sum(axis=1, keepdims=True), 1))
 
 
 @measure(INFO)
@@ -292,7 +292,7 @@ def bbq_measurements(
             "item": f"{item.category} {item.template} {item.example}",
             "question": item.question,
             "answers": list(item.answers),
-            "scores": [float(score) for score in row],
+            "scores": [float(score) if np.isfinite(score) else None for score in row],
             "right": item.label,
             "biased": item.target,
         }

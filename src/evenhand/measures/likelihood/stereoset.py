@@ -345,6 +345,43 @@ def _scores(lms: Vector64, ss: Vector64) -> Matrix64:
     return np.stack([lms, ss, lms * np.minimum(ss, 100 - ss) / 50])
 
 
+def choice_measurements(
+    call: Call, examples: Sequence[StereoExample], chosen: Sequence[int | None], *, averaging: Averaging = "term-mean"
+) -> tuple[Measurement, ...]:
+    """Return lms and ss of a model that chose one of the three continuations, where it was asked elsewhere.
+
+    A choice tells less than three scores: one of the unrelated text does not say which of the others is preferred. So
+    ss is over the examples with a related choice, lms over all with a choice, and icat, their product, is left out.
+
+    Args:
+        call: the call of the measure.
+        examples: the examples.
+        chosen: 0 for the stereotype, 1 for the anti-stereotype, 2 for the unrelated text, None for no choice.
+        averaging: see `stereoset`.
+    """
+    found: list[Measurement] = []
+    for task in TASKS:
+        rows = [(one, choice) for one, choice in zip(examples, chosen, strict=True) if one.task == task]
+        answered = [(one, choice) for one, choice in rows if choice is not None]
+        left_out = len(rows) - len(answered)
+        lost = f"{left_out} of {len(rows)} answers choose none of the three" if left_out else ""
+        for number, scores in enumerate((RELATED, PREFERRED)):
+            used = [(one, scores[choice]) for one, choice in answered if choice in scores]
+            if not used:
+                if rows:
+                    reason = lost or "every answer is the unrelated text"
+                    found.append(call.undefined(reason, score=f"{task}-{StereoScores._fields[number]}"))
+                continue
+            table = TermTable.of([one for one, _ in used], np.array([row for _, row in used]), "corrected")
+            found.append(_measurements(call, task, table, averaging, len(used), lost)[number])
+    return tuple(found)
+
+
+# The scores of stereotype, anti-stereotype and unrelated text that a choice stands for.
+RELATED = {0: (1.0, 1.0, 0.0), 1: (1.0, 1.0, 0.0), 2: (0.0, 0.0, 1.0)}
+PREFERRED = {0: (2.0, 1.0, 0.0), 1: (1.0, 2.0, 0.0)}
+
+
 def _measurements(
     call: Call, task: str, table: TermTable, averaging: Averaging, examples: int, lost: str
 ) -> list[Measurement]:

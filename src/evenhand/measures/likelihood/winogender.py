@@ -63,12 +63,7 @@ class WinogenderSentence:
 def read_winogender(folder: str | Path) -> tuple[WinogenderSentence, ...]:
     """Read the sentences and the shares of women."""
     root = Path(folder)
-    try:
-        shares = {row[0]: float(row[2]) for row in _rows(root / "occupations-stats.tsv", 4)}
-    except ValueError as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{root / 'occupations-stats.tsv'}: a share of women is not a number ({error})") from error
+    shares = read_shares(root)
     versions: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for name, text in _rows(root / "all_sentences.tsv", 2):
         parts = name.removesuffix(".txt").split(".")
@@ -78,6 +73,17 @@ def read_winogender(folder: str | Path) -> tuple[WinogenderSentence, ...]:
     return tuple(
         sentence for key, texts in versions.items() for sentence in _sentences(key, texts, shares[key[0]], root)
     )
+
+
+def read_shares(folder: str | Path) -> dict[str, float]:
+    """Return the percentage of women in each occupation of the set."""
+    file = Path(folder) / "occupations-stats.tsv"
+    try:
+        return {row[0]: float(row[2]) for row in _rows(file, 4)}
+    except ValueError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{file}: a share of women is not a number ({error})") from error
 
 
 def _sentences(
@@ -192,11 +198,32 @@ def winogender(
     call.describe(DATASET, positive="female", scores=SCORES, params=params)
     with undefined_if_unscorable():
         margins = resolution_margins(view, sentences)
-    return (
-        *_accuracies(call, sentences, margins),
-        _gotcha_gap(call, sentences, margins, gotcha, seed),
-        _share_correlation(call, sentences, margins, seed),
-    )
+    return winogender_measurements(call, sentences, margins, gotcha=gotcha, seed=seed)
+
+
+def winogender_measurements(
+    call: Call,
+    sentences: Sequence[WinogenderSentence],
+    margins: Vector64,
+    *,
+    gotcha: GotchaRule = "both",
+    seed: int = 0,
+) -> tuple[Measurement, ...]:
+    """Return the measurements of given margins, for answers that were scored elsewhere.
+
+    Args:
+        call: the call of the measure.
+        sentences: the sentences; an occupation may lack some pronouns, or its share of women (NaN).
+        margins: log P(the pronoun refers to the occupation) - log P(it refers to the participant).
+        gotcha: see `winogender`.
+        seed: seed of the tests.
+    """
+    if any(np.isnan(sentence.percent_women) for sentence in sentences):
+        reason = "the share of women in the occupations is not known"
+        gaps = tuple(call.undefined(reason, score=score) for score in ("gotcha-gap", "share-correlation"))
+    else:
+        gaps = (_gotcha_gap(call, sentences, margins, gotcha, seed), _share_correlation(call, sentences, margins, seed))
+    return (*_accuracies(call, sentences, margins), *gaps)
 
 
 def resolution_margins(view: Likelihood, sentences: Sequence[WinogenderSentence]) -> Vector64:
@@ -232,6 +259,9 @@ def _accuracies(call: Call, sentences: Sequence[WinogenderSentence], margins: Ve
     items = [{"sentence": s.id, "text": s.text, "value": float(m)} for s, m in zip(sentences, margins, strict=True)]
     for score, gender in zip(ACCURACIES, (None, *GENDERS), strict=True):
         rows = [row for row, sentence in enumerate(sentences) if gender in (None, sentence.gender)]
+        if not rows:
+            measured.append(call.undefined(f"there is no sentence with a {gender} pronoun", score=score))
+            continue
         columns = [right[rows], np.ones(len(rows))]
         measured.append(
             call.measurement(
@@ -308,6 +338,8 @@ def _share_correlation(
     by_pronoun: dict[tuple[str, str], list[float]] = {}
     for sentence, margin in zip(sentences, margins.tolist(), strict=True):
         by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
+    if any((name, gender) not in by_pronoun for name in shares for gender in ("female", "male")):
+        return call.undefined("an occupation has no female or no male pronoun", score="share-correlation")
     lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
     try:
         correlation = pearson(lean, np.array(list(shares.values())))

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,12 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
+from evenhand.models.lm.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees
 from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
+
+if TYPE_CHECKING:
+    import torch
 
 TEXTS_AT_ONCE = 32  # texts sampled side by side by default
 COLDEST = 1e-6  # divisor of the logits that leaves the most probable token alone
@@ -60,12 +64,17 @@ class Perplexity:
 
 
 class TextWindow(NamedTuple):
-    """A stretch of a text's tokens, of which the last `new` ones are scored; `start` is the first of these."""
+    """A stretch of a text behind its first token; the tokens at `places` are scored: `place + start` in the text."""
 
     text: int
     ids: Rows
     start: int
-    new: int
+    places: Rows
+
+    @property
+    def read(self) -> Rows:
+        """The tokens that the model must read: those before the last one that is scored."""
+        return self.ids[: self.places[-1]]
 
 
 class CausalLM:
@@ -248,7 +257,7 @@ class CausalLM:
     ) -> list[TokenScores]:
         """Return the tokens of each text with their log-probabilities, all from one pass; see `TokenLikelihood`."""
         scores = self.token_ids(texts)
-        logs = self._score_whole([score.ids for score in scores], tokens=tokens)
+        logs = self._score_whole([score.ids for score in scores], positions, tokens=tokens)
         return [TokenScores(score.ids, score.spans, part) for score, part in zip(scores, logs, strict=True)]
 
     def filler_log_probabilities(
@@ -342,50 +351,90 @@ class CausalLM:
         totals = np.array([part.sum() for part in logs], dtype=np.float64)
         return TextScores(totals, np.array([len(part) for part in logs], dtype=np.int64))
 
-    def _score_whole(self, texts: list[Rows], *, tokens: int | None = None, most: int | None = None) -> list[Vector64]:
+    def _score_whole(
+        self,
+        texts: list[Rows],
+        positions: Sequence[Sequence[int]] | None = None,
+        *,
+        tokens: int | None = None,
+        most: int | None = None,
+    ) -> list[Vector64]:
         """Return the log-probability of each token of each text, with the largest window."""
         width = min(self.window, LONGEST)
         longest = width - len(self._first_ids(""))
         warn_windowed(self.name, [len(ids) for ids in texts], longest, "those before it in overlapping windows")
-        return self._score(texts, width, max(1, width // 2), tokens=tokens, most=most)
+        return self._score(texts, width, max(1, width // 2), positions, tokens=tokens, most=most)
 
     def _score(
-        self, texts: list[Rows], width: int, step: int, *, tokens: int | None = None, most: int | None = None
+        self,
+        texts: list[Rows],
+        width: int,
+        step: int,
+        positions: Sequence[Sequence[int]] | None = None,
+        *,
+        tokens: int | None = None,
+        most: int | None = None,
     ) -> list[Vector64]:
-        """Return the log-probability of each token of each text."""
+        """Return the log-probability of each token of each text; NaN where it is not in the positions."""
         torch = require("torch", extra="models")
         first = np.array(self._first_ids(""), dtype=np.int64)
+        every = [range(len(ids)) for ids in texts]
+        asked = [np.unique(np.array(rows, dtype=np.int64)) for rows in (every if positions is None else positions)]
         windows: list[TextWindow] = []
-        for number, ids in enumerate(texts):
-            windows += _windows(number, np.concatenate([first, ids]), width, step)
-        logs = [np.zeros(len(ids)) for ids in texts]
+        for number, (ids, rows) in enumerate(zip(texts, asked, strict=True)):
+            windows += _windows(number, np.concatenate([first, ids]), width, step, rows)
+        longest = max((len(window.read) for window in windows), default=0)
+        limit = tokens_at_once(self.device) if tokens is None else tokens
+        # A number of texts at once is a number of rows.
+        shares = most is None and not self.transformer.reserved and reads_trees(self.model, longest)
+        trees = plant([window.read for window in windows], longest=min(limit, LONGEST_ROW) if shares else 0)
+        logs = [np.full(len(ids), np.nan) for ids in texts]
 
         def compute(rows: Rows) -> None:
-            for row, part in zip(rows, self._score_windows([windows[row] for row in rows]), strict=True):
-                window = windows[row]
-                logs[window.text][window.start : window.start + window.new] = part
+            chosen = [trees[row] for row in rows]
+            for number, part in self._score_trees(chosen, windows):
+                window = windows[number]
+                logs[window.text][window.places + window.start] = part
 
-        limit = min(tokens_at_once(self.device), positions_at_once(self.model, self.device))
+        # The matrix of logits stays small as well: a position counts as many tokens.
+        each = max(1, limit // positions_at_once(self.model, self.device))
+        sizes = [max(len(tree.ids), each * len(_predictors(tree, windows))) for tree in trees]
         with torch.inference_mode():
-            run_in_batches(
-                [len(window.ids) for window in windows], compute, tokens=limit if tokens is None else tokens, most=most
-            )
-        check_scores(np.array([part.sum() for part in logs], dtype=np.float64), self.name)
+            run_in_batches(sizes, compute, tokens=limit, most=most, unit="groups of texts")
+        check_scores(np.array([part[rows].sum() for part, rows in zip(logs, asked, strict=True)]), self.name)
         return logs
 
-    def _score_windows(self, windows: list[TextWindow]) -> list[Vector64]:
-        """Return the log-probabilities of the new tokens of each window."""
+    def _score_trees(self, trees: list[TokenTree], windows: list[TextWindow]) -> Iterator[tuple[int, Vector64]]:
+        """Yield each window of the trees by its number, with the log-probabilities of its tokens."""
         torch = require("torch", extra="models")
-        padded, _ = pad([window.ids[:-1] for window in windows])  # causal: padding after a text changes nothing
+        padded, _ = pad([np.array(tree.ids, dtype=np.int64) for tree in trees])
         self.transformer.check_ids(padded)
-        counts = [window.new for window in windows]
-        rows = np.repeat(np.arange(len(windows)), counts)
-        columns = np.concatenate([len(window.ids) - 1 - window.new + np.arange(window.new) for window in windows])
-        targets = np.concatenate([window.ids[len(window.ids) - window.new :] for window in windows])
-        tensors = [torch.from_numpy(array).to(self.device) for array in (rows, columns, padded, targets)]
-        logits = logits_at(self.model, *tensors[:2], input_ids=tensors[2], use_cache=False).logits
-        logs = logits.float().log_softmax(dim=-1).gather(-1, tensors[3][:, None])[:, 0].double().cpu().numpy()
-        return np.split(logs, np.cumsum(counts)[:-1])
+        inputs = {"input_ids": torch.from_numpy(padded).to(self.device), **self._attention(trees, padded.shape[1])}
+        chosen = [_predictors(tree, windows) for tree in trees]
+        rows = np.repeat(np.arange(len(trees)), [len(places) for places in chosen])
+        where = [torch.from_numpy(array).to(self.device) for array in (rows, np.concatenate(chosen))]
+        logits = logits_at(self.model, *where, use_cache=False, **inputs).logits
+        logs = logits.float().log_softmax(dim=-1)
+        above = 0
+        for tree, places in zip(trees, chosen, strict=True):
+            for number, path in tree.paths.items():
+                window = windows[number]
+                found = above + np.searchsorted(places, path[window.places - 1])
+                targets = window.ids[window.places]
+                index = [torch.from_numpy(array).to(self.device) for array in (found, targets)]
+                yield number, logs[index[0], index[1]].double().cpu().numpy()
+            above += len(places)
+
+    def _attention(self, trees: list[TokenTree], size: int) -> dict[str, torch.Tensor]:
+        """Return positions and mask of rows of a size; nothing for single texts, where padding changes nothing."""
+        torch = require("torch", extra="models")
+        if all(tree.is_chain for tree in trees):
+            return {}
+        depths, _ = pad([np.array(tree.depths, dtype=np.int64) for tree in trees])
+        hidden = torch.from_numpy(~np.stack([tree.visible(size) for tree in trees])[:, None]).to(self.device)
+        mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=self.device)
+        mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)
+        return {"position_ids": torch.from_numpy(depths).to(self.device), "attention_mask": mask}
 
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
@@ -431,16 +480,22 @@ class CausalLM:
         return rows
 
 
-def _windows(text: int, ids: Rows, width: int, step: int) -> list[TextWindow]:
-    """Split a text into overlapping windows; each token but the first is new in exactly one."""
+def _predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
+    """Return the places of the tokens of a tree from which tokens are predicted, in their order."""
+    return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
+
+
+def _windows(text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
+    """Split a text behind its first token into overlapping windows; each token that is asked for is scored in one."""
     windows, scored = [], 1
     for low in range(0, len(ids), step):
         part = ids[low : low + width]
-        new = low + len(part) - scored
-        if new <= 0:
+        if low + len(part) <= scored:
             break
-        windows.append(TextWindow(text, part, scored - 1, new))
-        scored += new
+        places = asked[(asked + 1 >= scored) & (asked + 1 < low + len(part))] + 1 - low
+        if len(places):
+            windows.append(TextWindow(text, part, low - 1, places))
+        scored = low + len(part)
     return windows
 
 
