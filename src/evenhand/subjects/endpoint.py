@@ -12,6 +12,7 @@ from evenhand.errors import UsageError
 from evenhand.models.endpoint.client import ATTEMPTS, CONCURRENCY, TIMEOUT, Client
 from evenhand.models.endpoint.server import Server, fingerprint, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
+from evenhand.models.tokenizing import TEXT_READING
 from evenhand.subjects.subject import SUBJECTS, Address, Subject, TextView, ViewName
 
 SAMPLES, TOKENS = 200, 100  # texts and tokens that it writes unless told otherwise; each is paid for
@@ -112,7 +113,7 @@ class EndpointSubject(Subject):
     @property
     def opening(self) -> dict[str, Any]:
         """The system prompt and how texts are sampled; how fast the server is asked decides no answer."""
-        return {"system": self.system, **self.sampling}
+        return {"system": self.system, "beginning": TEXT_READING, **self.sampling}
 
     def describe(self) -> dict[str, Any]:
         """Address without secrets, model, what the server gives, and when it was asked."""

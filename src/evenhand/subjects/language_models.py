@@ -15,6 +15,7 @@ from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.device import PRECISIONS, device_kind
 from evenhand.models.lm.causal import written_once
+from evenhand.models.tokenizing import TEXT_READING
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
@@ -254,7 +255,8 @@ class LanguageModelSubject(Subject):
     def opening(self) -> dict[str, Any]:
         """Where the model runs and how precisely, and the system prompt."""
         prompt = {"system": self.system} if self.system else {}
-        return {"device": device_kind(self._device), "precision": self._precision, **prompt}
+        reading = {} if self.network is None else {"beginning": TEXT_READING}
+        return {"device": device_kind(self._device), "precision": self._precision, **reading, **prompt}
 
     def _open_view(self, name: ViewName) -> Any:
         if name in ("likelihood", "generation"):  # the causal model of transformers does both

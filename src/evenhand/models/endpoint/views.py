@@ -150,7 +150,8 @@ class RemoteLikelihood:
     """Log-probabilities of texts from a server: echoed with the prompt, or one forced token at a time.
 
     The tokens are the server's own. The first token of a text has a log-probability where the model reads a token for
-    the beginning of a text before it, and is NaN, and left out of the sum, elsewhere.
+    the beginning of a text before it, or llama.cpp names one that separates texts; elsewhere it is NaN, and left out of
+    the sum.
     """
 
     masked = False
@@ -222,17 +223,17 @@ class RemoteLikelihood:
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
-        """The tokens before every text: those that the server adds, or the token for the beginning of a text.
-
-        A model opened from its file begins with that token too, so both give a text the same score.
-        """
+        """The tokens that the server puts before every text, which may be none; see `tokenizing.beginning_of`."""
         client = self.model.client
         with_first = [token for token, _ in llama_tokens(client, "a", special=True)]
         without = [token for token, _ in llama_tokens(client, "a", special=False)]
         extra = len(with_first) - len(without)
-        if extra > 0 and with_first[extra:] == without:
-            return tuple(with_first[:extra])
-        return llama_beginning(client)
+        return tuple(with_first[:extra]) if extra > 0 and with_first[extra:] == without else ()
+
+    @cached_property
+    def _separator(self) -> tuple[int, ...]:
+        """The token from which the first token of a text is predicted where none stands before it."""
+        return llama_beginning(self.model.client)
 
     def _check_length(self, tokens: int, text: str) -> None:
         limit = self.model.server.context
@@ -249,8 +250,8 @@ class RemoteLikelihood:
         requests: list[Request] = []
         for row, (first, score) in enumerate(encoded):
             for place in range(len(score.ids)) if positions is None else positions[row]:
-                before = [*first, *score.ids[:place].tolist()]
-                if before:  # nothing stands before the first token of a model without a token for the beginning
+                before = [*first, *score.ids[:place].tolist()] or list(self._separator)
+                if before:  # nothing predicts the first token of a model without a token between texts
                     wanted.append((row, place))
                     requests.append(Request(LLAMA_COMPLETION, forced_body(before, int(score.ids[place]))))
 
