@@ -52,6 +52,7 @@ GROUPS = {
     "projection": "Projections",
     "erasure": "Erasure",
     "alignment": "Alignment",
+    "steering": "Steering",
     "training": "Training",
     "text": "Text",
     "decoding": "Decoding",

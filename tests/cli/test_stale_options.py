@@ -170,7 +170,7 @@ FINGERPRINT = {
 COMPUTED = "computes its result each time; with --out it writes a record, which it does not read"
 STORES_NOTHING = {
     **dict.fromkeys(
-        ("measure", "compare", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
+        ("measure", "compare", "explain", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
     ),
     **dict.fromkeys(("corpus cooccur", "corpus sgns", "lm generate", "convert"), "writes a file, and does not read it"),
     **dict.fromkeys(("report", "check", "show"), "reads records, whose content has a digest"),

@@ -187,7 +187,7 @@ def test_a_tokenizer_that_adds_no_token_is_followed(folder, tmp_path) -> None:
     settings = tmp_path / "bare" / "tokenizer_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"add_bos_token": False}))
     bare = CausalLM(tmp_path / "bare", device="cpu")
-    assert bare.beginning == ((), (0,))
+    assert bare.reading == ((), (0,))
     text = "she saw a nurse"
     ids = bare.tokenizer(text, add_special_tokens=False)["input_ids"]
 

@@ -415,7 +415,7 @@ class CausalLM:
 
     def _windows(self, text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
         """Return the windows in which a text is scored; its first token has one of its own if nothing stands before."""
-        before = np.array(self.beginning.before, dtype=np.int64)
+        before = np.array(self.reading.before, dtype=np.int64)
         windows = _windows(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
         if not len(before) and 0 in asked:
             first = np.array([*self._first_ids(""), ids[0]], dtype=np.int64)
@@ -455,14 +455,19 @@ class CausalLM:
         return {"position_ids": torch.from_numpy(depths).to(self.device), "attention_mask": mask}
 
     @cached_property
-    def beginning(self) -> Beginning:
+    def reading(self) -> Beginning:
         """The tokens that stand before every text, and the one from which its first token is predicted."""
         return beginning_of(self.tokenizer)
 
+    @property
+    def beginning(self) -> list[int]:
+        """The token from which the first token of a text is predicted."""
+        return self._first_ids("")
+
     def _first_ids(self, start: str) -> list[int]:
         """Return the tokens before a text and those of `start`; the separator of texts if there are none."""
-        first = [*self.beginning.before, *(encode_one(self.tokenizer, start) if start else [])]
-        first = first or list(self.beginning.separator)
+        first = [*self.reading.before, *(encode_one(self.tokenizer, start) if start else [])]
+        first = first or list(self.reading.separator)
         if not first:
             raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first
