@@ -14,6 +14,9 @@ from evenhand.measures.association.weat import generalised_weat as generalised_w
 from evenhand.measures.association.weat import weat as weat
 from evenhand.measures.chat.bbq_chat import bbq_chat as bbq_chat
 from evenhand.measures.chat.decisions import decisions as decisions
+from evenhand.measures.chat.relative_decisions import relative_decisions as relative_decisions
+from evenhand.measures.chat.resume_names import resume_names as resume_names
+from evenhand.measures.chat.word_association import word_association as word_association
 from evenhand.measures.geometry.analogies import analogy_generation as analogy_generation
 from evenhand.measures.geometry.analogies import generate_analogies as generate_analogies
 from evenhand.measures.geometry.analogies import sembias as sembias

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows
+from evenhand.errors import require
+from evenhand.models.device import pad
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel
 
 LONGEST_ROW = 512  # tokens; every two tokens of a row meet in its attention, although few of them are related
@@ -77,6 +80,23 @@ def reads_trees(model: PreTrainedModel, longest: int) -> bool:
     window = getattr(config, "sliding_window", None) or longest
     attention = getattr(model.config, "_attn_implementation", "eager")
     return config.model_type in READ_TREES and longest <= window and attention in ("eager", "sdpa")
+
+
+def tree_inputs(trees: Sequence[TokenTree], dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
+    """Return the inputs of a model for trees, one row each: ids, and positions and mask unless all are single texts.
+
+    Rows are padded on the right, where no token of a text looks.
+    """
+    torch = require("torch", extra="models")
+    ids, _ = pad([np.array(tree.ids, dtype=np.int64) for tree in trees])
+    inputs = {"input_ids": torch.from_numpy(ids).to(device)}
+    if not all(tree.is_chain for tree in trees):
+        depths, _ = pad([np.array(tree.depths, dtype=np.int64) for tree in trees])
+        hidden = torch.from_numpy(~np.stack([tree.visible(ids.shape[1]) for tree in trees])[:, None]).to(device)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        mask.masked_fill_(hidden, torch.finfo(dtype).min)
+        inputs |= {"position_ids": torch.from_numpy(depths).to(device), "attention_mask": mask}
+    return inputs
 
 
 def plant(texts: Sequence[Rows], *, longest: int = LONGEST_ROW) -> list[TokenTree]:
