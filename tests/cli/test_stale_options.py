@@ -77,6 +77,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--samples": (WRITER, (*WRITER, "--samples", "7")),
         "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
         "--system": (CHAT, (*CHAT, "--system", "Be fair.")),
+        "--prompts": (CHAT, (*CHAT, "--prompts", "chat")),
         "--seed": (VEC, (*VEC, "--seed", "1")),
     },
     "debias": {

@@ -20,7 +20,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.models.lm.templates import render
 from evenhand.models.model_files import read_json
-from evenhand.models.tokenizing import encode_one, tokenizer_errors
+from evenhand.models.tokenizing import check_texts, encode_one, tokenizer_errors
 
 if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
@@ -264,6 +264,39 @@ class TemplateChat:
             texts = tokenizer.batch_decode([[token] for token in ids])
         chosen = np.array([-1 if (row := option_of(text, options)) is None else row for text in texts], dtype=np.int64)
         return [np.array(ids, dtype=np.int64)[chosen == row] for row in range(len(options))]
+
+
+CONTINUE = "Continue this text. Write only the continuation, without repeating the text.\n\n{prompt}"
+PromptForm = Literal["plain", "chat"]
+"""How a prompt is put to a model: as the beginning of a text, or as a message that asks for its continuation."""
+
+
+def check_prompt_form(form: str) -> PromptForm:
+    """Return how prompts are put; raise if it is no such form."""
+    if form == "plain":
+        return "plain"
+    if form == "chat":
+        return "chat"
+    raise UsageError(f"prompts can be put as 'plain' or 'chat', not {form!r}")
+
+
+class ChatWriter:
+    """A chat model that continues texts because it is asked to: the view `generation` of models without another.
+
+    Args:
+        chat: the model.
+        form: the message; {prompt} stands for the text.
+    """
+
+    def __init__(self, chat: Chat, form: str = CONTINUE) -> None:
+        self.chat, self.form, self.name = chat, form, chat.name
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return continuations of prompts; see `PromptWriter`."""
+        asked = [user(self.form.format(prompt=prompt)) for prompt in check_texts(prompts)]
+        return self.chat.answer(asked, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
 
 
 def has_chat_template(path: Path) -> bool:
