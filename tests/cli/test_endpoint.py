@@ -118,7 +118,7 @@ def test_an_audit_says_before_it_starts_what_it_will_ask(server: ScriptedServer,
     assert found, done.output
     assert (int(found[1]), int(found[3])) == (72, 72)
     record = json.loads((tmp_path / "run" / "audit.json").read_text())
-    foreseen = record["manifest"]["parameters"]["effective"]["foreseen"]
+    foreseen = record["manifest"]["arguments"]["effective"]["foreseen"]
     assert foreseen["requests"] == 72
     characters = sum(len(str(a.body["messages"][-1]["content"])) for a in server.posts() if "A, B or C" in str(a.body))
     assert foreseen["prompt_tokens"] == pytest.approx(characters / 4 + 72 * 5, abs=2)
@@ -134,7 +134,7 @@ def test_a_budget_in_tokens_leaves_out_what_it_cannot_pay(server: ScriptedServer
     assert small.exit_code == 0, small.output
     assert not [asked for asked in server.posts() if "A, B or C" in str(asked.body)]
     record = json.loads((tmp_path / "run" / "audit.json").read_text())
-    assert record["manifest"]["parameters"]["effective"]["most_tokens"] == 500
+    assert record["manifest"]["arguments"]["effective"]["most_tokens"] == 500
     assert any("the budget of 500 tokens left out 1 cell" in note for note in record["manifest"]["warnings"])
     assert "left out" in json.dumps(record["results"])
     assert audit(server, tmp_path, "--budget", "100k tokens").exit_code == 0

@@ -15,7 +15,7 @@ from evenhand import measures
 from evenhand.errors import EvenhandError, UsageError, counted, few
 from evenhand.measures.text import counterfactual_text
 from evenhand.models.endpoint.client import keeping_answers
-from evenhand.models.endpoint.rehearsal import Demand
+from evenhand.models.endpoint.views import Demand
 from evenhand.progress import followed
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import VIEWS

@@ -11,9 +11,15 @@ from typing import Any, ClassVar
 from evenhand.corpus.readers.source import Texts
 from evenhand.errors import UsageError
 from evenhand.models.endpoint.client import ATTEMPTS, CONCURRENCY, TIMEOUT, Client, note_model
-from evenhand.models.endpoint.rehearsal import Demand, RehearsalClient
 from evenhand.models.endpoint.server import Server, fingerprint, inspect_server
-from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
+from evenhand.models.endpoint.views import (
+    Demand,
+    RehearsalClient,
+    RemoteChat,
+    RemoteLikelihood,
+    RemoteModel,
+    RemoteWriter,
+)
 from evenhand.models.lm.chat import CONTINUE, ChatWriter, PromptForm, check_prompt_form
 from evenhand.models.tokenizing import TEXT_READING
 from evenhand.subjects.subject import SUBJECTS, Address, PromptWriter, Subject, TextView, ViewName

@@ -20,7 +20,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.registry import Registry
 
 if TYPE_CHECKING:
-    from evenhand.models.endpoint.rehearsal import Demand
+    from evenhand.models.endpoint.views import Demand
     from evenhand.subjects.transformer_subjects import TransformerPart
 
 ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat"]
