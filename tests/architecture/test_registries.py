@@ -56,6 +56,7 @@ def test_default_queries_ship_with_the_package(name: str) -> None:
         "words",
         "neutral-text",
         "names",
+        "rows",
         "resume-documents",
         *data.catalog(),
         *probes.ids(),

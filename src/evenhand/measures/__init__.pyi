@@ -52,6 +52,8 @@ from evenhand.measures.likelihood.stereoset import stereoset as stereoset
 from evenhand.measures.likelihood.winobias import winobias as winobias
 from evenhand.measures.likelihood.winogender import winogender as winogender
 from evenhand.measures.measurement import Measurement as Measurement
+from evenhand.measures.outcomes.group_metrics import decision_accuracy as decision_accuracy
+from evenhand.measures.outcomes.group_metrics import group_metrics as group_metrics
 from evenhand.measures.quality.rated_sets import analogy as analogy
 from evenhand.measures.quality.rated_sets import similarity as similarity
 from evenhand.measures.quality.retention import retention as retention

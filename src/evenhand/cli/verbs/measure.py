@@ -52,7 +52,13 @@ def measure(
         list[str] | None, typer.Option("--set", help="An option of the measure, such as ddof=1.", show_default=False)
     ] = None,
     engine: EngineChoice,
-    opening: Annotated[Opening, Only("device", "precision", "labels", "vectors", "case", "format", "allow_pickle")],
+    opening: Annotated[
+        Opening,
+        Only(
+            *("device", "precision", "labels", "vectors", "case", "format", "allow_pickle"),
+            *("group", "label", "prediction", "score", "threshold", "positive"),
+        ),
+    ],
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +76,7 @@ def measure(
     opened, *before = opening.subjects([subject, *([reference] if reference else [])])
     require_view(info, [opened])
     source = context.get_parameter_source("concept")
-    queries = query or _queries(info, about, named=source is not None and source.name != "DEFAULT")
+    queries = query or _queries(info, about, opened, named=source is not None and source.name != "DEFAULT")
     if not queries:
         _require_data(info, about)
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
@@ -94,13 +100,13 @@ def measure(
         _show(info, results)
 
 
-def _queries(info: Info, concept: Concept, *, named: bool) -> list[str]:
+def _queries(info: Info, concept: Concept, subject: Subject, *, named: bool) -> list[str]:
     """Return what a measure asks about a concept; a measure that spans several asks all of them unless one is named."""
     from evenhand.audit.plan import concept_queries
 
     if not named and info.whole in info.default_queries():
         return [info.whole]
-    return list(concept_queries(info, concept))
+    return list(concept_queries(info, concept, [subject]))
 
 
 def _require_data(info: Info, concept: Concept) -> None:
