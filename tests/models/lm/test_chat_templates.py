@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("transformers")
 
 from evenhand.errors import FormatError, UsageError
-from evenhand.models.lm import templates
-from evenhand.models.lm.templates import render
+from evenhand.models.lm import chat as templates
+from evenhand.models.lm.chat import render
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"

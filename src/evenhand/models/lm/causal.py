@@ -32,14 +32,7 @@ from evenhand.models.lm.likelihood import (
     warn_windowed,
 )
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
-from evenhand.models.tokenizing import (
-    Beginning,
-    beginning_of,
-    check_texts,
-    encode_one,
-    encode_texts,
-    tokenizer_errors,
-)
+from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -73,10 +66,7 @@ class Perplexity:
 
 
 class TextWindow(NamedTuple):
-    """A stretch of a text and of what stands before it; the tokens at `places` are scored.
-
-    A place is `place + start` in the text.
-    """
+    """A stretch of a text and what stands before it; tokens at `places` are scored: `place + start` in the text."""
 
     text: int
     ids: Rows
