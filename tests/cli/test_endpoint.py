@@ -94,6 +94,39 @@ def test_a_stopped_audit_asks_for_nothing_twice(server: ScriptedServer, tmp_path
     assert after - before == 72 - received + 1  # and the probe of what the server can do
 
 
+WITHOUT_LOGS = chat_reply("A")
+SILENT = Reply({}, wait=1.0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (Reply({"error": {"message": "out of memory"}}, 500), "answered 500 6 times: out of memory"),
+        (Reply({"error": {"message": "slow down"}}, 429, {"retry-after": "0.001"}), "answered 429 6 times: slow down"),
+        (Reply({"error": {"message": "bad key"}}, 401), "no key was sent"),
+        (Reply({"error": {"message": "no model m"}}, 404), "no model m"),
+        (Reply({"error": {"message": "maximum context length is 64"}}, 400), "maximum context length is 64"),
+        (Reply(b"<html>"), "not JSON"),
+        (Reply({"choices": []}), "without a choice"),
+        (WITHOUT_LOGS, "without log-probabilities, which it gave before"),
+        (Reply(b"", close=True), "cannot be reached"),
+        (SILENT, "sent nothing for 0.2 seconds"),
+    ],
+)
+def test_a_server_that_fails_halfway_is_one_sentence_and_what_arrived_is_kept(
+    server: ScriptedServer, tmp_path: Path, bad: Reply, says: str
+) -> None:
+    server.routes["/v1/chat/completions"] = lambda asked: blame_the_old(asked) if len(server.asked) < 40 else bad
+    timeout = ("--timeout", "0.2") if bad is SILENT else ()
+    stopped = audit(server, tmp_path, "--concurrency", "1", *timeout)
+    assert stopped.exit_code == 4, stopped.output
+    assert says in " ".join(stopped.output.split())
+    assert "Traceback" not in stopped.output
+    assert 20 < kept_bodies(tmp_path / "run") < 72
+    server.routes["/v1/chat/completions"] = blame_the_old
+    assert audit(server, tmp_path).exit_code == 0
+
+
 def test_another_model_under_the_same_name_is_measured_anew(server: ScriptedServer, tmp_path: Path) -> None:
     assert audit(server, tmp_path).exit_code == 0
     asked = len(server.asked)

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, TextTooLongError, UsageError
 from evenhand.models.endpoint.client import Client, EndpointError, keeping_answers
 from evenhand.models.endpoint.server import echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
@@ -215,6 +215,22 @@ def test_a_server_that_reports_the_forced_distribution_is_not_believed() -> None
         found = inspect_server(Client(server.base))
     assert not found.forced
     assert "forced to write" in found.missing["likelihood"]
+
+
+def test_a_text_that_is_too_long_is_not_sent() -> None:
+    with serving(VLLM | {"/v1/models": models("m", max_model_len=64)}) as server:
+        client = Client(server.base)
+        model = RemoteModel(client, inspect_server(client), "d")
+        asked = len(server.asked)
+        for call in (
+            lambda: RemoteChat(model).choose([user("long " * 200)], ["yes", "no"]),
+            lambda: RemoteChat(model).answer([user("short")], tokens=65),
+            lambda: RemoteWriter(model).continuations(["long " * 200], samples=1, tokens=2),
+            lambda: RemoteLikelihood(model).log_probabilities(["long " * 200]),
+        ):
+            with pytest.raises(TextTooLongError, match="64 tokens that m reads"):
+                call()
+        assert len(server.asked) == asked
 
 
 def test_continuations_are_requests_with_seeds_of_their_own() -> None:

@@ -40,6 +40,7 @@ from evenhand.models.tokenizing import check_texts
 CHARACTERS = 4.0  # of English text in a token
 AROUND_MESSAGE = 5  # tokens that a chat template puts around a message
 LIKELY = ("A", "B", "C", "yes", "no")  # first tokens of an invented answer
+MOST_CHARACTERS_OF_TOKEN = 10  # on average, in any text that people write
 FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with
 T = TypeVar("T")
 SEEDS = 1 << 31  # servers take seeds of 31 bits
@@ -59,6 +60,19 @@ class RemoteModel:
     def __init__(self, client: Client, server: Server, digest: str, *, system: str = "", name: str = "") -> None:
         self.client, self.server, self.digest, self.system = client, server, digest, system
         self.name = name or server.model
+
+    def check_length(self, text: str, tokens: int) -> None:
+        """Raise before anything is sent if a text and its answer are surely longer than the server reads.
+
+        Its tokens are not known here; a shorter text that is still too long is refused by the server, in its words.
+        """
+        limit, least = self.server.context, len(text) // MOST_CHARACTERS_OF_TOKEN + tokens
+        if limit and least > limit:
+            raise TextTooLongError(
+                f"a text of {len(text):,} characters and an answer of {tokens:,} tokens are longer than the {limit:,} "
+                f"tokens that {self.name} reads: {text[:40]!r}...",
+                hint="start the server with a longer context, or use shorter texts",
+            )
 
     def ask(self, requests: Sequence[Request], read: Callable[[Request, JSON], T]) -> list[T]:
         """Return what `read` finds in the answer to each request; see `Client.post_all`."""
@@ -88,7 +102,7 @@ class RemoteChat:
             )
         base = self.model.client.base
         requests = [
-            Request(CHAT, chat_body(self.model.server.model, self._messages(conversation), tokens=tokens,
+            Request(CHAT, chat_body(self.model.server.model, self._messages(conversation, tokens), tokens=tokens,
                                     temperature=temperature, seed=sample_seed(seed, number)), number)
             for conversation in conversations
             for number in range(samples)
@@ -106,7 +120,7 @@ class RemoteChat:
         requests = [
             Request(
                 CHAT,
-                chat_body(model.model, self._messages(conversation), tokens=1, temperature=0.0)
+                chat_body(model.model, self._messages(conversation, 1), tokens=1, temperature=0.0)
                 | {"logprobs": True, "top_logprobs": model.top},
             )
             for conversation in conversations
@@ -120,8 +134,10 @@ class RemoteChat:
 
         return from_log_probabilities(self.model.ask(requests, read), options, name=self.name)
 
-    def _messages(self, conversation: Conversation) -> list[dict[str, str]]:
-        return [dict(message) for message in with_system(conversation, self.model.system)]
+    def _messages(self, conversation: Conversation, tokens: int) -> list[dict[str, str]]:
+        messages = [dict(message) for message in with_system(conversation, self.model.system)]
+        self.model.check_length("".join(message["content"] for message in messages), tokens)
+        return messages
 
 
 class RemoteWriter:
@@ -136,6 +152,8 @@ class RemoteWriter:
         """Return continuations of prompts; see `PromptWriter`."""
         if samples < 1 or tokens < 1 or temperature < 0:
             raise UsageError(f"samples and tokens must be at least 1, got {samples} and {tokens}")
+        for prompt in prompts:
+            self.model.check_length(prompt, tokens)
         requests = [
             Request(
                 COMPLETIONS,
@@ -196,6 +214,8 @@ class RemoteLikelihood:
     def _echoed(self, texts: Sequence[str]) -> list[TokenScores]:
         server, base = self.model.server, self.model.client.base
         asked = [text for text in texts if text]
+        for text in asked:
+            self.model.check_length(text, 1)
         requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
 
         def read(request: Request, answer: JSON) -> list[EchoedToken]:
