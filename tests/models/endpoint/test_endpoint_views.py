@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ pytest.importorskip("tenacity")
 
 from evenhand.errors import EvenhandError, TextTooLongError, UsageError
 from evenhand.models.endpoint.client import Client, EndpointError, keeping_answers
-from evenhand.models.endpoint.server import echoed_tokens, first_tokens, inspect_server
+from evenhand.models.endpoint.server import echo_body, echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
 from evenhand.models.lm.chat import Chat, user
 from scripted_server import Asked, Reply, chat_reply, echo_reply, models, serving
@@ -285,3 +287,14 @@ def test_echoed_tokens_may_follow_a_token_for_the_beginning() -> None:
     logs = {"tokens": ["<s>", "A", " b", " c"], "token_logprobs": [None, -2.0, -1.0, -3.0]}
     tokens = echoed_tokens({"choices": [{"logprobs": logs}]}, "A b", "server")
     assert [(t.start, t.text, t.log_probability) for t in tokens] == [(0, "A", -2.0), (1, " b", -1.0)]
+
+
+def test_an_echo_in_the_form_of_vllm_is_read() -> None:
+    """The answer has all fields that vLLM documents; the first token stands for the beginning and has no value."""
+    kept = json.loads((Path(__file__).parent / "vllm_echo.json").read_text())
+    assert "not recorded" in kept["origin"]
+    assert echo_body("m", "She is kind") == kept["request"]
+    tokens = echoed_tokens(kept["answer"], "She is kind", "server")
+    assert [(t.start, t.text, t.log_probability) for t in tokens] == [
+        (0, "She", -5.1875), (3, " is", -1.421875), (6, " kind", -7.0625),
+    ]  # fmt: skip
