@@ -17,6 +17,7 @@ from evenhand.models.endpoint.client import Client, EndpointError, keeping_answe
 from evenhand.models.endpoint.server import echo_body, echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
 from evenhand.models.lm.chat import Chat, user
+from evenhand.subjects.endpoint import EndpointSubject
 from scripted_server import Asked, Reply, chat_reply, echo_reply, models, serving
 
 YES = {"Yes": 0.5, " yes": 0.1, "No": 0.25, "no.": 0.05, "The": 0.06}
@@ -233,6 +234,21 @@ def test_a_text_that_is_too_long_is_not_sent() -> None:
             with pytest.raises(TextTooLongError, match="64 tokens that m reads"):
                 call()
         assert len(server.asked) == asked
+
+
+def test_a_rehearsal_counts_what_forced_tokens_would_ask() -> None:
+    routes = llama_routes()
+    routes.pop("logs")
+    with serving(routes) as server:
+        subject = EndpointSubject(server.base)
+        assert subject.server.forced
+        _ = subject.remote
+        asked = len(server.asked)
+        counted, demand = subject.rehearsal()
+        counted.view("likelihood").log_probabilities(["abcdefgh", "abcdijkl", "abcdefgh"])
+        assert len(server.asked) == asked
+    # the first tokens are the same request; one token stands before each second one
+    assert (demand.requests, demand.read, demand.written) == (3, 3, 3)
 
 
 def test_continuations_are_requests_with_seeds_of_their_own() -> None:

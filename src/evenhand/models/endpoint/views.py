@@ -379,7 +379,7 @@ class RehearsalClient(Client):
             return {"tokens": [1]}
         text = str(body["content"])
         pieces = [text[low : low + 4] for low in range(0, len(text), 4)]
-        return {"tokens": [{"id": 2 + number, "piece": piece} for number, piece in enumerate(pieces)]}
+        return {"tokens": [{"id": 2 + _text_id(piece) % 50_000, "piece": piece} for piece in pieces]}
 
     def post_all(
         self,
