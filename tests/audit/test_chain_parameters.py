@@ -57,3 +57,17 @@ def test_the_chart_of_a_sweep_has_every_value(tmp_path: Path) -> None:
     assert "broken line" in figure.caption
     page = audit.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "What k does and costs" in page
+
+
+def test_a_sweep_from_the_command_line(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from evenhand.cli import app
+
+    line = ["audit", "glove-embedded", "-m", "random", "--measure", "weat", "--query", "weat-6", "-o", str(tmp_path)]
+    done = CliRunner().invoke(app, [*line, "--sweep", "k=1,2", "--json"])
+    assert done.exit_code == 0, done.output
+    assert '"random(k=2)"' in done.stdout
+    refused = CliRunner().invoke(app, ["audit", "glove-embedded", "--sweep", "k=1,2", "-o", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "none was named" in refused.output
