@@ -55,8 +55,7 @@ NLI = "nli train --train pairs.jsonl --dev pairs.jsonl --vectors my.vec --epochs
 TUNE = "nli fine-tune hf:bert --train pairs.jsonl --dev pairs.jsonl --epochs 1 --device cpu --out tuned"
 CORPUS = "--permutations 0"
 COMMANDS = {
-    ("audit", "strength=-2,-1,1,2"): f"{MODELS} audit hf:bert -m steering --sweep strength=-2,2 --measure perplexity --device cpu -o run",
-    ("audit", "strength=2"): f"{MODELS} audit hf:bert -m 'steering(strength=2)@layer:1' --measure perplexity --device cpu -o run",
+    ("audit", "strength=-2,-1,1,2"): f"{MODELS} audit hf:bert -m steering --sweep strength=-2,-1,1,2 --measure perplexity --device cpu -o run",
     ("explain", "e,n,c"): f"{MODELS} explain hf:classifier --labels e,n,c --premise 'He is here.' --pair 'He is.' 'She is.'",
     ("audit", "10min"): "audit my.vec --no-methods --measure weat --budget 10min -o run",
     ("audit", "hard.misp"): "audit my.vec --method hard.misp --measure weat -o run",

@@ -39,8 +39,7 @@ class PlanOptions:
         typer.Option(
             "--method",
             "-m",
-            help="A method, a chain such as hard.misp, or one with parameters: steering(strength=2)@layer:4; may be "
-            "repeated.",
+            help="A method, or a chain such as hard.misp; parameters stand in brackets behind it; may be repeated.",
             show_default="linear, span for word vectors",
         ),
     ] = None
