@@ -130,8 +130,8 @@ def problems() -> list[str]:
         locked = dict(LINE.findall(path.read_text()))
         direct = [plain(re.split(r"[\[<>=!~ ;]", line)[0]) for line in wanted(name)]
         found += [f"{path.name}: {each} is not locked" for each in direct if each not in locked]
-        found += [f"{path.name}: {each} {version}, constraints.txt has {pinned[each]}" for each, version in locked.items()
-                  if pinned.get(each, version) != version]  # fmt: skip
+        wrong = {each: pinned[each] for each, version in locked.items() if pinned.get(each, version) != version}
+        found += [f"{path.name}: {each} {locked[each]}, constraints.txt has {right}" for each, right in wrong.items()]
     return found
 
 
