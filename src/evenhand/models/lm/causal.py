@@ -477,7 +477,10 @@ class CausalLM:
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current, past = torch.tensor(first, device=self.device), None
+        # Equal prompts are read once, where it is known that a row of the cache can be repeated.
+        once = not self.transformer.reserved and reads_trees(self.model, len(first[0]))
+        prompts = list(dict.fromkeys(map(tuple, first))) if once else first
+        current, past = torch.tensor(prompts, device=self.device), None
         texts: list[list[int]] = [[] for _ in first]
         rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
         done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
@@ -485,8 +488,12 @@ class CausalLM:
             for number in draws:
                 with model_errors(self.model):
                     out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
-                past = out.past_key_values
-                cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
+                logits, past = out.logits[:, -1], out.past_key_values
+                if len(logits) < len(rows):
+                    copied = torch.tensor([prompts.index(tuple(ids)) for ids in first], device=self.device)
+                    logits = logits[copied]
+                    past.batch_select_indices(copied)
+                cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
                 current = torch.searchsorted(cumulative, (number[rows] * cumulative[:, -1])[:, None], right=True)
                 current = current.clamp_(max=cumulative.shape[-1] - 1)
