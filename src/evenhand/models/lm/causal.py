@@ -479,7 +479,8 @@ class CausalLM:
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
         # Equal prompts are read once, where it is known that a row of the cache can be repeated.
         once = not self.transformer.reserved and reads_trees(self.model, len(first[0]))
-        prompts = list(dict.fromkeys(map(tuple, first))) if once else first
+        every = [tuple(ids) for ids in first]
+        prompts = list(dict.fromkeys(every)) if once else every
         current, past = torch.tensor(prompts, device=self.device), None
         texts: list[list[int]] = [[] for _ in first]
         rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
@@ -490,7 +491,7 @@ class CausalLM:
                     out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 logits, past = out.logits[:, -1], out.past_key_values
                 if len(logits) < len(rows):
-                    copied = torch.tensor([prompts.index(tuple(ids)) for ids in first], device=self.device)
+                    copied = torch.tensor([prompts.index(ids) for ids in every], device=self.device)
                     logits = logits[copied]
                     past.batch_select_indices(copied)
                 cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1)
