@@ -406,7 +406,7 @@ class CausalLM:
     def _windows(self, text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
         """Return the windows in which a text is scored; its first token has one of its own if nothing stands before."""
         before = np.array(self.reading.before, dtype=np.int64)
-        windows = _windows(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
+        windows = windows_of(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
         if not len(before) and 0 in asked:
             first = np.array([*self._first_ids(""), ids[0]], dtype=np.int64)
             windows.insert(0, TextWindow(text, first, -1, np.array([1])))
