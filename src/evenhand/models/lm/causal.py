@@ -31,7 +31,7 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.text_windows import TextWindow, predictors
+from evenhand.models.lm.text_windows import TextWindow, predictors, windows_of
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
