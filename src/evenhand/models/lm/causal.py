@@ -384,7 +384,7 @@ class CausalLM:
         asked = [np.unique(np.array(rows, dtype=np.int64)) for rows in (every if positions is None else positions)]
         windows: list[TextWindow] = []
         for number, (ids, rows) in enumerate(zip(texts, asked, strict=True)):
-            windows += self.windows_of(number, ids, width, step, rows)
+            windows += self._windows(number, ids, width, step, rows)
         limit = tokens_at_once(self.device) if tokens is None else tokens
         trees = self._trees([window.read for window in windows], longest=limit if most is None else 0)
         logs = [np.full(len(ids), np.nan) for ids in texts]
