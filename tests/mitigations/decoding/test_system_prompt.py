@@ -59,7 +59,7 @@ def test_the_prompt_stands_in_front_of_a_conversation(chat: eh.subjects.Subject)
     changed = SystemPrompt(text="Be fair.").fit(chat, "gender")(chat)
     view = changed.view("chat")
     asked = [{"role": "user", "content": "Is she here?"}]
-    text = view.model.tokenizer.decode(view.prompt(asked))
+    text = view.model.tokenizer.decode(view.prompts([asked])[0])
     assert text == "system: Be fair.\nuser: Is she here?\nassistant:"
     assert chat.view("chat").system == ""
     assert changed.digest != chat.digest
