@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from evenhand.measures.likelihood.stereotype_pairs import (
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.attribution.pairs import ALIGNMENT, SiteEffects, site_effects
+from evenhand.models.encoders.sites import SiteKind
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import clustered_interval, jackknife_interval
 from evenhand.stats.bootstrap import Interval
@@ -34,6 +35,18 @@ from evenhand.words.persons import person_sentences, persons
 
 TEMPLATE = "person-sentences"
 SiteParts = Literal["layers", "all"]
+
+
+class SiteItem(TypedDict):
+    """What a measurement records of one site."""
+
+    word: str
+    value: float | None
+    interval: list[float] | None
+    effect: float | None
+    pairs: int
+
+
 INFO = Info(
     id="bias-by-site",
     title="Bias by site",
@@ -100,7 +113,7 @@ def bias_by_site(
     asked = asked.sampled(sample, seed)
     require_pairs(asked)
     call.describe(asked.name, scores="", positive="the first sentence", params={"alignment": ALIGNMENT})
-    kinds: tuple[Any, ...] = ("layer", "attention", "mlp") if parts == "all" else ("layer",)
+    kinds: tuple[SiteKind, ...] = ("layer", "attention", "mlp") if parts == "all" else ("layer",)
     with undefined_if_unscorable():
         found = site_effects(view, [(pair.more, pair.less) for pair in asked.pairs], kinds)
     if not np.abs(found.differences).sum() > 0:
@@ -151,7 +164,7 @@ def pair_set(dataset: PairSource, concept: Concept) -> tuple[PairSet, dict[str, 
     return PairSet(template.name, tuple(pairs)), frames
 
 
-def _item(found: SiteEffects, place: int) -> dict[str, Any]:
+def _item(found: SiteEffects, place: int) -> SiteItem:
     """Return the share of one site, with its interval over pairs; the sums are those of the pairs that have one."""
     scored = np.flatnonzero(np.isfinite(found.effects[:, place]))
     differences, effects = found.differences[scored], found.effects[scored, place]
@@ -171,10 +184,10 @@ def _interval(carried: Vector64, sizes: Vector64) -> Interval:
     return jackknife_interval(lambda sums: sums[:, 0] / sums[:, 1], np.stack([carried, sizes], axis=1))
 
 
-def _half(items: list[dict[str, Any]]) -> str:
+def _half(items: list[SiteItem]) -> str:
     """Return the first layer at whose output the tokens that differ carry less than half; empty if there is none."""
-    layers = [item for item in items if str(item["word"]).startswith("layer:") and item["value"] is not None]
-    return next((str(item["word"]) for item in layers if item["value"] < 0.5), "")
+    layers = [item for item in items if item["word"].startswith("layer:")]
+    return next((item["word"] for item in layers if item["value"] is not None and item["value"] < 0.5), "")
 
 
 def _reading(value: float, half: str) -> str:

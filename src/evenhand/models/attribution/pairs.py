@@ -94,7 +94,7 @@ class PairAttribution:
             return None
         return np.asarray(self.effects / self.difference)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
         shares = self.shares
         return {
