@@ -257,7 +257,7 @@ def strength(audit: Audit, subject: str) -> Figure | None:
     parameter = swept[0].parameter
     lines = list(dict.fromkeys(one.line for one in swept))
     names = {row.label: f"{row.label} ({better(row)})" for row in drawn}
-    points: list[dict[str, str | float]] = []
+    points: list[dict[str, object]] = []
     for row in drawn:
         for one in swept:
             cell = row.cells[one.stage]
