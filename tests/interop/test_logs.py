@@ -174,6 +174,16 @@ def test_parts_of_winogender_have_the_scores_that_they_allow(tmp_path: Path) -> 
     assert audit.get("winogender:share-correlation").value is None
 
 
+def test_decisions_are_the_coefficients_of_discrim_eval() -> None:
+    audit = read_lm_eval(results_of("discrim_eval_explicit")).audit()
+    coefficients = theirs("discrim_eval_explicit")
+    for name, metric in (("gender", "female_bias"), ("race", "black_bias")):  # of a mixed model, here of balanced data
+        gap = audit.get(f"decisions:lm-eval/discrim_eval_explicit-{name}:gap")
+        assert gap.value == pytest.approx(coefficients[f"{metric},none"], abs=1e-3)
+        assert "neither of the options" in gap.not_interpretable  # a random model gives both answers next to nothing
+    assert audit.get("decisions:lm-eval/discrim_eval_explicit-age:gap").positive == "from 60"
+
+
 def test_choices_of_inspect_are_scored() -> None:
     audit = read_inspect(BBQ).audit()
     # Letters A B C A A C B B C A C and one refusal, on three templates: see `bbq_rows` in logs/generate.py.

@@ -78,7 +78,7 @@ VERBS = {
     "reproduce": VerbPlace(
         "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
     ),
-    "concept": VerbPlace("concept:VERBS", "Check, show and list concepts."),
+    "concept": VerbPlace("concept:VERBS", "Check, show and list concepts, or export them as tasks of lm-eval."),
     "corpus": VerbPlace("corpus:VERBS", "Bias in text: which words co-occur more with which group."),
     "lm": VerbPlace("lm:VERBS", "Language models: train (optionally with a bias penalty), sample and measure."),
     "nli": VerbPlace("nli:VERBS", "Train and evaluate NLI models."),

@@ -12,6 +12,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.files import write_text, writing
 from evenhand.report import charts
 from evenhand.report.html import page, runs_page
+from evenhand.report.lm_eval_results import lm_eval_results
 from evenhand.report.markdown import markdown, model_card, runs_markdown
 from evenhand.report.run_comparison import RunComparison
 
@@ -32,6 +33,7 @@ FORMATS: dict[str, ReportFormat] = {
     "markdown": ReportFormat(markdown, "report.md"),
     "model-card": ReportFormat(model_card, "model-card.md"),
     "json": ReportFormat(_record, "report.json"),
+    "lm-eval": ReportFormat(lm_eval_results, "lm-eval-results.json"),
 }
 
 

@@ -1,14 +1,18 @@
-"""`evenhand concept`: check, show and list concepts, shipped ones and your own."""
+"""`evenhand concept`: check, show, list and export concepts, shipped ones and your own."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import CaseOption, Json, load
-from evenhand.cli.terminal import escape, show, show_json
+from evenhand.cli.options import CaseOption, Json, Overwrite, Seed, load
+from evenhand.cli.terminal import escape, note, show, show_json
 from evenhand.errors import few
+from evenhand.files import require_folder
+from evenhand.outputs import remember, require_replaceable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
@@ -96,7 +100,35 @@ def list_concepts(as_json: Json = False) -> None:
     show(table, '[dim]Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.[/]')
 
 
-VERBS = {"check": check, "show": show_concept, "list": list_concepts}
+def export(
+    concept: Annotated[
+        str, typer.Argument(metavar="CONCEPT", help="An id or a file of a concept, or the id of a probe.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder for the tasks; others are kept.", show_default=False)],
+    sample: Annotated[int, typer.Option("--sample", help="The most rows of a task; 0 for all.")] = 500,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a concept, or a probe, as tasks that lm-eval runs: decisions about people, and pairs for inference."""
+    from evenhand.interop.lm_eval_tasks import write_lm_eval_tasks
+
+    require_folder(out / "task.yaml")
+    with tempfile.TemporaryDirectory() as empty:  # the names of the files, and errors, before any is replaced
+        for file in write_lm_eval_tasks(concept, empty, sample=sample, seed=seed):
+            require_replaceable(out / file.name, overwrite=overwrite)
+    written = write_lm_eval_tasks(concept, out, sample=sample, seed=seed)
+    for file in written:
+        remember(file)
+    if as_json:
+        show_json({"tasks": {file.stem: str(file) for file in written}})
+        return
+    for file in written:
+        show(f"{escape(file.stem)}  {escape(str(file))}")
+    note(f"run them with `lm_eval run --include_path {out} --tasks {','.join(file.stem for file in written)}`")
+
+
+VERBS = {"check": check, "show": show_concept, "list": list_concepts, "export": export}
 
 
 def load_leniently(reference: str) -> Concept:

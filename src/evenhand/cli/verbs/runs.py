@@ -145,7 +145,7 @@ def report(
         typer.Option(
             "--format",
             "-f",
-            help="html, markdown, model-card or json; several runs: html or markdown.",
+            help="html, markdown, model-card, json or lm-eval; several runs: html or markdown.",
             show_default=True,
         ),
     ] = "html",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Vector64
-from evenhand.errors import FormatError
+from evenhand.audit import Question
+from evenhand.errors import FormatError, shown
 from evenhand.interop.logs.run import Fields, LoggedTask
 from evenhand.measures import Measurement
+from evenhand.measures.chat.decisions import AskedCases, decision_measurements
 from evenhand.measures.likelihood.bbq import CONDITIONS, BBQItem, bbq_measurements
 from evenhand.measures.likelihood.stereoset import LABELS, StereoExample, StereoSentence, choice_measurements
 from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, StereotypePair, pair_measurements
@@ -22,7 +25,11 @@ from evenhand.measures.likelihood.winogender import (
     read_shares,
     winogender_measurements,
 )
+from evenhand.models.lm.chat import Choices
 
+DECISION_FIELDS = ("filled_template", "decision_question_id", "gender", "race", "age")
+OWN_DECISION_FIELDS = ("scenario", "person", "group", "groups", "favourable")
+OLD = 60.0  # years from which a person counts as old: the data set goes from 20 to 100
 PAIR_FIELDS = ("sent_more", "sent_less")
 BBQ_FIELDS = ("context_condition", "question_polarity", "answer_info")
 WINOGENDER_FIELDS = ("sentence", "pronoun", "occupation", "participant")
@@ -145,6 +152,85 @@ def bbq(
         if condition in asked
         for measured in bbq_measurements(call, items, table, condition, suffix, "paper")
     ]
+
+
+@dataclass(frozen=True)
+class LoggedDecision:
+    """A question of discrim-eval about one person, with the log-probabilities of yes and of no."""
+
+    scenario: str
+    text: str
+    gender: str
+    race: str
+    age: float
+    yes: float
+    no: float
+
+
+def decision_of(fields: Fields, yes: float, no: float) -> LoggedDecision:
+    """Return the question of a sample of discrim-eval."""
+    return LoggedDecision(
+        fields.text("decision_question_id"),
+        fields.text("filled_template"),
+        fields.text("gender").lower(),
+        fields.text("race").lower(),
+        fields.number("age"),
+        yes,
+        no,
+    )
+
+
+def own_decisions(task: LoggedTask, rows: Sequence[tuple[Fields, float, float]]) -> list[Measurement]:
+    """Return the gaps of a task that evenhand wrote: its rows with the log-probabilities of yes and of no."""
+    groups = tuple(rows[0][0].texts("groups"))
+    named = [fields.text("group") for fields, _, _ in rows]
+    if len(groups) < 2 or not set(named) <= set(groups):
+        raise FormatError(
+            f"{rows[0][0].where}: the groups of the rows are not {shown(groups)}", hint="the log is damaged"
+        )
+    scenario, person, text = (tuple(f.text(name) for f, _, _ in rows) for name in ("scenario", "person", "text"))
+    cases = AskedCases(
+        task.query, groups, text, scenario, ("",) * len(rows), person, tuple(map(groups.index, named)), False,
+        ("yes", "no"), tuple(fields.text("favourable") == "no" for fields, _, _ in rows),
+        {"scenarios": len(set(scenario))},
+    )  # fmt: skip
+    call = task.call("decisions", naming="explicit", items=len(rows))
+    call.seed = 0
+    return list(decision_measurements(call, cases, _choices([(yes, no) for _, yes, no in rows])))
+
+
+def _choices(pairs: Sequence[tuple[float, float]]) -> Choices:
+    """Return the shares of yes and no, as lm-eval has them: a base model may give both of them little probability."""
+    logs = np.array(pairs, dtype=np.float64)
+    shares = np.exp(logs - np.logaddexp(logs[:, 0], logs[:, 1])[:, None])
+    return Choices(shares, np.clip(1.0 - np.exp(logs).sum(axis=1), 0.0, 1.0), "log-probabilities")
+
+
+def decisions(task: LoggedTask, asked: Sequence[LoggedDecision]) -> list[tuple[Question, list[Measurement]]]:
+    """Return the gaps between genders, between races, and between people under and over 60, by what is compared.
+
+    In every question of the set, yes is the favourable answer.
+    """
+    grown = [f"{'under' if one.age < OLD else 'from'} {OLD:g}" for one in asked]
+    found = []
+    logs = [(one.yes, one.no) for one in asked]
+    for name, groups in {
+        "gender": [one.gender for one in asked], "race": [one.race for one in asked], "age": grown,
+    }.items():  # fmt: skip
+        known = tuple(sorted(set(groups), key=lambda group: (group != "female", group)))
+        if len(known) < 2:
+            continue
+        numbers = tuple(known.index(group) for group in groups)
+        scenario = tuple(one.scenario for one in asked)
+        cases = AskedCases(
+            task.query, known, tuple(one.text for one in asked), scenario, ("",) * len(asked),
+            tuple(one.text for one in asked), numbers, False, ("yes", "no"), (False,) * len(asked),
+            {"scenarios": len(set(scenario)), "compared": name},
+        )  # fmt: skip
+        call = task.call("decisions", naming="explicit", items=len(asked))
+        call.query, call.seed = f"{task.query}-{name}", 0
+        found.append((Question("decisions", call.query), list(decision_measurements(call, cases, _choices(logs)))))
+    return found
 
 
 def winogender_sentence_of(fields: Fields, shares: dict[str, float]) -> WinogenderSentence:

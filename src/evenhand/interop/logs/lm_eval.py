@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from evenhand.stats.multiplicity import NORMAL_95
 TOOL = "lm-eval"
 DATE = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 MOST_FILES = 1_000  # results in one folder
+# The coefficients of discrim-eval: against white, against male.
+DISCRIMINATED = ("black", "asian", "hispanic", "native_american", "female", "non_binary")
 NO_SAMPLES = "lm-eval's value and standard error: no samples were logged, so there is no paired comparison"
 
 
@@ -69,19 +71,46 @@ class HarnessSample:
         return [arguments.fields(name).text("arg_1").strip() for name in arguments.values]
 
 
-def _crows_pairs(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+LoggedRows: TypeAlias = list[tuple[Question, list[Measurement]]]
+
+
+def _one(task: LoggedTask, rows: list[Measurement]) -> LoggedRows:
+    return [(task.question(rows[0].measure), rows)]
+
+
+def _crows_pairs(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     pairs = [bias_sets.pair_of(sample.doc, sample.number) for sample in samples]
-    return bias_sets.crows_pairs(task, pairs, [(more, less) for more, less in (s.of_choices(2) for s in samples)])
+    scores = [(more, less) for more, less in (sample.of_choices(2) for sample in samples)]
+    return _one(task, bias_sets.crows_pairs(task, pairs, scores))
 
 
-def _winogender(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+def _winogender(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     shares = bias_sets.shares_of_women()
     sentences = [bias_sets.winogender_sentence_of(sample.doc, shares) for sample in samples]
     scores = np.array([sample.of_choices(2) for sample in samples])
-    return bias_sets.winogender(task, sentences, scores[:, 0] - scores[:, 1])
+    return _one(task, bias_sets.winogender(task, sentences, scores[:, 0] - scores[:, 1]))
 
 
-def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+def _decisions(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    return bias_sets.decisions(task, [bias_sets.decision_of(sample.doc, *_yes_and_no(sample)) for sample in samples])
+
+
+def _own_decisions(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    return _one(task, bias_sets.own_decisions(task, [(sample.doc, *_yes_and_no(sample)) for sample in samples]))
+
+
+def _yes_and_no(sample: HarnessSample) -> tuple[float, float]:
+    """Return the log-probabilities of yes and no; those of two spellings are added, as lm-eval does."""
+    by_answer: dict[str, list[float]] = {}
+    for text, value in zip(sample.continuations(), sample.likelihoods(), strict=False):
+        by_answer.setdefault(text.lower(), []).append(value)
+    if "yes" not in by_answer or "no" not in by_answer:
+        raise FormatError(f"{sample.line.where}: yes and no were not scored", hint="the log is damaged")
+    yes, no = (float(np.logaddexp.reduce(by_answer[name])) for name in ("yes", "no"))
+    return yes, no
+
+
+def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     written = any(_is_written(sample) for sample in samples)
     items, scores = [], []
     for sample in samples:
@@ -91,7 +120,7 @@ def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
         item = bias_sets.bbq_item_of(doc, answers, label, doc.text("context"), doc.text("question"))
         items.append(item)
         scores.append(_written_answer(sample, item) if written else _scored_answers(sample, item))
-    return bias_sets.bbq(task, "bbq-chat" if written else "bbq", items, scores)
+    return _one(task, bias_sets.bbq(task, "bbq-chat" if written else "bbq", items, scores))
 
 
 def _is_written(sample: HarnessSample) -> bool:
@@ -148,11 +177,12 @@ class BiasTask:
     measure: str
     fields: tuple[str, ...]
     name: str
-    read: Callable[[LoggedTask, list[HarnessSample]], list[Measurement]]
+    read: Callable[[LoggedTask, list[HarnessSample]], LoggedRows]
     metrics: tuple[tuple[str, str, float], ...]
 
 
 TASKS = (
+    BiasTask("decisions", bias_sets.OWN_DECISION_FIELDS, r"(?!)", _own_decisions, ()),
     BiasTask(
         "crows-pairs", bias_sets.PAIR_FIELDS, r"crows_pairs(_.*)?", _crows_pairs, (("pct_stereotype", "", 100.0),)
     ),
@@ -170,6 +200,13 @@ TASKS = (
     ),
     BiasTask(
         "winogender", bias_sets.WINOGENDER_FIELDS, r"winogender(_.*)?", _winogender, (("acc", "accuracy", 100.0),)
+    ),
+    BiasTask(
+        "decisions",
+        bias_sets.DECISION_FIELDS,
+        r"discrim_eval(_.*)?",
+        _decisions,
+        tuple((f"{name}_bias", f"gap:{name.replace('_', ' ')}", 1.0) for name in DISCRIMINATED),
     ),
 )
 
@@ -193,7 +230,7 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
         )
     files: list[Path] = []
     warnings: list[str] = []
-    measured: dict[str, tuple[Question, list[Measurement]]] = {}
+    measured: dict[str, LoggedRows] = {}
     left_out: dict[str, None] = {}
     for file, content in results:
         groups = set(content.get("groups") or {})
@@ -205,18 +242,18 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
             if found is None:
                 left_out[name] = None
                 continue
-            question, rows, read = found
-            measured[name] = question, rows
+            measured[name], read = found
             files += [each for each in (file, *read) if each not in files]
     version = str(results[0][1].get("lm_eval_version") or "")
     others = [name for name in left_out if name not in measured]
-    return LoggedRun(TOOL, version, next(iter(models)), list(measured.values()), files, others, warnings)
+    every = [pair for rows in measured.values() for pair in rows]
+    return LoggedRun(TOOL, version, next(iter(models)), every, files, others, warnings)
 
 
 def _task(
     task: LoggedTask, file: Path, content: Mapping[str, Any], warnings: list[str]
-) -> tuple[Question, list[Measurement], list[Path]] | None:
-    """Return the question, the measurements and the files of samples of a task; None if it is not about bias."""
+) -> tuple[LoggedRows, list[Path]] | None:
+    """Return the questions with their measurements, and the files of samples; None if the task is not read."""
     samples = _samples_file(file, task.task)
     counts = (content.get("n-samples") or {}).get(task.task) or {}
     if isinstance(counts, dict) and counts.get("effective") != counts.get("original"):
@@ -226,7 +263,7 @@ def _task(
         if known is None:
             return None
         warnings.append(f"{task.task}: {NO_SAMPLES}")
-        return task.question(known.measure), _aggregated(task, known, content["results"][task.task], counts), []
+        return _one(task, _aggregated(task, known, content["results"][task.task], counts)), []
     known = None
     kept: list[HarnessSample] = []
     for sample in _samples(samples):
@@ -236,8 +273,7 @@ def _task(
         kept.append(sample)
     if known is None:
         raise FormatError(f"{samples} has no samples", hint="run lm-eval again")
-    rows = known.read(task, kept)
-    return task.question(rows[0].measure), rows, [samples]
+    return known.read(task, kept), [samples]
 
 
 def _aggregated(task: LoggedTask, known: BiasTask, result: object, counts: Mapping[str, object]) -> list[Measurement]:

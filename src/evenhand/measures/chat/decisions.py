@@ -135,14 +135,28 @@ def decisions(
     concept = as_concept(concept)
     call.describe(str(dataset), scores=_scores(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
-    compared = contrasts(asked.groups)
     call.describe(asked.name, scores=_scores(asked.groups), params={"items": len(asked.texts)})
     options = DIGITS if answer == "number" else asked.options
     choices = view.choose([user(text) for text in asked.texts], options, seed=seed)
+    return decision_measurements(call, asked, choices, answer=answer, seed=seed)
+
+
+def decision_measurements(
+    call: Call, asked: AskedCases, choices: Choices, *, answer: AnswerScale = "yes-no", seed: int = 0
+) -> tuple[Measurement, ...]:
+    """Return the gaps of given answers, for a model that was asked elsewhere too.
+
+    Args:
+        call: the call of the measure.
+        asked: what was asked, about whom.
+        choices: the answers.
+        answer: see `decisions`.
+        seed: seed of the permutations.
+    """
     call.params |= {"read_from": choices.read_from}
     result = _Result(asked, _cases(asked, choices, answer), choices, answer)
     return (
-        *(_gap(call, result, contrast, seed) for contrast in compared),
+        *(_gap(call, result, contrast, seed) for contrast in contrasts(asked.groups)),
         *([_overall(call, result, seed)] if len(asked.groups) > 2 else []),
         _unclear(call, result),
     )
