@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
-from evenhand.errors import EvenhandError, FormatError, UsageError, unknown_name
+from evenhand.errors import EvenhandError, FormatError, UsageError, escape_html, printable, unknown_name
 from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
+from evenhand.report.charts.style import svg
 
 ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
@@ -41,6 +43,25 @@ class Figure:
     def alt(self) -> str:
         """What the chart shows, for readers who cannot see it."""
         return str(self.spec["description"])
+
+    def __repr__(self) -> str:
+        return f"Figure({printable(self.title)!r}, {len(self.table)} rows)"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """Return the picture with its table for a notebook, the picture alone, and the text."""
+        drawn = svg({**self.spec, "background": "white"})  # a notebook may be dark, and the ink is
+        cells = ("".join(f"<td>{escape_html(cell)}</td>" for cell in row) for row in self.table)
+        head = "".join(f"<th>{escape_html(name)}</th>" for name in self.columns)
+        table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        caption = f"<p><small>{escape_html(self.caption)}</small></p>" if self.caption else ""
+        page = f"<h4>{escape_html(self.title)}</h4>{drawn}{caption}<details><summary>Table</summary>{table}</details>"
+        return {"text/html": page, "image/svg+xml": drawn, "text/plain": f"{self!r}: {printable(self.alt)}"}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
+        from evenhand.report.formats import write_figure
+
+        return write_figure(self, Path(path))
 
 
 Chart: TypeAlias = Callable[[Audit, str], Figure | None]
