@@ -1,4 +1,4 @@
-"""The formats of a report by id, and those of single figures by the ending of their file."""
+"""The formats of a report by id."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenhand.audit import Audit
-from evenhand.errors import UsageError, unknown_name
-from evenhand.files import write_text, writing
-from evenhand.report import charts
+from evenhand.errors import unknown_name
+from evenhand.files import write_text
 from evenhand.report.html import page, runs_page
 from evenhand.report.lm_eval_results import lm_eval_results
 from evenhand.report.markdown import markdown, model_card, runs_markdown
@@ -56,23 +55,4 @@ def write_comparison_report(comparison: RunComparison, format: str, path: Path) 
     if format not in COMPARISON_FORMATS:
         raise unknown_name("format of a comparison", format, COMPARISON_FORMATS)
     write_text(path, COMPARISON_FORMATS[format][0](comparison))
-    return path
-
-
-FIGURE_FORMATS: dict[str, Callable[[charts.Figure], bytes]] = {
-    ".svg": lambda figure: charts.svg(figure.spec).encode(),
-    ".png": lambda figure: charts.png(figure.spec),
-    ".pdf": lambda figure: charts.pdf(figure.spec),
-    ".json": lambda figure: (json.dumps(figure.spec, indent=1, allow_nan=False) + "\n").encode(),
-}
-
-
-def write_figure(figure: charts.Figure, path: Path) -> Path:
-    """Write one figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
-    ending = path.suffix.lower()
-    if ending not in FIGURE_FORMATS:
-        raise UsageError(f"{path.name!r} has no ending of a picture", hint=f"use one of {', '.join(FIGURE_FORMATS)}")
-    drawn = FIGURE_FORMATS[ending](figure)
-    with writing(path) as file:
-        file.write(drawn)
     return path

@@ -213,7 +213,7 @@ def _write_figures(
 ) -> list[Path]:
     from evenhand.audit import Audit
     from evenhand.report import charts
-    from evenhand.report.formats import write_figure
+    from evenhand.report.charts import write_figure
 
     audit = Audit.load(run)
     if figure:

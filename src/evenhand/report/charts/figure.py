@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
 from evenhand.errors import EvenhandError, FormatError, UsageError, escape_html, printable, unknown_name
+from evenhand.files import writing
 from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
-from evenhand.report.charts.style import svg
+from evenhand.report.charts.style import pdf, png, svg
 
 ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
@@ -59,8 +61,6 @@ class Figure:
 
     def save(self, path: str | Path) -> Path:
         """Write the figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
-        from evenhand.report.formats import write_figure
-
         return write_figure(self, Path(path))
 
 
@@ -172,3 +172,22 @@ def better(row: Row) -> str:
 def sources(audit: Audit, row: Row, unit: str = "words", n: int | None = None) -> str:
     """Return the last sentence of a caption: the row, how many items, and the seed."""
     return f"Row {row.label}, n = {row.original.n if n is None else n:,} {unit}, seed {audit.seed}."
+
+
+FIGURE_FORMATS: dict[str, Callable[[Figure], bytes]] = {
+    ".svg": lambda figure: svg(figure.spec).encode(),
+    ".png": lambda figure: png(figure.spec),
+    ".pdf": lambda figure: pdf(figure.spec),
+    ".json": lambda figure: (json.dumps(figure.spec, indent=1, allow_nan=False) + "\n").encode(),
+}
+
+
+def write_figure(figure: Figure, path: Path) -> Path:
+    """Write one figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
+    ending = path.suffix.lower()
+    if ending not in FIGURE_FORMATS:
+        raise UsageError(f"{path.name!r} has no ending of a picture", hint=f"use one of {', '.join(FIGURE_FORMATS)}")
+    drawn = FIGURE_FORMATS[ending](figure)
+    with writing(path) as file:
+        file.write(drawn)
+    return path
